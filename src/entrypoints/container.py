@@ -32,6 +32,7 @@ from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.host import release, this_boot
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+from cronhare.application.administration.backfills import Backfills
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
@@ -190,6 +191,7 @@ class Container(containers.DeclarativeContainer):
         Replayer,
         replays=replay_store,
         publisher=publisher,
+        node=node,
         policy=settings.provided.policy,
         random_fraction=random_fraction,
         now=claims.provided.now,
@@ -291,6 +293,7 @@ class Container(containers.DeclarativeContainer):
         ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
     )
     replays = providers.Singleton(Replays, replays=replay_store, records=records)
+    backfills = providers.Singleton(Backfills, replays=replay_store, schedules=schedules)
     applier = providers.Singleton(JobsFileApplier, schedules)
     outbox = providers.Singleton(Outbox, events)
     statistics_store = providers.Singleton(SqlStatistics, engine, clock)

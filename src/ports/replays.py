@@ -1,12 +1,13 @@
-"""Replays of many failures: ordered once, carried out by whichever scheduler is there."""
+"""Replays of many failures, and backfills: ordered once, carried out by any scheduler."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.retries.retry import RetryPolicy
@@ -27,8 +28,15 @@ class ReplayStorePort(Protocol):
     method may raise `LedgerUnavailable`; the call can then be repeated, but for `order`.
     """
 
-    def order(self, order: ReplayOrder, *, now: datetime) -> Replay:
-        """Begin a replay of what the archive has now: later failures are not in it."""
+    def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
+        """Begin a replay of what the archive has now: later failures are not in it.
+
+        Or a backfill. Its instants are looked up as it goes on, by the schedule as it is then.
+        """
+        ...
+
+    def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
+        """Give those of a schedule's instants that have a run: not one that was skipped."""
         ...
 
     def replays(self, *, limit: int) -> Sequence[Replay]:
@@ -51,13 +59,19 @@ class ReplayStorePort(Protocol):
         ...
 
     def advance(
-        self, *, now: datetime, policy: RetryPolicy, random_fraction: Callable[[], float]
+        self,
+        *,
+        now: datetime,
+        node: str,
+        policy: RetryPolicy,
+        random_fraction: Callable[[], float],
     ) -> Advance | None:
         """Take one step of the active replay that has waited longest; None if none is due.
 
         In one transaction, and by one caller at a time, it learns what became of those that have
         begun, looks at some more of the archive, decides (`next_step`), and lets as many begin as
         that says. What is locked waits for a later step. What cannot be replayed is refused alone.
-        *policy* holds for executions without one.
+        *policy* holds for executions without one. Of a backfill each instant is claimed once,
+        whatever asks for it again; one that has a run is refused alone. *node* claims it.
         """
         ...

@@ -247,7 +247,7 @@ class Desk:
         """Take what is due of them a step on, and say how they stand."""
         for _ in range(5):
             advance = self.ledger.replays.advance(
-                now=self.ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+                now=self.ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
             )
             if advance is None:
                 break

@@ -260,7 +260,7 @@ class Ledger:
     def advanced(self) -> Advance:
         """Take a replay that is due one step on."""
         advance = self.replays.advance(
-            now=self.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+            now=self.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
         )
         assert advance is not None, "no replay is due"
         return advance

@@ -534,6 +534,30 @@ def test_what_is_exported_is_no_difference_to_the_plan(shell: Shell) -> None:
     assert shell("schedules", "export", "--by-hand", "--source", "x").status == 2
 
 
+def test_a_backfill_is_looked_at_ordered_shown_and_stopped(shell: Shell) -> None:
+    looked = shell(*BACKFILL, *YEAR, "--dry-run")
+    previewed = shell(*BACKFILL, *YEAR, "--dry-run", "--json").json()
+    ordered = shell(*BACKFILL, *YEAR, "--rate", "2", "--at-once", "3", "--by", "ann")
+    [listed] = shell("replays", "list", "--json").json()
+    shown = shell("replays", "show", "1").out
+    stopped = shell("replays", "stop", "1", "--json").json()
+
+    assert looked.out == "365 instants of nightly; nothing was changed.\n"
+    assert (previewed["instants"], previewed["ran"]) == (365, 0)
+    assert previewed["since"] == "2024-12-31T23:00:00Z", "midnight in its own zone"
+    assert "Backfill 1: 365 instants of nightly." in ordered.out
+    assert "at most 2 a second, 3 at a time" in ordered.out
+    assert (listed["kind"], listed["state"]) == ("backfill", "active")
+    assert listed["which"] == {
+        "schedule": "nightly",
+        "since": "2024-12-31T23:00:00Z",
+        "until": "2025-12-31T23:00:00Z",
+    }
+    assert "backfill" in shell("replays", "list").out
+    assert all(word in shown for word in ("backfill", "ann", "3 with the same schedule"))
+    assert stopped["state"] == "stopped"
+
+
 def test_schedules_are_listed_with_their_last_run(shell: Shell) -> None:
     shell("run", "by-hand")
 
@@ -555,6 +579,10 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
     assert listed.split("broken:")[0].split() == ["nightly", *["30", "2", "*", "*", "*"], *"----"]
 
 
+BACKFILL = ("schedules", "backfill", "nightly", "--from")
+YEAR = ("2025-01-01", "--until", "2026-01-01")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -570,6 +598,23 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
         (("failed", "replay", "--all", "--stop-at", "2x"), "--stop-at: '2x' is neither"),
         (("failed", "replay", "7", "--rate", "5"), "--rate: numbers begin at once"),
         (("replays", "stop", "7"), "there is no replay 7"),
+        ((*BACKFILL, "2026-01-01", "--until", "9999-01-01Z"), '"9999-01-01Z" is no time'),
+        ((*BACKFILL, "2026-01-01", "--until", "9999-01-01"), "--until: 9998-12-31 23:00:00Z is to"),
+        (
+            (*BACKFILL, "2026-01-02", "--until", "2026-01-01"),
+            "--until: 2025-12-31 23:00:00Z is not",
+        ),
+        (
+            (*BACKFILL, "1066-01-01", "--until", "2026-01-01"),
+            "--from: 1065-12-31 23:06:32Z is before",
+        ),
+        ((*BACKFILL, "never", "--until", "2026-01-01"), '"never" is no time'),
+        ((*BACKFILL, "2026-01-01T03:00", "--until", "2026-01-01T04:00"), "--from: nothing was due"),
+        ((*BACKFILL, *YEAR, "--rate", "nan", "--at-once", "0"), "--rate: nan is not 0.01-1,000"),
+        ((*BACKFILL, *YEAR, "--canary", "-1"), "--canary: -1 is not 0-1,000"),
+        ((*BACKFILL, *YEAR, "--stop-at", "2x"), "--stop-at: '2x' is neither"),
+        (("schedules", "backfill", "by-hand", "--from", *YEAR), "NAME: it has no times of its own"),
+        (("schedules", "backfill", "nightli", "--from", *YEAR), "did you mean nightly?"),
         (("run", "nightly", "--params", f'"{"x" * 102_400}"'), "102402 bytes of JSON"),
         (("explain", "nightly", "--at", "eight"), '"eight" is no time'),
         (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),

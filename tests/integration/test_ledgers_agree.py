@@ -304,7 +304,10 @@ class TwoLedgers(RuleBasedStateMachine):
     def go_on_with_a_replay(self) -> None:
         def go_on(place: int) -> object:
             advance = self.ledgers[place].replays.advance(
-                now=self.clock.now(), policy=RetryPolicy(), random_fraction=lambda: 0.5
+                now=self.clock.now(),
+                node="ant",
+                policy=RetryPolicy(),
+                random_fraction=lambda: 0.5,
             )
             if advance is None:
                 return None

@@ -40,7 +40,9 @@ def test_it_goes_on_step_by_step_to_its_end(ledger: Ledger) -> None:
     fail(ledger, ["one", "two", "three"])
     first = ledger.replayed(rate=1, jitter=0)
     assert (
-        ledger.replays.advance(now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0)
+        ledger.replays.advance(
+            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
+        )
         is None
     )
     ledger.succeeded(first[0])
@@ -104,7 +106,9 @@ def test_a_stopped_one_begins_nothing_until_it_is_resumed(ledger: Ledger) -> Non
     again = ledger.replays.halt(id_, reason="twice", now=ledger.now)
     ledger.finished(first, FOR_GOOD)
     ledger.clock.advance(10 * SECOND)
-    none = ledger.replays.advance(now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0)
+    none = ledger.replays.advance(
+        now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0
+    )
 
     resumed = ledger.replays.resume(id_, now=ledger.now)
 
@@ -134,7 +138,7 @@ def test_of_several_schedulers_one_takes_each_step(ledger: Ledger) -> None:
     answers = at_once(
         4,
         lambda _: ledger.replays.advance(
-            now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
         ),
     )
 

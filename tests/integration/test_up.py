@@ -244,6 +244,40 @@ def test_a_node_at_work_is_listed(start: Starter, tmp_path: Path) -> None:
     assert json.loads(asked(tmp_path, "nodes", "list", "--json").stdout) == []
 
 
+def test_past_instants_run_on_request_once_and_say_when_they_were_due(
+    start: Starter, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.toml").write_text(
+        """
+        [tasks.report]
+        id = 1
+        command = ["/bin/sh", "-c", "echo $CRON_DUE_AT >> due"]
+        cwd = "."
+        [schedules.report]
+        task = "report"
+        schedule = "0 8 1 * *"
+        """
+    )
+    up = start(tmp_path / "jobs.toml")
+    up.until("Running")
+    year = ("--from", "2025-01-01", "--until", "2026-01-01", "--rate", "100", "--at-once", "4")
+
+    asked(tmp_path, "schedules", "backfill", "report", *year)
+    up.until("Backfill 1 is done: 12 succeeded, 0 failed")
+    asked(tmp_path, "schedules", "backfill", "report", *year)
+    up.until("Backfill 2 is done: 0 succeeded, 0 failed, 12 had a run before")
+
+    due = sorted((tmp_path / "due").read_text().split())
+    assert [moment[:16] for moment in due] == [f"2025-{n:02}-01T08:00" for n in range(1, 13)]
+    [one, *others] = json.loads(executions(tmp_path, "list", "--json").stdout)
+    assert {each["trigger"] for each in (one, *others)} == {"backfill"}
+    told = asked(tmp_path, "explain", "report", "--at", "2025-05-01T08:00Z").stdout
+    assert "It ran and succeeded" in told
+    assert "A backfill asked for it." in told
+    assert "(backfill)" in executions(tmp_path, "list").stdout
+    assert up.end() == 0
+
+
 def executions(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return asked(folder, "executions", *arguments)
 

@@ -139,7 +139,7 @@ def test_45_000_failures_that_are_released_together_spare_the_server() -> None:
             done = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in over]
             attempts.finish(done, now=clock.now(), node="ant")
         advance = replays.advance(
-            now=clock.now(), policy=RetryPolicy(), random_fraction=chance.random
+            now=clock.now(), node="ant", policy=RetryPolicy(), random_fraction=chance.random
         )
         assert advance is not None
         begun += [one.next_attempt_at or NOON for one in advance.executions]

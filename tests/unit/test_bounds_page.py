@@ -44,6 +44,7 @@ from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import (
     alerts,
+    backfill,
     events,
     failures,
     redelivery,
@@ -358,6 +359,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{Retention().others.days} days",
         f"{old_replays.STEP:,} failures in a transaction",
     ],
+    "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
     "what a step of a replay looks at": [
         f"{replay_items.COLLECTED_AT_ONCE:,}",
         f"{replay_items.SETTLED_AT_ONCE:,}",

@@ -11,7 +11,7 @@ from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.every import Every
-from cronhare.domain.schedules.keys import cron_key, every_key, once_key
+from cronhare.domain.schedules.keys import backfill_key, cron_key, every_key, once_key
 from cronhare.domain.schedules.schedule import ByHand, Schedule
 from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.listing import counted
@@ -47,6 +47,12 @@ def explain(
     *calendars* are those that the schedule names, as far as there are any.
     """
     execution = _find(stored.id, instant, records)
+    backfill = None
+    if execution is None or execution.state is State.SKIPPED:
+        backfill = _find_backfill(stored.id, instant, records)
+    if backfill is not None:
+        found = explain_execution(backfill, records.attempts(backfill.id), now=now)
+        return attrs.evolve(found, because=(*_asked_for(execution), *found.because))
     if execution is not None:
         return explain_execution(execution, records.attempts(execution.id), now=now)
     schedule = _understood(stored)
@@ -83,6 +89,7 @@ def explain_execution(
             because=(
                 *_row_of_missed(execution),
                 *remedies(execution.last_error or "", execution.schedule_name),
+                _ON_REQUEST.format(name=execution.schedule_name),
             ),
             execution=execution,
         )
@@ -110,6 +117,24 @@ def _find(scheduler_id: int, instant: datetime, records: RecordsPort) -> Executi
     found = (records.covering(scheduler_id, key=key, instant=due) for key, due in wanted)
     return next(filter(None, found), None)
 
+
+def _find_backfill(scheduler_id: int, instant: datetime, records: RecordsPort) -> Execution | None:
+    """Find the run of a past instant that was asked for."""
+    for due in (instant, instant.replace(second=0, microsecond=0)):
+        key = backfill_key(due)
+        found = records.covering(scheduler_id, key=key, instant=due)
+        if found is not None and found.key == key:
+            return found
+    return None
+
+
+def _asked_for(skipped: Execution | None) -> Iterator[str]:
+    """Say of a past instant that runs on request why it did not at its time."""
+    why = "" if skipped is None else f" It did not run at its time: {skipped.last_error}."
+    yield f"A backfill asked for it.{why}"
+
+
+_ON_REQUEST = "`cronhare schedules backfill {name} --from … --until …` runs past instants."
 
 _ANSWERS = {
     State.CLAIMED: "It was claimed, and the broker has not taken it yet",

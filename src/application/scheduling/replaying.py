@@ -1,4 +1,4 @@
-"""The loop that takes replays of many failures on, step by step; every scheduler runs one."""
+"""The loop that takes replays of many and backfills on, step by step; every scheduler has one."""
 
 import logging
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.ports.replays import ReplayStorePort
@@ -35,6 +36,7 @@ class Replayer:
     _replays: ReplayStorePort
     _publisher: ExecutionPublisher
     _policy: RetryPolicy
+    _node: str
     _random_fraction: Callable[[], float]
     _now: Callable[[], datetime]
 
@@ -48,7 +50,10 @@ class Replayer:
     def step(self, now: datetime) -> bool:
         """Take one replay a step on; False if none is due."""
         advance = self._replays.advance(
-            now=now, policy=self._policy, random_fraction=self._random_fraction
+            now=now,
+            node=self._node,
+            policy=self._policy,
+            random_fraction=self._random_fraction,
         )
         if advance is None:
             return False
@@ -63,5 +68,6 @@ def _say_end(replay: Replay) -> None:
     stopped = replay.state is ReplayState.STOPPED
     level = logging.WARNING if stopped else logging.INFO
     how = "has stopped" if stopped else "is done"
-    text = f"Replay {replay.id} {how}: {replay.reason}"
+    what = "Backfill" if isinstance(replay.order, BackfillOrder) else "Replay"
+    text = f"{what} {replay.id} {how}: {replay.reason}"
     say(log, level, "replay.stopped" if stopped else "replay.done", text)

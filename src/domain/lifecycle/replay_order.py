@@ -44,8 +44,8 @@ class ReplayOrderInvalid(ValueError):
 
 
 @attrs.frozen(kw_only=True)
-class ReplayOrder:
-    """Which failures to run again, and how they are spread.
+class Pacing:
+    """How runs are spread that begin in the background.
 
     At most *rate* begin in a second; each gap between two is longer by up to *jitter* of itself, by
     chance. Of those that have one *key* in common at most *at_once* are under way: a `KEYS` word,
@@ -57,7 +57,6 @@ class ReplayOrder:
         ReplayOrderInvalid: with all faults at once.
     """
 
-    which: FailureFilter
     rate: float = DEFAULT_RATE
     jitter: float = DEFAULT_JITTER
     key: str | None = None
@@ -68,8 +67,29 @@ class ReplayOrder:
     author: str = ""
 
     def __attrs_post_init__(self) -> None:
-        if faults := [*_faults_of(self)]:
+        if faults := [*self.faults()]:
             raise ReplayOrderInvalid(faults)
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """Give each field that is wrong, with the reason."""
+        yield from _faults_of(self)
+
+
+@attrs.frozen(kw_only=True)
+class ReplayOrder(Pacing):
+    """Which failures to run again, and how they are spread.
+
+    Raises:
+        ReplayOrderInvalid: with all faults at once.
+    """
+
+    which: FailureFilter
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """See `Pacing.faults`."""
+        if not self.which.unresolved:
+            yield "which", "only what is unresolved can be replayed"
+        yield from super().faults()
 
     def key_of(self, row: Archived) -> str:
         """Give what a failure has in common with others; nothing where no key is asked for.
@@ -109,9 +129,7 @@ def _found(params: str, path: list[str]) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _faults_of(order: ReplayOrder) -> Iterator[tuple[str, str]]:
-    if not order.which.unresolved:
-        yield "which", "only what is unresolved can be replayed"
+def _faults_of(order: Pacing) -> Iterator[tuple[str, str]]:
     for field, value, (least, most) in (
         ("rate", order.rate, RATES),
         ("jitter", order.jitter, JITTERS),

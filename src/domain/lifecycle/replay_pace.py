@@ -11,7 +11,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from .replay_order import ReplayOrder
+from .backfill import BackfillOrder
+from .replay_order import Pacing, ReplayOrder
 
 #: So far ahead beginnings are fixed at a time, and so soon it is looked again.
 STEP: Final = timedelta(seconds=1)
@@ -29,13 +30,13 @@ class ReplayState(enum.StrEnum):
 
 
 class ItemState(enum.StrEnum):
-    """What became of one failure of a replay."""
+    """What became of one failure of a replay, or of one instant of a backfill."""
 
     WAITING = "waiting"
     RELEASED = "released"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    REFUSED = "refused"  # it could not be replayed, or somebody else has resolved it
+    REFUSED = "refused"  # it could not be replayed, or somebody else has; an instant has run before
 
 
 @attrs.frozen(kw_only=True)
@@ -75,12 +76,12 @@ class Replay:
     """An order, and how far it has come.
 
     *up_to* is the last row of the archive when it was ordered, *collected_to* the last that was
-    looked at. *reason* says why it stopped, how it ended, or what it waits for. *order* is None
-    if its row is broken: it has stopped.
+    looked at; of a backfill these are seconds since 1970. *reason* says why it stopped, how it
+    ended, or what it waits for. *order* is None if its row is broken: it has stopped.
     """
 
     id: int
-    order: ReplayOrder | None
+    order: ReplayOrder | BackfillOrder | None
     created_at: datetime
     up_to: int
     collected_to: int = 0
@@ -138,7 +139,7 @@ ReplayStep: TypeAlias = Release | Halt
 
 
 def next_step(
-    order: ReplayOrder,
+    order: Pacing,
     progress: ReplayProgress,
     *,
     next_at: datetime,
@@ -149,7 +150,7 @@ def next_step(
     if (stopped := _why_stopped(order, progress)) is not None:
         return Halt(ReplayState.STOPPED, stopped)
     if progress.is_collected and not progress.waiting and not progress.released:
-        return Halt(ReplayState.DONE, _say_result(progress))
+        return Halt(ReplayState.DONE, _say_result(order, progress))
     most = progress.waiting
     if progress.begun < order.canary:
         most = min(most, order.canary - progress.begun)
@@ -161,7 +162,7 @@ def next_step(
     return _released(order, most, first=max(next_at, now), now=now, random_fraction=random_fraction)
 
 
-def _why_stopped(order: ReplayOrder, progress: ReplayProgress) -> str | None:
+def _why_stopped(order: Pacing, progress: ReplayProgress) -> str | None:
     enough = order.canary or FEWEST_JUDGED
     if order.stop_at is None or progress.judged < enough:
         return None
@@ -173,7 +174,7 @@ def _why_stopped(order: ReplayOrder, progress: ReplayProgress) -> str | None:
 
 
 def _released(
-    order: ReplayOrder,
+    order: Pacing,
     most: int,
     *,
     first: datetime,
@@ -193,6 +194,11 @@ def _look_again(now: datetime, waits_for: str | None = None) -> Release:
     return Release(begins=(), next_at=now + STEP, waits_for=waits_for)
 
 
-def _say_result(progress: ReplayProgress) -> str:
-    said = f"{progress.succeeded} succeeded, {progress.failed} failed again"
-    return f"{said}, {progress.refused} could not be replayed" if progress.refused else said
+def _say_result(order: Pacing, progress: ReplayProgress) -> str:
+    is_backfill = isinstance(order, BackfillOrder)
+    failed = "failed" if is_backfill else "failed again"
+    said = f"{progress.succeeded} succeeded, {progress.failed} {failed}"
+    if not progress.refused:
+        return said
+    left_out = "had a run before" if is_backfill else "could not be replayed"
+    return f"{said}, {progress.refused} {left_out}"

@@ -64,13 +64,14 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
             return str(self.pause)
         if schedule.conditions is None:
             return None
-        return self._why_not_that_day(schedule, schedule.conditions, instant) or _why_too_late(
+        return self.why_not_that_day(schedule, instant) or _why_too_late(
             schedule.conditions, instant, now
         )
 
-    def _why_not_that_day(
-        self, schedule: Schedule, conditions: Conditions, instant: datetime
-    ) -> str | None:
+    def why_not_that_day(self, schedule: Schedule, instant: datetime) -> str | None:
+        """Say which calendar or blackout window keeps an instant from running."""
+        if (conditions := schedule.conditions) is None:
+            return None
         for name in conditions.skip_on:
             calendar = self.calendars[name]
             if not isinstance(calendar, BrokenCalendar) and (at := calendar.window_at(instant)):

@@ -5,6 +5,7 @@ a repeated hour have two keys, and a schedule whose zone is edited cannot run th
 (C12 in docs/compatibility.md).
 """
 
+import enum
 from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -14,6 +15,9 @@ LONGEST_KEY = 255
 
 #: How the keys of manual runs and of runs at a boot begin.
 MANUAL, BOOT = "manual-", "boot-"
+
+#: How the keys of runs begin that a backfill asks for.
+BACKFILL = "backfill-"
 
 #: How the keys of due instants begin: schedulers alone claim those.
 CRON, ONCE, EVERY = DUE = "cron-", "once-", "every-"
@@ -43,8 +47,45 @@ def every_key(due: datetime) -> str:
     >>> every_key(datetime(2025, 12, 12, 8, 0, 30, tzinfo=UTC))
     'every-2025-12-12T08:00:30Z'
     """
-    second = due.astimezone(UTC).replace(microsecond=0, tzinfo=None)
-    return f"{EVERY}{second.isoformat()}Z"
+    return f"{EVERY}{_second(due)}"
+
+
+class Trigger(enum.StrEnum):
+    """What a run came of."""
+
+    TIME = "time"
+    HAND = "hand"
+    BOOT = "boot"
+    BACKFILL = "backfill"
+
+
+def trigger_of(key: str) -> Trigger:
+    """Tell by its key what a run came of; runs at a start and foreign messages are by hand.
+
+    >>> trigger_of("cron-2025-12-12-8-0").value, trigger_of("manual-1").value
+    ('time', 'hand')
+    """
+    if key.startswith(DUE):
+        return Trigger.TIME
+    if key.startswith(BACKFILL):
+        return Trigger.BACKFILL
+    return Trigger.BOOT if key.startswith(BOOT) else Trigger.HAND
+
+
+def backfill_key(due: datetime) -> str:
+    """Name the run of a past instant that is asked for: one for each, however often it is.
+
+    >>> backfill_key(datetime(2025, 12, 12, 8, 0, tzinfo=UTC))
+    'backfill-2025-12-12T08:00:00Z'
+    """
+    return f"{BACKFILL}{_second(due)}"
+
+
+def keys_of_instant(due: datetime) -> tuple[str, ...]:
+    """Give the keys that an instant's own run may have: its schedule may have been edited since."""
+    if due.second:
+        return (every_key(due),)
+    return (cron_key(due), once_key(due), every_key(due))
 
 
 def manual_key(uuid: UUID) -> str:
@@ -69,3 +110,8 @@ def reported_key(body: bytes) -> str:
 def _minute(due: datetime) -> str:
     utc = due.astimezone(UTC)
     return f"{utc.year}-{utc.month}-{utc.day}-{utc.hour}-{utc.minute}"
+
+
+def _second(due: datetime) -> str:
+    second = due.astimezone(UTC).replace(microsecond=0, tzinfo=None)
+    return f"{second.isoformat()}Z"

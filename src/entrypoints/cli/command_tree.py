@@ -38,7 +38,10 @@ class Commands(CommandsOnDemand):
         "quarantine": ("quarantine:app", "Poison pills and broken rows, and what becomes of them."),
         "events": ("events:app", "Who was told of what, and who was not."),
         "notify": ("notify:app", "Who is told when something fails: the jobs file's targets."),
-        "replays": ("replays:app", "Replays of many failures, which the schedulers spread."),
+        "replays": (
+            "replays:app",
+            "Replays of many failures, and backfills, which the schedulers spread.",
+        ),
         "import": ("import_crontab:app", "Bring schedules from elsewhere."),
         "db": ("db:app", "The ledger's schema."),
     }

@@ -23,6 +23,7 @@ def show_execution(execution: ExecutionView) -> None:
             ("task", said_task(execution.task, execution.task_name, execution.source)),
             ("topic", execution.topic),
             ("key", execution.key),
+            ("by", execution.trigger.value),
             ("state", state(execution.state)),
             ("waits for", execution.waits_for),
             ("due", execution.due_at),

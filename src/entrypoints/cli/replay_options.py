@@ -2,6 +2,7 @@
 
 import getpass
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Final
 
@@ -16,7 +17,7 @@ from .errors import Refusal
 By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
 
 _NEVER: Final = "never"
-_OPTIONS: Final = {"key": "per", "author": "by"}
+_OPTIONS: Final = {"key": "--per", "author": "--by"}
 
 
 def replay_order(
@@ -35,19 +36,44 @@ def replay_order(
     given = {name: value for name, value in rules.items() if value is not None}
     if rules.get("at_once") is not None and rules.get("key") is None:
         faults.append("--at-once: it is for --per, which says what they have in common")
-    if stop_at is not None:
-        try:
-            given["stop_at"] = None if stop_at == _NEVER else float(stop_at)
-        except ValueError:
-            faults.append(f"--stop-at: {stop_at!r} is neither a number from 0 to 1 nor never")
+    try:
+        given |= read_stop_at(stop_at)
+    except Refusal as refusal:
+        faults.append(str(refusal))
     try:
         order = ReplayOrder(which=which, author=this_author(author), **given)
     except ReplayOrderInvalid as error:
-        named = ((_OPTIONS.get(field, field), why) for field, why in error.faults)
-        faults += [f"--{field.replace('_', '-')}: {why}" for field, why in named]
+        raise refused_order("this replay cannot be ordered", error, _OPTIONS, *faults) from error
     if faults:
         raise Refusal("this replay cannot be ordered", faults)
     return order
+
+
+def read_stop_at(text: str | None) -> dict[str, float | None]:
+    """Read `--stop-at`, as far as it is given.
+
+    Raises:
+        Refusal: it is neither a number nor never.
+    """
+    if text is None:
+        return {}
+    try:
+        return {"stop_at": None if text == _NEVER else float(text)}
+    except ValueError:
+        raise Refusal(f"--stop-at: {text!r} is neither a number from 0 to 1 nor never") from None
+
+
+def refused_order(
+    what: str, error: ReplayOrderInvalid, options: Mapping[str, str], *faults: str
+) -> Refusal:
+    """Say what is wrong with an order, by what it was made of: the options of its fields' names.
+
+    *options* has the others.
+    """
+    named = (
+        (options.get(field, f"--{field.replace('_', '-')}"), why) for field, why in error.faults
+    )
+    return Refusal(what, [*faults, *(f"{name}: {why}" for name, why in named)])
 
 
 def this_author(given: str | None) -> str:

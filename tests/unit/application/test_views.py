@@ -44,6 +44,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -142,6 +143,7 @@ EXECUTION = execution(
     **SAME, crashes=(CRASH,), params='{"a":1}', retry=POLICY, timeout=11.5 * SECOND
 )
 SHOWN_EXECUTION: dict[str, Any] = {
+    "trigger": Trigger.TIME,
     **SAME,
     "crashed_at": (NOON + 10 * SECOND,),
     "params": {"a": 1},

@@ -11,6 +11,7 @@ import attrs
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired
 
@@ -175,6 +176,7 @@ class MemoryEventStore:
                 and one.due_at < due_before
                 and (one.finished_at is None or one.finished_at >= since)
                 and (one.started_at is not None or one.attempt == 1)
+                and not one.key.startswith(BACKFILL)
             ]
             return sorted(found, key=attrgetter("id"))[:limit]
 

@@ -1,7 +1,7 @@
-"""Replays of many failures, in memory."""
+"""Replays of many failures and backfills, in memory."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from itertools import count, islice
 from operator import attrgetter
@@ -11,8 +11,17 @@ import attrs
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import replay as replaying
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.backfill import (
+    BackfillOrder,
+    claim_past,
+    instants,
+    may_be_filled_up_to,
+    moment_of_second,
+    second_of,
+    why_not_filled,
+)
 from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
     Halt,
     ItemState,
@@ -24,6 +33,10 @@ from cronhare.domain.lifecycle.replay_pace import (
     resumed,
 )
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.calendars import compiled
+from cronhare.domain.schedules.circumstances import Circumstances
+from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
+from cronhare.domain.schedules.schedule import Schedule
 from cronhare.ports.replays import Advance
 
 from .tables import MemoryLedger
@@ -31,6 +44,8 @@ from .tables import MemoryLedger
 
 @attrs.define(kw_only=True)
 class _Item:
+    """A failure by its row in the archive, or an instant by its second since 1970."""
+
     archived_id: int
     execution_id: int
     key: str
@@ -38,20 +53,33 @@ class _Item:
 
 
 class MemoryReplayStore:
-    """Satisfies `ReplayStorePort`. What is ordered is collected at once."""
+    """Satisfies `ReplayStorePort`. The failures of an order are collected at once."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
         self._items: dict[int, list[_Item]] = {}
         self._ids = count(1)
 
-    def order(self, order: ReplayOrder, *, now: datetime) -> Replay:
+    def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
         """See `ReplayStorePort.order`."""
         with self._ledger.lock:
-            last = max(self._ledger.archive, default=0)
             id_ = next(self._ids)
             known = self._ledger.replays
             self._items = {id_: items for id_, items in self._items.items() if id_ in known}
+            if isinstance(order, BackfillOrder):
+                self._items[id_] = []
+                first, last = order.span
+                return self._keep(
+                    Replay(
+                        id=id_,
+                        order=order,
+                        created_at=now,
+                        up_to=last,
+                        collected_to=first - 1,
+                        next_at=now,
+                    )
+                )
+            last = max(self._ledger.archive, default=0)
             self._items[id_] = [
                 _Item(archived_id=row.id, execution_id=row.execution_id, key=order.key_of(row))
                 for row in self._ledger.archive.values()
@@ -81,8 +109,18 @@ class MemoryReplayStore:
             found = self._ledger.replays.get(replay_id)
             return None if found is None else self._keep(resumed(found, now=now))
 
+    def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
+        """See `ReplayStorePort.have_run`."""
+        with self._ledger.lock:
+            return {one for one in due if self._has_run(scheduler_id, one)}
+
     def advance(
-        self, *, now: datetime, policy: RetryPolicy, random_fraction: Callable[[], float]
+        self,
+        *,
+        now: datetime,
+        node: str,
+        policy: RetryPolicy,
+        random_fraction: Callable[[], float],
     ) -> Advance | None:
         """See `ReplayStorePort.advance`."""
         with self._ledger.lock:
@@ -96,8 +134,16 @@ class MemoryReplayStore:
             found = min(due, key=attrgetter("next_at", "id"))
             order = found.order
             assert order is not None, "no row of ours is broken"
+            collected_to = found.up_to
+            if isinstance(order, BackfillOrder):
+                if why := why_not_filled(*self._of(order)):
+                    stopped = ReplayState.STOPPED
+                    ended = attrs.evolve(found, state=stopped, reason=why, ended_at=now)
+                    return Advance(replay=self._keep(ended))
+                collected_to = self._collect(found, order, now)
+            found = attrs.evolve(found, collected_to=collected_to)
             progress = self._progress(found)
-            found = attrs.evolve(found, progress=progress, collected_to=found.up_to)
+            found = attrs.evolve(found, progress=progress)
             step = next_step(
                 order,
                 progress,
@@ -109,7 +155,12 @@ class MemoryReplayStore:
                 ended = attrs.evolve(found, state=step.state, reason=step.reason, ended_at=now)
                 return Advance(replay=self._keep(ended))
             allowance = Allowance(attempts=order.attempts, policy=policy)
-            begun = [*self._begin(found, order, step.begins, allowance=allowance, now=now)]
+            if isinstance(order, BackfillOrder):
+                begun = [
+                    *self._fill(found, order, step.begins, allowance=allowance, now=now, node=node)
+                ]
+            else:
+                begun = [*self._begin(found, order, step.begins, allowance=allowance, now=now)]
             waiting = attrs.evolve(
                 found,
                 next_at=step.next_at,
@@ -142,7 +193,66 @@ class MemoryReplayStore:
             after = replaying.replay(execution, begins=next(moments), allowance=allowance)
             yield self._ledger.executions.write(execution, after)
 
-    def _with_room(self, replay_id: int, order: ReplayOrder) -> Iterator[_Item]:
+    def _of(self, order: BackfillOrder) -> tuple[Schedule | None, Circumstances]:
+        row = self._ledger.schedules.row(order.scheduler_id)
+        calendars = {
+            name: compiled(stored.draft)
+            for name, stored in self._ledger.schedules.calendars.items()
+            if stored.draft is not None
+        }
+        return None if row is None else row.schedule, Circumstances(calendars=calendars)
+
+    def _collect(self, found: Replay, order: BackfillOrder, now: datetime) -> int:
+        row = self._ledger.schedules.row(order.scheduler_id)
+        assert row is not None, "or it would be impossible"
+        cursor = self._ledger.schedules.cursor_of(row)
+        last = may_be_filled_up_to(
+            found.up_to,
+            is_planned=not self._ledger.schedules.is_edited(row),
+            next_due=cursor.next_due or cursor.resume_at,
+            now=now,
+        )
+        if last is None or last <= found.collected_to:
+            return found.collected_to
+        _, circumstances = self._of(order)
+        due = instants(row.schedule, circumstances, first=found.collected_to + 1, last=last)
+        for instant, may_run in due:
+            if may_run:
+                item = _Item(archived_id=second_of(instant), execution_id=0, key="")
+                if self._has_run(row.id, instant):
+                    item.state = ItemState.REFUSED
+                self._items[found.id].append(item)
+        return last
+
+    def _has_run(self, scheduler_id: int, due: datetime) -> bool:
+        keys = (*keys_of_instant(due), backfill_key(due))
+        rows = (self._ledger.executions.with_key(scheduler_id, key) for key in keys)
+        return any(row is not None and row.state is not State.SKIPPED for row in rows)
+
+    def _fill(
+        self,
+        found: Replay,
+        order: BackfillOrder,
+        begins: Sequence[datetime],
+        *,
+        allowance: Allowance,
+        now: datetime,
+        node: str,
+    ) -> Iterator[Execution]:
+        schedule, _ = self._of(order)
+        assert schedule is not None, "or it would be impossible"
+        chosen = [*islice(self._with_room(found.id, order), len(begins))]
+        for item, at in zip(chosen, begins, strict=False):
+            due = moment_of_second(item.archived_id)
+            claimed = claim_past(schedule, due, now=now, node=node, begins=at, allowance=allowance)
+            inserted = self._ledger.executions.insert(claimed)
+            if inserted is None:
+                item.state = ItemState.REFUSED
+                continue
+            item.state, item.execution_id = ItemState.RELEASED, inserted.id
+            yield inserted
+
+    def _with_room(self, replay_id: int, order: Pacing) -> Iterator[_Item]:
         items = self._items[replay_id]
         under_way = Counter(item.key for item in items if item.state is ItemState.RELEASED)
         for item in items:
@@ -165,7 +275,7 @@ class MemoryReplayStore:
         return ReplayProgress(
             **{state.value: counts[state] for state in ItemState},
             failing=failing,
-            is_collected=True,
+            is_collected=found.is_collected,
         )
 
     def _keep(self, replay: Replay) -> Replay:

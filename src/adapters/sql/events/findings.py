@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Select, bindparam, or_, select
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.schedules.keys import BACKFILL
 
 from ..mapping.execution_rows import EXECUTION, executions_of
 from ..schema.tables import executions, schedulers
@@ -39,6 +40,7 @@ _LATE: Final = (
         executions.c.state.in_(sorted({*UNFINISHED, State.SUCCEEDED, State.FAILED})),
         # A replay waits anew for what was due long ago.
         or_(executions.c.started_at.is_not(None), executions.c.attempt == 1),
+        executions.c.execution_key.not_like(f"{BACKFILL}%"),  # late on purpose
     )
     .order_by(executions.c.id)
     .limit(bindparam("limit"))

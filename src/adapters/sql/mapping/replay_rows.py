@@ -2,8 +2,10 @@
 
 from typing import Any, Final
 
+import attrs
 import msgspec
 
+from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayProgress, ReplayState
 from cronhare.domain.texts.printable import shortened
@@ -29,17 +31,28 @@ def progress_values(progress: ReplayProgress) -> dict[str, int]:
     return {name: getattr(progress, name) for name in _COUNTED}
 
 
-def write_order(order: ReplayOrder) -> str:
+def write_order(order: ReplayOrder | BackfillOrder) -> str:
     """Write what was asked for."""
     return msgspec.json.encode(order).decode()
+
+
+@attrs.frozen
+class _Kind:
+    kind: str = "replay"
+
+
+def _read_order(text: str) -> ReplayOrder | BackfillOrder:
+    if msgspec.json.decode(text, type=_Kind).kind == "backfill":
+        return msgspec.json.decode(text, type=BackfillOrder)
+    return msgspec.json.decode(text, type=ReplayOrder)
 
 
 def read_replay(row: Any) -> Replay:  # noqa: ANN401 - see `TableReader.read`
     """Read a row; a broken one has stopped, and its reason says what is wrong with it."""
     cells, problem = _READER.read(row)
-    order: ReplayOrder | None = None
+    order: ReplayOrder | BackfillOrder | None = None
     try:
-        order = msgspec.json.decode(cells.asked, type=ReplayOrder)
+        order = _read_order(cells.asked)
         state = ReplayState(cells.state)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         problem = problem or f"Replay: its order or state cannot be read: {error}"

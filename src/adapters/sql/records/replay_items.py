@@ -1,13 +1,15 @@
-"""The failures of a replay: found in the archive, judged by their executions, chosen to begin."""
+"""The items of a replay: found in the archive, judged by their executions, chosen to begin."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+import attrs
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from cronhare.domain.execution import UNFINISHED, State
+from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ItemState, Replay
 
 from ..dialect import Dialect
@@ -33,6 +35,11 @@ _MOVE: Final = (
     update(replay_items)
     .where(_THIS, _ITEM.archived_id.in_(bindparam("ids", expanding=True)))
     .values(state=bindparam("becomes"))
+)
+_NOTE: Final = (
+    update(replay_items)
+    .where(_THIS, _ITEM.archived_id == bindparam("item"))
+    .values(execution_id=bindparam("run"))
 )
 _WAITING: Final = (
     select(_ITEM.archived_id, _ITEM.execution_id)
@@ -72,10 +79,27 @@ _READ: Final = [
 ]
 
 
+@attrs.frozen(kw_only=True)
+class Collected:
+    """How many items are new, how many of them cannot begin, and up to where it was looked."""
+
+    new: int = 0
+    refused: int = 0
+    up_to: int
+
+
+@attrs.frozen(kw_only=True)
+class Begun:
+    """What has begun, by item, and which items cannot begin; the others wait."""
+
+    begun: Mapping[int, Execution] = {}
+    refused: Collection[int] = ()
+
+
 def collect(
     connection: Connection, dialect: Dialect, replay: Replay, order: ReplayOrder
-) -> tuple[int, int]:
-    """Look at some more of the archive; answers how many are new, and up to which row it looked."""
+) -> Collected:
+    """Look at some more of the archive."""
     columns = [*_READ, failed_tasks.c.params] if order.reads_params else _READ
     page = (
         select(*columns)
@@ -91,7 +115,27 @@ def collect(
     found = [_archived(row) for row in rows]
     if found:
         connection.execute(_INSERT, [_values(replay, order, row) for row in found])
-    return len(found), found[-1].id if len(found) == COLLECTED_AT_ONCE else replay.up_to
+    up_to = found[-1].id if len(found) == COLLECTED_AT_ONCE else replay.up_to
+    return Collected(new=len(found), up_to=up_to)
+
+
+def add_items(
+    connection: Connection, replay_id: int, ids: Mapping[int, ItemState], *, key: str
+) -> None:
+    """Write items that have one key and no executions yet."""
+    if ids:
+        same = {"replay_id": replay_id, "execution_id": 0, "item_key": key}
+        rows = [{**same, "archived_id": id_, "state": state.value} for id_, state in ids.items()]
+        connection.execute(_INSERT, rows)
+
+
+def note_executions(
+    connection: Connection, dialect: Dialect, replay_id: int, begun: Mapping[int, Execution]
+) -> None:
+    """Write which executions are those of items that had none."""
+    rows = [{"of_replay": replay_id, "item": id_, "run": one.id} for id_, one in begun.items()]
+    if rows:
+        dialect.update_many(connection, _NOTE, rows)
 
 
 def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
@@ -110,12 +154,13 @@ def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
     return {state: len(ids) for state, ids in ended.items()} | {ItemState.RELEASED: failing}
 
 
-def choose(
-    connection: Connection, replay: Replay, order: ReplayOrder, most: int
-) -> Mapping[int, int]:
+def choose(connection: Connection, replay: Replay, order: Pacing, most: int) -> Mapping[int, int]:
     """Give the executions of rows that may begin, the oldest first: of each key as have room."""
+    has_one_key = isinstance(order, BackfillOrder)
+    if has_one_key:  # to find the room of each key among 100,000 items takes most of a second
+        most = max(min(most, order.at_once - replay.progress.released), 0)
     asked = {"of_replay": replay.id, "most": most}
-    if order.key is None:
+    if order.key is None or has_one_key:
         rows = connection.execute(_WAITING, asked)
     else:
         rows = connection.execute(_WITH_ROOM, {**asked, "at_once": order.at_once})

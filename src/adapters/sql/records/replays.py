@@ -1,6 +1,6 @@
-"""Replays of many failures: asked for once, then taken on by one scheduler at a time."""
+"""Replays of many and backfills: asked for once, then taken on by one scheduler at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -8,6 +8,8 @@ from typing import Any, Final
 import attrs
 from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
 
+from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.replay import Allowance
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
     Replay,
@@ -25,7 +27,9 @@ from ..schema.tables import failed_tasks, replays
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .archive import known_id
-from .replay_step import ReplayStep
+from .archived_failures import ArchivedFailures
+from .past_instants import PastInstants, have_run
+from .replay_step import ReplayStep, WorkList
 
 _NEWEST: Final = select(replays).order_by(replays.c.id.desc())
 _THIS: Final = replays.c.id == bindparam("replay_id")
@@ -47,16 +51,28 @@ class SqlReplayStore:
         """See `Database`."""
         self._database = Database(engine, clock)
 
-    def order(self, order: ReplayOrder, *, now: datetime) -> Replay:
+    def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
         """See `ReplayStorePort.order`."""
         with self._database.write("ordering a replay") as connection:
-            up_to = connection.scalar(select(func.max(failed_tasks.c.id))) or 0
-            replay = Replay(id=0, order=order, created_at=now, up_to=up_to, next_at=now)
+            if isinstance(order, BackfillOrder):
+                first, up_to = order.span
+                looked_to = first - 1
+            else:
+                looked_to, up_to = 0, connection.scalar(select(func.max(failed_tasks.c.id))) or 0
+            replay = Replay(
+                id=0,
+                order=order,
+                created_at=now,
+                up_to=up_to,
+                collected_to=looked_to,
+                next_at=now,
+            )
             values = {
                 "asked": write_order(order),
                 "created_at": now,
                 "state": replay.state.value,
                 "up_to": up_to,
+                "collected_to": looked_to,
                 "next_at": now,
             }
             [id_] = connection.execute(insert(replays), values).inserted_primary_key or [0]
@@ -88,18 +104,39 @@ class SqlReplayStore:
             found = _find(connection, replay_id, locking=True)
             return found and _write(connection, resumed(found, now=now))
 
+    @repeatable
+    def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
+        """See `ReplayStorePort.have_run`."""
+        with self._database.read("looking for runs of past instants") as connection:
+            return have_run(connection, known_id(scheduler_id), due)
+
     def advance(
-        self, *, now: datetime, policy: RetryPolicy, random_fraction: Callable[[], float]
+        self,
+        *,
+        now: datetime,
+        node: str,
+        policy: RetryPolicy,
+        random_fraction: Callable[[], float],
     ) -> Advance | None:
         """See `ReplayStorePort.advance`. Most looks find nothing, and take no lock."""
 
-        def step(connection: Connection, order: ReplayOrder, **limits: Any) -> ReplayStep:  # noqa: ANN401
+        def step(
+            connection: Connection,
+            order: ReplayOrder | BackfillOrder,
+            **limits: Any,  # noqa: ANN401
+        ) -> ReplayStep:
+            allowance = Allowance(attempts=order.attempts, policy=policy)
+            at = (connection, self._database.dialect, now, allowance)
+            work: WorkList
+            if isinstance(order, BackfillOrder):
+                work = PastInstants(*at, order=order, node=node)
+            else:
+                work = ArchivedFailures(*at, order=order)
             return ReplayStep(
                 connection=connection,
-                dialect=self._database.dialect,
                 order=order,
+                work=work,
                 now=now,
-                policy=policy,
                 random_fraction=random_fraction,
                 **limits,
             )

@@ -9,6 +9,7 @@ import msgspec
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.status import completed_at, outward_status
+from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.ports.records import Attempt, Output
@@ -27,13 +28,14 @@ class ExecutionView:
     *check_at* on, graces aside; its message is taken for lost at *sent_again_at*. *status* is its
     state by its outward name, *completed_at* the end of a success alone (C26, C38 in
     docs/compatibility.md). *progress* is of the attempt that runs, *result* of the last one; where
-    many are listed there are no results.
+    many are listed there are no results. *trigger* is what it came of: time, hand, boot, backfill.
     """
 
     id: int
     scheduler_id: int
     schedule_name: str
     key: str
+    trigger: Trigger
     state: State
     status: str
     task: TaskRef
@@ -85,6 +87,7 @@ class ExecutionView:
         fields = msgspec.structs.asdict(execution)
         return cls(
             **{name: value for name, value in fields.items() if name not in changed},
+            trigger=trigger_of(execution.key),
             status=outward_status(execution),
             completed_at=completed_at(execution),
             crashed_at=execution.crashed_at,

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import attrs
 
+from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
@@ -12,12 +13,14 @@ from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 
 @attrs.frozen(kw_only=True)
 class ReplayView:
-    """A replay; see `Replay`, `ReplayOrder` and `ReplayProgress`.
+    """A replay; see `Replay`, `ReplayOrder` and `ReplayProgress`. *kind* is replay or backfill.
 
-    *which* has what was asked for of the failures. Its rules are None if its row is broken.
+    *which* has what was asked for of the failures; of a backfill `schedule`, `since` and `until`.
+    Kind and rules are None if its row is broken.
     """
 
     id: int
+    kind: str | None
     state: str
     reason: str | None
     waiting: int
@@ -46,6 +49,7 @@ class ReplayView:
         order, goes_on = replay.order, replay.state is ReplayState.ACTIVE
         return cls(
             id=replay.id,
+            kind=_kind(order),
             state=replay.state.value,
             reason=replay.reason,
             **attrs.asdict(replay.progress),
@@ -56,14 +60,24 @@ class ReplayView:
         )
 
 
-def _rules(order: ReplayOrder | None) -> dict[str, Any]:
+def _kind(order: ReplayOrder | BackfillOrder | None) -> str | None:
+    if order is None:
+        return None
+    return order.kind if isinstance(order, BackfillOrder) else "replay"
+
+
+def _rules(order: ReplayOrder | BackfillOrder | None) -> dict[str, Any]:
     names = ("jitter", "key", "at_once", "canary", "stop_at", "attempts", "author")
     if order is None:
         return dict.fromkeys(("which", "rate_per_second", *names))
     rules = {name: getattr(order, name) for name in names}
     if order.key is None:
         rules["at_once"] = None
-    return {**rules, "which": _asked(order.which), "rate_per_second": order.rate}
+    if isinstance(order, BackfillOrder):
+        which = {name: getattr(order, name) for name in ("schedule", "since", "until")}
+    else:
+        which = _asked(order.which)
+    return {**rules, "which": which, "rate_per_second": order.rate}
 
 
 def _asked(which: FailureFilter) -> dict[str, Any]:

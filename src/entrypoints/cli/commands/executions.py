@@ -12,6 +12,7 @@ from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.moments import say_moment
@@ -124,7 +125,8 @@ def _print_change(execution: ExecutionView) -> None:
     attempt = f"#{execution.attempt}" if execution.started_at else ""
     line = text(f"{execution.id:>8}  {say_moment(execution.due_at)}  ")
     line += state(execution.state)
-    line += text(f"{'':{12 - len(execution.state)}}{attempt:<4} {execution.schedule_name}")
+    why = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
+    line += text(f"{'':{12 - len(execution.state)}}{attempt:<4} {execution.schedule_name}{why}")
     console().print(line, no_wrap=True, overflow="ellipsis")
 
 
@@ -238,9 +240,11 @@ def _print_stream(name: str, stream: Captured) -> None:
 
 
 def _state(execution: ExecutionView) -> "Text":
-    """Show the state, and how far a running task is."""
+    """Show the state, how far a running task is, and whether a backfill asked for it."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
     shown = state(execution.state)
+    if execution.trigger is Trigger.BACKFILL:
+        shown = shown.append(" (backfill)")
     return shown.append(f" {progress}") if progress else shown
 
 

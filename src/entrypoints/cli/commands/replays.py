@@ -1,4 +1,4 @@
-"""`cronhare replays list | show | stop | resume`: replays of many failures, in the background."""
+"""`cronhare replays list | show | stop | resume`: replays of many, and backfills."""
 
 from typing import Annotated
 
@@ -27,6 +27,7 @@ def list_(
     found = open_ledger().replays().list(limit=limit)
     columns: Columns[ReplayView] = {
         "ID": "id",
+        "KIND": "kind",
         "STATE": lambda replay: state(replay.state),
         "ORDERED": "created_at",
         "WAITING": "waiting",
@@ -35,7 +36,7 @@ def list_(
         "FAILED": "failed",
         "REASON": lambda replay: replay.reason or "",
     }
-    print_rows(found, columns, json=json, empty="No replay of many was ordered.")
+    print_rows(found, columns, json=json, empty="No replay of many and no backfill was ordered.")
 
 
 @app.command()
@@ -63,19 +64,20 @@ def _show(replay: ReplayView, *, json: bool) -> None:
     if json:
         print_json(replay)
         return
+    is_backfill = replay.kind == "backfill"
     facts(
         [
-            ("replay", replay.id),
+            (replay.kind or "replay", replay.id),
             ("state", state(replay.state)),
             ("reason", replay.reason),
             ("ordered", replay.created_at),
             ("by", replay.author),
-            ("of failures", json_line(replay.which)),
+            ("of", json_line(replay.which)),
             ("waiting", _waiting(replay)),
             ("under way", _under_way(replay)),
             ("succeeded", replay.succeeded),
-            ("failed again", replay.failed),
-            ("cannot be replayed", replay.refused or None),
+            ("failed" if is_backfill else "failed again", replay.failed),
+            ("had a run before" if is_backfill else "cannot be replayed", replay.refused or None),
             ("rate", None if replay.rate_per_second is None else f"{replay.rate_per_second:g}/s"),
             ("at once", _limit(replay)),
             ("canary", replay.canary or None),

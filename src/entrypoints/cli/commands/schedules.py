@@ -16,6 +16,7 @@ from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..times import read_time
 from ..wiring import open_ledger
 from .run import run
+from .schedules_backfill import backfill
 from .schedules_export import export
 from .schedules_show import show
 from .schedules_switch import disable, enable
@@ -68,7 +69,7 @@ def pause(
 
 @app.command()
 def resume(name: Name, *, json: Json = False) -> None:
-    """End a pause. What was due meanwhile is not run: see `cronhare explain`."""
+    """End a pause. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
     now = container.claims().now()
     found, was_on = container.administrator().resume(name, now=now)
@@ -84,6 +85,7 @@ app.command("show")(show)
 app.command("enable")(enable)
 app.command("disable")(disable)
 app.command("run")(run)
+app.command("backfill")(backfill)
 app.command("export")(export)
 
 

@@ -1,0 +1,119 @@
+"""Backfills, as people look at them before they order them; `replays` shows and stops them."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import attrs
+import msgspec
+
+from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder, instants
+from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
+from cronhare.domain.schedules.circumstances import Circumstances
+from cronhare.domain.schedules.draft import compile_schedule
+from cronhare.domain.schedules.schedule import ByHand, Schedule
+from cronhare.domain.texts.moments import say_moment
+from cronhare.ports.replays import ReplayStorePort
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+from .lookup import find_schedule
+from .views import ReplayView
+
+#: Instants are looked up in parts of so many.
+_PART = 10_000
+
+
+@attrs.frozen(kw_only=True)
+class BackfillPreview:
+    """What a backfill would be: so many *instants* by the schedule's times, *ran* have a run."""
+
+    schedule: str
+    since: datetime
+    until: datetime
+    instants: int
+    ran: int
+
+
+@attrs.define(kw_only=True, eq=False)
+class Backfills:
+    """Each method may raise `LedgerUnavailable`."""
+
+    _replays: ReplayStorePort
+    _schedules: ScheduleStorePort
+
+    def look(
+        self,
+        name: str,
+        *,
+        since: datetime,
+        until: datetime,
+        now: datetime,
+        **rules: Any,  # noqa: ANN401 - of `Pacing`
+    ) -> tuple[BackfillOrder, BackfillPreview]:
+        """Say what a backfill would be, and make its order.
+
+        Calendars and blackout windows are looked at as it goes on.
+
+        Raises:
+            NotFound: there is no such schedule.
+            ReplayOrderInvalid: with all faults at once.
+        """
+        stored = find_schedule(self._schedules, name)
+        faults = [*_faults_of_time(until, now), *_faults_of_schedule(stored)]
+        asked = {"schedule": stored.name, "scheduler_id": stored.id, "since": since, **rules}
+        try:
+            order = BackfillOrder(until=until, **asked)
+        except ReplayOrderInvalid as error:
+            raise ReplayOrderInvalid([*faults, *error.faults]) from error
+        if faults:
+            raise ReplayOrderInvalid(faults)
+        due = _due(_understood(stored), order)
+        ran = sum(
+            len(self._replays.have_run(stored.id, due[at : at + _PART]))
+            for at in range(0, len(due), _PART)
+        )
+        preview = BackfillPreview(
+            schedule=stored.name, since=since, until=until, instants=len(due), ran=ran
+        )
+        return order, preview
+
+    def order(self, order: BackfillOrder, *, now: datetime) -> ReplayView:
+        """Begin a backfill; whichever scheduler is there carries it out."""
+        return ReplayView.of(self._replays.order(order, now=now))
+
+
+def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]:
+    if until > now:
+        yield "until", f"{say_moment(until)} is to come: it is {say_moment(now)}"
+
+
+def _faults_of_schedule(stored: StoredSchedule) -> Iterator[tuple[str, str]]:
+    if stored.draft is None:
+        yield "schedule", f"its row is broken: {stored.problem}"
+    elif isinstance(_understood(stored).timing, ByHand):
+        yield "schedule", "it has no times of its own: `cronhare run` runs it"
+
+
+def _understood(stored: StoredSchedule) -> Schedule:
+    assert stored.draft is not None, "or it would have a fault"
+    return compile_schedule(
+        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
+    )
+
+
+def _due(schedule: Schedule, order: BackfillOrder) -> list[datetime]:
+    first, last = order.span
+    by_times = msgspec.structs.replace(schedule, conditions=None)
+    found = instants(by_times, Circumstances(), first=first, last=last)
+    due = [instant for instant, _ in islice(found, MOST_INSTANTS + 1)]
+    if len(due) > MOST_INSTANTS:
+        until = say_moment(due[-1])
+        fault = (
+            f"more than {MOST_INSTANTS:,} instants are due; those before {until} are as many as "
+            "one backfill may have"
+        )
+        raise ReplayOrderInvalid([("until", fault)])
+    if not due:
+        raise ReplayOrderInvalid([("since", "nothing was due between these times")])
+    return due

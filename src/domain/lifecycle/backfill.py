@@ -1,0 +1,125 @@
+"""Backfills: past due instants of a schedule that run on request, whatever kept them from it.
+
+Its times decide, and when it starts and ends; its calendars and blackout windows hold, as on those
+days it is not to run. What says that an instant of the present does not run holds not: a pause,
+`enabled`, misfire, `expires`, `max_runs`. A run that has begun is one like any other.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+import attrs
+import msgspec
+
+from ..cron.timeline import EPOCH
+from ..execution import Execution
+from ..schedules.circumstances import Circumstances
+from ..schedules.every import SECOND
+from ..schedules.keys import backfill_key
+from ..schedules.schedule import BrokenSchedule, Schedule
+from ..texts.moments import say_moment
+from .claims import claim
+from .replay import Allowance
+from .replay_order import Pacing
+
+#: The most due instants of a backfill.
+MOST_INSTANTS: Final = 100_000
+
+
+@attrs.frozen(kw_only=True)
+class BackfillOrder(Pacing):
+    """Which past instants to run, and how they are spread.
+
+    Those of the *schedule*, which has that id, from *since* on and before *until*. All count as of
+    one key: at most *at_once* are under way.
+
+    Raises:
+        ReplayOrderInvalid: with all faults at once.
+    """
+
+    kind: Literal["backfill"] = "backfill"
+    scheduler_id: int
+    schedule: str
+    since: datetime
+    until: datetime
+    key: str | None = "schedule"
+    at_once: int = 1
+
+    def faults(self) -> Iterator[tuple[str, str]]:
+        """See `Pacing.faults`."""
+        yield from super().faults()
+        if self.key != "schedule":
+            yield "key", "of a backfill it is always the schedule"
+        if self.since.tzinfo is None or self.until.tzinfo is None:
+            yield "since", "a time without an offset"
+        elif self.since < EPOCH:
+            yield "since", f"{say_moment(self.since)} is before 1970"
+        elif self.since >= self.until:
+            yield "until", f"{say_moment(self.until)} is not after {say_moment(self.since)}"
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its first and its last second since 1970."""
+        return second_of(self.since), second_of(self.until) - 1
+
+
+def second_of(moment: datetime) -> int:
+    """Give the second since 1970 that begins at a moment or next."""
+    return -((EPOCH - moment) // SECOND)
+
+
+def moment_of_second(second: int) -> datetime:
+    """Give the moment of a second since 1970."""
+    return EPOCH + second * SECOND
+
+
+def may_be_filled_up_to(
+    last: int, *, is_planned: bool, next_due: datetime | None, now: datetime
+) -> int | None:
+    """Give the last second whose instant no scheduler is still to claim, *last* at most.
+
+    None while no scheduler has looked at the schedule's newest edit (*is_planned*). From the plan's
+    cursor (*next_due*) on instants are the schedulers'.
+    """
+    if not is_planned:
+        return None
+    return min(last, second_of(now if next_due is None else min(next_due, now)) - 1)
+
+
+def instants(
+    schedule: Schedule, circumstances: Circumstances, *, first: int, last: int
+) -> Iterator[tuple[datetime, bool]]:
+    """Yield what was due from the *first* to the *last* second, and whether it may run that day."""
+    times = msgspec.structs.replace(schedule, enabled=True)
+    after = moment_of_second(first) - timedelta(microseconds=1)
+    end = moment_of_second(last)
+    while (due := times.next(after)) is not None and due <= end:
+        yield due, circumstances.why_not_that_day(schedule, due) is None
+        after = due
+
+
+def why_not_filled(schedule: Schedule | BrokenSchedule | None, circumstances: Circumstances) -> str:
+    """Say why nothing of a schedule can be run; empty if it can."""
+    if schedule is None:
+        return "the schedule is gone"
+    if isinstance(schedule, BrokenSchedule):
+        return f"its row is broken: {schedule.problem}"
+    if schedule.is_system:
+        return "the schedule is the system's own"
+    return circumstances.problem_with(schedule) or ""
+
+
+def claim_past(
+    schedule: Schedule,
+    due: datetime,
+    *,
+    now: datetime,
+    node: str,
+    begins: datetime,
+    allowance: Allowance,
+) -> Execution:
+    """Describe the claim of a past instant; it begins at *begins*, and never expires."""
+    due = due.astimezone(UTC)
+    run = claim(schedule, backfill_key(due), due=due, now=now, node=node, begins=begins)
+    return msgspec.structs.replace(run, retry=allowance.policy_of(run))

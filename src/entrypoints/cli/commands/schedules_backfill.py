@@ -1,0 +1,92 @@
+"""`cronhare schedules backfill`: past due instants of a schedule run on request."""
+
+from typing import Annotated, Final
+
+import typer
+
+from cronhare.domain.cron import find_zone
+from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
+from cronhare.domain.texts.listing import counted
+
+from ..output import Json, print_json, print_line
+from ..replay_options import By, read_stop_at, refused_order, this_author
+from ..times import read_time
+from ..wiring import open_ledger
+
+Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+
+_OPTIONS: Final = {"since": "--from", "schedule": "NAME", "author": "--by"}
+
+
+def backfill(
+    name: Name,
+    *,
+    since: Annotated[
+        str, typer.Option("--from", help="From this time on: 2026-03-01, 2026-03-28T08:00Z, 08:00.")
+    ],
+    until: Annotated[str, typer.Option("--until", help="And before this one, which has passed.")],
+    rate: Annotated[float | None, typer.Option(help="At most so many begin in a second.")] = None,
+    jitter: Annotated[
+        float | None, typer.Option(help="By how much of itself a gap grows at most, by chance.")
+    ] = None,
+    at_once: Annotated[
+        int | None, typer.Option(help="So many are under way at a time: 1 by default.")
+    ] = None,
+    canary: Annotated[
+        int | None, typer.Option(help="Judge so many before any other begins.")
+    ] = None,
+    stop_at: Annotated[
+        str | None,
+        typer.Option(help="Stop if more than this part goes badly, such as 0.2; or never."),
+    ] = None,
+    attempts: Annotated[
+        int | None, typer.Option(help="Try each so often in all; else as its policy says.")
+    ] = None,
+    by: By = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run the past due instants of a schedule, in the background, oldest first.
+
+    One that has a run is left out, one that was skipped runs. Without an offset times are in the
+    schedule's zone. `cronhare replays` shows and stops it.
+    """
+    container = open_ledger()
+    now = container.claims().now()
+    zone = find_zone(container.queries().schedule(name).timezone or "UTC")
+    rules: dict[str, float | None] = {
+        "rate": rate,
+        "jitter": jitter,
+        "at_once": at_once,
+        "canary": canary,
+        "attempts": attempts,
+    }
+    given = {key: value for key, value in rules.items() if value is not None}
+    backfills = container.backfills()
+    try:
+        order, found = backfills.look(
+            name,
+            since=read_time(since, zone, now=now),
+            until=read_time(until, zone, now=now),
+            now=now,
+            author=this_author(by),
+            **given,
+            **read_stop_at(stop_at),
+        )
+    except ReplayOrderInvalid as error:
+        raise refused_order("this backfill cannot be ordered", error, _OPTIONS) from error
+    ran = f", {found.ran} of which have a run" if found.ran else ""
+    said = f"{counted(found.instants, 'instant')} of {name}{ran}"
+    if dry_run:
+        print_json(found) if json else print_line(f"{said}; nothing was changed.")
+        return
+    ordered = backfills.order(order, now=now)
+    if json:
+        print_json(ordered)
+        return
+    print_line(f"Backfill {ordered.id}: {said}.")
+    pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
+    print_line(f"They begin in the background, oldest first, {pace}.")
+    print_line(f"cronhare replays show {ordered.id}; cronhare replays stop {ordered.id}")
