@@ -18,7 +18,7 @@ from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .lookup import find_schedule
-from .views import ReplayView
+from .views.replays import ReplayView
 
 #: Instants are looked up in parts of so many.
 _PART = 10_000
