@@ -40,7 +40,7 @@ class Commands(CommandsOnDemand):
         "notify": ("notify:app", "Who is told when something fails: the jobs file's targets."),
         "replays": (
             "replays:app",
-            "Replays of many failures, and backfills, which the schedulers spread.",
+            "Replays of many failures, and backfills.",
         ),
         "import": ("import_crontab:app", "Bring schedules from elsewhere."),
         "db": ("db:app", "The ledger's schema."),
