@@ -13,6 +13,7 @@ from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.notify.mail import make_postman
+from cronhare.adapters.notify.reminders import ReminderRunner
 from cronhare.adapters.notify.teller import Teller
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.sql import (
@@ -143,10 +144,22 @@ class Container(containers.DeclarativeContainer):
     http = providers.Singleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
     )
+    postman = providers.Singleton(
+        make_postman, settings.provided.mail_server, sender=settings.provided.smtp_from
+    )
+    #: Commands of targets run apart from the tasks: the caller closes it.
+    teller = providers.Factory(
+        Teller,
+        http=http,
+        runner=providers.Factory(ProcessRunner),
+        postman=postman,
+        now=clock.provided.now,
+    )
     runner = providers.Singleton(
         TaskRunners,
         providers.Singleton(ProcessRunner),
         providers.Singleton(HttpTaskRunner, http),
+        providers.Singleton(ReminderRunner, teller, subscribers),
     )
     ledger_threads = _threads("ledger", 2)
     #: For what may wait for locks of other sessions: starts, ends, adoptions.
@@ -245,17 +258,6 @@ class Container(containers.DeclarativeContainer):
         timeout=settings.provided.lease,
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
-    )
-    postman = providers.Singleton(
-        make_postman, settings.provided.mail_server, sender=settings.provided.smtp_from
-    )
-    #: Commands of targets run apart from the tasks: the caller closes it.
-    teller = providers.Factory(
-        Teller,
-        http=http,
-        runner=providers.Factory(ProcessRunner),
-        postman=postman,
-        now=clock.provided.now,
     )
     alert_watch = providers.Singleton(
         AlertWatch,

@@ -22,6 +22,14 @@ EVENT_VARIABLES: Final = (
 )
 
 
+@attrs.frozen(kw_only=True)
+class Letter:
+    """What a mail says, where that is not the event itself."""
+
+    subject: str
+    text: str
+
+
 class NotTold(Exception):
     """A target was not told of an event, or may not have heard of it.
 
@@ -40,8 +48,10 @@ class NotTold(Exception):
 class TellerPort(Protocol):
     """Tells targets: runs commands, asks servers, sends mail. Used from one event loop."""
 
-    async def tell(self, target: Target, event: Delivery) -> None:
+    async def tell(self, target: Target, event: Delivery, letter: Letter | None = None) -> None:
         """Tell a target of an event, within its timeout. A target may hear of it twice.
+
+        A mail is the *letter*, if there is one.
 
         Raises:
             NotTold: with the reason, in a line.

@@ -1,5 +1,6 @@
 """What a run may be besides a command: in `cronhare up`, and on a real broker and database."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.faults.arena import Arena
 from tests.faults.house import stop_politely
 from tests.production.plant import PATIENCE, SCHEDULER, plant
 from tests.services.finding import wait_until
+from tests.services.mail import mail_server
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
@@ -20,9 +22,9 @@ pytestmark = pytest.mark.integration
 
 
 @contextmanager
-def embedded(folder: Path, jobs: str) -> Iterator[Arena]:
+def embedded(folder: Path, jobs: str, **settings: str) -> Iterator[Arena]:
     """Run `cronhare up`."""
-    arena = Arena(folder, 0)
+    arena = Arena(folder, 0, **settings)
     (folder / "jobs.toml").write_text(jobs)
     arena.apply()
     process = arena.start()
@@ -36,16 +38,16 @@ def embedded(folder: Path, jobs: str) -> Iterator[Arena]:
 
 
 @pytest.fixture(params=["embedded", "production"])
-def running(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Any]:
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Any]:
     """Give a way to run a system with a jobs file."""
     if request.param == "embedded":
-        return lambda jobs: embedded(tmp_path, jobs)
+        return lambda jobs, **settings: embedded(tmp_path, jobs, **settings)
     broker: RabbitMQ = request.getfixturevalue("rabbitmq")
     database: Mariadb = request.getfixturevalue("mariadb")
 
     @contextmanager
-    def production(jobs: str) -> Iterator[Arena]:
-        with plant(tmp_path, broker, database, jobs) as built:
+    def production(jobs: str, **settings: str) -> Iterator[Arena]:
+        with plant(tmp_path, broker, database, jobs, **settings) as built:
             built.start(*SCHEDULER)
             built.start_worker(concurrency=4)
             yield built.arena
@@ -93,7 +95,7 @@ manual = true
 
 
 def test_events_reach_their_listener_and_none_is_lost_unheard(
-    running: Callable[[str], Any], tmp_path: Path
+    running: Callable[..., Any], tmp_path: Path
 ) -> None:
     with running(TOPICS) as arena:
         arena.ask_for_runs(of=["heard", "unheard", "missed"])
@@ -110,3 +112,51 @@ def test_events_reach_their_listener_and_none_is_lost_unheard(
         assert [(one.topic, one.count) for one in arena.records.unheard(limit=9)] == [
             ("payments.lost", 1)
         ]
+
+
+REMINDERS = """
+[notify.ann]
+email = "ann@example.org"
+
+[notify.note]
+command = ["/bin/sh", "-c", "cat > note; echo $CRON_EVENT_SCHEDULE >> noted"]
+
+[tasks.water]
+remind = ["ann", "note"]
+subject = "Plants"
+text = "Water the plants"
+
+[schedules.water]
+task = "water"
+manual = true
+retry = {{ attempts = 9, backoff = {{ type = "fixed", delay = 1000 }} }}
+
+[schedules.spoilt]
+task = "water"
+params = {{ subject = "two\\nlines" }}
+manual = true
+"""
+
+
+def test_a_reminder_is_mailed_at_its_time_and_again_to_whom_it_was_not(
+    running: Callable[..., Any], tmp_path: Path
+) -> None:
+    with mail_server() as box:
+        box.refuses = "451 try again"
+        with running(REMINDERS.format(), CRON_SMTP_URL=box.url) as arena:
+            arena.ask_for_runs(of=["water", "spoilt"])
+            until(arena.records, {"water": State.RETRYING, "spoilt": State.FAILED})
+            box.refuses = None
+            ended = until(arena.records, {"water": State.SUCCEEDED})
+
+            [letter] = box.letters
+            assert (letter["Subject"], letter.get_content().strip()) == (
+                "Plants",
+                "Water the plants",
+            )
+            assert box.recipients == ["ann@example.org"]
+            assert (tmp_path / "noted").read_text() == "water\n"
+            assert json.loads((tmp_path / "note").read_text())["type"] == "schedule.reminder"
+            outputs = arena.records.output(ended["water"].id)
+            assert [output.stdout.head for output in outputs] == ["note: told\n", "ann: told\n"]
+            assert "ann: smtp://localhost" in outputs[0].stderr.head

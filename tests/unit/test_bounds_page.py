@@ -14,7 +14,7 @@ from cronhare.adapters.http import connecting, exchange, requests
 from cronhare.adapters.jobs import http_calls
 from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.jobs import schema as jobs_schema
-from cronhare.adapters.notify import mail
+from cronhare.adapters.notify import mail, reminders
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
@@ -66,6 +66,7 @@ from cronhare.domain.schedules import (
     notify,
     params,
     planning,
+    reminder,
     schedule,
     topic,
 )
@@ -237,6 +238,12 @@ BOUNDS: dict[str, list[str]] = {
         f"{notify.MOST_NAMED} of one schedule",
         f"{jobs_notify.MOST_ADDRESSES} addresses",
     ],
+    "a reminder": [
+        f"a subject of {reminder.LONGEST_SUBJECT} characters",
+        f"a text of {reminder.LONGEST_TEXT:,}",
+        f"{notify.MOST_NAMED} targets",
+    ],
+    "reminders that reached some of their targets": [f"{reminders.MOST_HALF_TOLD:,}"],
     "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
     "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
     "a webhook's secret": [

@@ -1,6 +1,5 @@
 """The runner of HTTP tasks: an attempt is one request, and its output is the answer."""
 
-import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -9,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry_after import read_retry_after
 from cronhare.domain.schedules.http_call import (
@@ -31,12 +31,6 @@ from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReaso
 #: Characters of an answer's body in the failure's sentence.
 _LONGEST_LINE: Final = 200
 
-_STOPPED: Final = {
-    StopReason.CANCELLED: "cancelled: the answer was not waited for",
-    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
-    StopReason.LEASE_LOST: "ended: the worker lost its lease",
-}
-
 
 class HttpTaskRunner:
     """Runs tasks that have a `Task.http`. Satisfies `TaskRunnerPort`.
@@ -49,33 +43,15 @@ class HttpTaskRunner:
         """*environ*, by default our own environment, has the values of `headers_env`."""
         self._http = http
         self._environ = os.environ if environ is None else environ
-        self._running: dict[int, tuple[asyncio.Task[AttemptResult], list[StopReason]]] = {}
+        self._attempts = CoroutineAttempts()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`."""
-        asking = asyncio.create_task(self._ask(invocation))
-        reasons: list[StopReason] = []
-        self._running[invocation.execution_id] = asking, reasons
-        try:
-            return await asking
-        except asyncio.CancelledError:
-            if not reasons:  # it is we who are cancelled
-                asking.cancel()
-                raise
-            # A lost lease overrides any other reason.
-            lost = StopReason.LEASE_LOST in reasons
-            return _stopped(StopReason.LEASE_LOST if lost else reasons[0])
-        finally:
-            del self._running[invocation.execution_id]
+        return await self._attempts.run(invocation.execution_id, self._ask(invocation))
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """See `TaskRunnerPort.stop`; there is nothing to wait for."""
-        if execution_id not in self._running:
-            return False
-        asking, reasons = self._running[execution_id]
-        reasons.append(reason)
-        asking.cancel()
-        return True
+        return self._attempts.stop(execution_id, reason)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
         """See `TaskRunnerPort.written`: before its answer it has none."""
@@ -83,10 +59,7 @@ class HttpTaskRunner:
 
     async def close(self) -> None:
         """See `TaskRunnerPort.close`."""
-        for asking, reasons in self._running.values():
-            reasons.append(StopReason.INTERRUPTED)
-            asking.cancel()
-        await asyncio.sleep(0)
+        await self._attempts.close()
 
     async def _ask(self, invocation: Invocation) -> AttemptResult:
         call = invocation.task.http
@@ -95,9 +68,9 @@ class HttpTaskRunner:
             request = self._request(invocation, call)
             answer = await self._http.send(request)
         except HttpRefused as refusal:
-            return _failed(str(refusal), ErrorClass.PERMANENT)
+            return failed(str(refusal), ErrorClass.PERMANENT)
         except HttpFailed as failure:
-            return _failed(str(failure), ErrorClass.TRANSIENT)
+            return failed(str(failure), ErrorClass.TRANSIENT)
         return _result(call, answer)
 
     def _request(self, invocation: Invocation, call: HttpCall) -> HttpRequest:
@@ -170,13 +143,3 @@ def _said(status: int) -> str:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
-
-
-def _failed(why: str, error_class: ErrorClass) -> AttemptResult:
-    error = TaskError(message=why, error_class=error_class)
-    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
-
-
-def _stopped(reason: StopReason) -> AttemptResult:
-    error = TaskError(message=_STOPPED[reason])
-    return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))

@@ -129,6 +129,10 @@ class SubscriptionReader:
             )
             for name, (table, task) in tasks.items()
         }
+        for name, (_, task) in tasks.items():
+            if task.reminder is not None:
+                found = self._unknown("remind", task.reminder.targets)
+                self.faults += [(f"tasks.{name}", fault) for fault in found]
         users = {name: task.user for name, (_, task) in tasks.items()}
         of_schedules = {
             name: self._wishes(f"schedules.{name}", table, users.get(task))
@@ -221,10 +225,7 @@ class SubscriptionReader:
         said = {name: table[name] for name in _WISHES if name in table}
         wishes = read_table(WishTable, said, found)
         names = tuple(dict.fromkeys(wishes.notify or ()))
-        for name in names:
-            if name not in self.targets:
-                there = hint(name, list(self.targets)) if self.targets else "there are none"
-                found.append(Fault("notify", f"there is no notify.{echo(name)}; {there}"))
+        found += self._unknown("notify", names)
         late = read_duration("late_after", wishes.late_after, found)
         if late is not None and not late:
             found.append(Fault("late_after", "must be longer than nothing"))
@@ -234,6 +235,12 @@ class SubscriptionReader:
         return Wishes(
             notify=None if wishes.notify is None else known, on_failure=command, late_after=late
         )
+
+    def _unknown(self, field: str, names: Sequence[str]) -> Iterator[Fault]:
+        for name in names:
+            if name not in self.targets:
+                there = hint(name, list(self.targets)) if self.targets else "there are none"
+                yield Fault(field, f"there is no notify.{echo(name)}; {there}")
 
     def _on_failure(
         self, place: str, command: Sequence[str] | None, user: str | None, faults: list[Fault]

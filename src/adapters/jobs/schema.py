@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from cronhare.domain.cron import Gap
 from cronhare.domain.schedules.concurrency import LIMITS
+from cronhare.domain.schedules.notify import MOST_NAMED
 from cronhare.domain.schedules.schedule import (
     CAPS,
     DEFAULT_MISFIRE,
@@ -67,6 +68,14 @@ Topics = Annotated[
         description=f"a list of 1 to {MOST_TOPICS} topics: letters, digits, and . _ : / -",
     ),
 ]
+Remind = Annotated[
+    list[str],
+    Meta(
+        min_length=1,
+        max_length=MOST_NAMED,
+        description=f"a list of 1 to {MOST_NAMED} names of [notify.NAME]",
+    ),
+]
 Method = Literal["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"]
 HttpHeaders = Annotated[
     dict[str, str], Meta(max_length=MOST_HEADERS, description="a table of texts, by their names")
@@ -112,8 +121,11 @@ class TaskTable(PolicyTable):
     headers: HttpHeaders | None = None
     headers_env: HttpHeaders | None = None
     success: Any = None
+    remind: Remind | None = None
+    subject: str | None = None
+    text: str | None = None
     topics: Topics | None = None
-    type: TypeName = TaskType.WORKER.value
+    type: TypeName | None = None
     class_: str | None = None
     cwd: str | None = None
     env: dict[str, str] = attrs.field(factory=dict[str, str])

@@ -7,12 +7,14 @@ from cronhare.domain.schedules.task import (
     DEFAULT_TIMEOUT,
     Task,
     TaskRef,
+    TaskType,
     assigned_number,
     fault_of_own_type,
 )
 
 from .http_calls import read_call
 from .policies import Policies
+from .reminders import read_reminder
 from .schema import TaskTable
 
 
@@ -21,22 +23,25 @@ def read_task(
 ) -> Task:
     """Make a task; its working directory is the file's folder, or relative to it."""
     policy = policies.read(table, policies.of_class(table.class_, faults), faults)
-    if (problem := fault_of_own_type(table.type)) is not None:
+    reminder = read_reminder(table, faults)
+    kind = table.type or (TaskType.WORKER if reminder is None else TaskType.REMINDER).value
+    if (problem := fault_of_own_type(kind)) is not None:
         faults.append(Fault("type", problem))
-    http = read_call(table, faults)
-    command = tuple(table.command or ())
-    if http is None and not command:
+    http = None if reminder else read_call(table, faults)
+    command = () if reminder else tuple(table.command or ())
+    if reminder is None and http is None and not command:
         faults += _without_work(table, faults)
         command = ("-",)
-    elif http is None:
+    elif command and http is None:
         faults += _faults_of_command(table, command)
     folder = policies.folder
     return Task(
         name=name,
         source=source,
-        ref=TaskRef(table.type, table.id or assigned_number(source, name)),
+        ref=TaskRef(kind, table.id or assigned_number(source, name)),
         command=() if http else command,
         http=http,
+        reminder=reminder,
         timeout=policy.timeout or DEFAULT_TIMEOUT,
         cwd=folder / table.cwd if table.cwd else folder,
         env=table.env,
@@ -50,8 +55,9 @@ def read_task(
 
 def _without_work(table: TaskTable, faults: Sequence[Fault]) -> Iterator[Fault]:
     """Say that it has nothing to do, unless what it has is at fault."""
-    if table.url is None and not {"command", "url"} & {fault.field for fault in faults}:
-        yield Fault("command", "is missing; give a command, or a url")
+    tried = {"command", "url", "remind"}
+    if table.url is None and not tried & {fault.field for fault in faults}:
+        yield Fault("command", "is missing; give a command, a url, or remind")
 
 
 def _faults_of_command(table: TaskTable, command: Sequence[str]) -> Iterator[Fault]:

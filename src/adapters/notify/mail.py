@@ -20,7 +20,7 @@ from cronhare.domain.lifecycle.events import Delivery
 from cronhare.domain.schedules.notify import ByEmail, type_of
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.events import NotTold
+from cronhare.ports.events import Letter, NotTold
 
 #: Characters of a subject's part that a person may have written.
 LONGEST_SUBJECT: Final = 120
@@ -41,13 +41,15 @@ class Postman:
         self._sender = sender
         self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
 
-    async def send(self, means: ByEmail, event: Delivery, *, within: timedelta) -> None:
-        """Send a letter.
+    async def send(
+        self, means: ByEmail, event: Delivery, said: Letter | None = None, *, within: timedelta
+    ) -> None:
+        """Send a letter: see `written`.
 
         Raises:
             NotTold: the server did not take it, or not in time.
         """
-        letter = written(means, event, sender=self._sender)
+        letter = written(means, event, said, sender=self._sender)
         done: Future[None] = Future()
         if not self._room.acquire(blocking=False):
             raise NotTold(f"{MOST_AT_A_TIME} letters are on their way, no more is begun")
@@ -102,22 +104,29 @@ def make_postman(server: MailServer | None, *, sender: str) -> Postman | None:
     return None if server is None else Postman(server, sender=sender)
 
 
-def written(means: ByEmail, event: Delivery, *, sender: str) -> EmailMessage:
-    """Write a letter. What a person may have written is in one line of the subject, escaped."""
+def written(
+    means: ByEmail, event: Delivery, said: Letter | None = None, *, sender: str
+) -> EmailMessage:
+    """Write a letter of an event, or as it is *said*.
+
+    What a person may have written is in one line of the subject, escaped.
+    """
     letter = EmailMessage(policy=SMTP)
     letter["From"] = sender
     letter["To"] = ", ".join(means.to)
-    name = shortened(printable(event.schedule_name), LONGEST_SUBJECT)
-    letter["Subject"] = (
-        f"[cronhare] {name}: {_word(event)}" if name else f"[cronhare] {_word(event)}"
-    )
+    letter["Subject"] = _subject(event) if said is None else printable(said.subject)
     letter["Date"] = format_datetime(datetime.now(UTC))
     # The same for each try, so that a mailbox can tell a letter that came twice.
     domain = sender.rpartition("@")[2] or "localhost"
     letter["Message-ID"] = f"<{_mark(event)}@{domain}>"
     letter["Auto-Submitted"] = "auto-generated"
-    letter.set_content(_body(event))
+    letter.set_content(_body(event) if said is None else f"{said.text}\n")
     return letter
+
+
+def _subject(event: Delivery) -> str:
+    name = shortened(printable(event.schedule_name), LONGEST_SUBJECT)
+    return f"[cronhare] {name}: {_word(event)}" if name else f"[cronhare] {_word(event)}"
 
 
 def _word(event: Delivery) -> str:

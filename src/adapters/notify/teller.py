@@ -5,7 +5,7 @@ from datetime import datetime
 
 from cronhare.domain.lifecycle.events import Delivery
 from cronhare.domain.schedules.notify import ByCommand, ByEmail, ByListener, ByWebhook, Target
-from cronhare.ports.events import NotTold
+from cronhare.ports.events import Letter, NotTold
 from cronhare.ports.http import HttpPort
 from cronhare.ports.runner import TaskRunnerPort
 
@@ -31,7 +31,7 @@ class Teller:
         self._postman = postman
         self._now = now
 
-    async def tell(self, target: Target, event: Delivery) -> None:
+    async def tell(self, target: Target, event: Delivery, letter: Letter | None = None) -> None:
         """See `TellerPort.tell`."""
         match target.means:
             case ByCommand() as means:
@@ -43,7 +43,7 @@ class Teller:
             case ByEmail() as means:
                 if self._postman is None:
                     raise NotTold("CRON_SMTP_URL names no mail server", for_good=True)
-                await self._postman.send(means, event, within=target.timeout)
+                await self._postman.send(means, event, letter, within=target.timeout)
 
     async def close(self) -> None:
         """See `TellerPort.close`."""

@@ -1,9 +1,10 @@
-"""Tasks of several kinds behind one port: commands are processes, requests are asked for."""
+"""Tasks of several kinds behind one port: commands, requests over HTTP, and reminders."""
 
 import asyncio
 
 import attrs
 
+from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import (
     AttemptResult,
     Invocation,
@@ -19,16 +20,21 @@ class TaskRunners:
 
     commands: TaskRunnerPort
     requests: TaskRunnerPort
+    reminders: TaskRunnerPort
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`."""
-        runner = self.commands if invocation.task.http is None else self.requests
-        return await runner.run(invocation)
+        return await self._runner_of(invocation.task).run(invocation)
+
+    def _runner_of(self, task: Task) -> TaskRunnerPort:
+        if task.reminder is not None:
+            return self.reminders
+        return self.commands if task.http is None else self.requests
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """See `TaskRunnerPort.stop`."""
-        stopped = self.commands.stop(execution_id, reason)
-        return self.requests.stop(execution_id, reason) or stopped
+        runners = (self.commands, self.requests, self.reminders)
+        return any(runner.stop(execution_id, reason) for runner in runners)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
         """See `TaskRunnerPort.written`."""
@@ -36,4 +42,5 @@ class TaskRunners:
 
     async def close(self) -> None:
         """See `TaskRunnerPort.close`."""
-        await asyncio.gather(self.commands.close(), self.requests.close())
+        runners = (self.commands, self.requests, self.reminders)
+        await asyncio.gather(*(runner.close() for runner in runners))

@@ -33,6 +33,9 @@ LONGEST_REASON: Final = 4_096
 #: Bytes of an event: what a person wrote into a row may be longer, and is not sent.
 LARGEST_EVENT: Final = 256 * 1024
 
+#: No kind of event that a target asks for: a task names the targets of a reminder.
+_REMINDER: Final = "reminder"
+
 #: Characters of a name.
 LONGEST_NAME: Final = 255
 
@@ -248,6 +251,40 @@ def recovered(expected: Delivery, execution: Execution) -> Event:
     )
 
 
+def reminder(
+    *,
+    target: str,
+    schedule: str,
+    scheduler_id: int,
+    execution_id: int,
+    attempt: int,
+    due_at: datetime,
+    subject: str,
+    text: str,
+) -> Delivery:
+    """Describe a message at its time, for a target; it stands in no outbox, as its run is a row.
+
+    Its id is the same in each attempt of the run, so that a target can know a repetition.
+    """
+    id_ = _id(_REMINDER, execution_id, due_at)
+    place = {"schedule": _bounded(schedule), "executionId": execution_id, "dueAt": due_at}
+    said = {"subject": subject, "text": text, "attempt": attempt, "metadata": place}
+    data = {"scheduledJobId": scheduler_id, **said}
+    event = {"id": id_, "type": f"schedule.{_REMINDER}", "timestamp": due_at, "data": data}
+    return Delivery(
+        event_key=id_,
+        event=_REMINDER,
+        target=target,
+        source="",
+        scheduler_id=scheduler_id,
+        schedule_name=_bounded(schedule),
+        execution_id=execution_id,
+        occurred_at=due_at,
+        payload=msgspec.json.encode(event).decode(),
+        tries=attempt,
+    )
+
+
 def trial(target: str, *, now: datetime, id_: str) -> Event:
     """Describe an event that tells a target nothing but that it can be reached."""
     return Event(
@@ -290,9 +327,9 @@ def _bounded(text: str, most: int = LONGEST_NAME) -> str:
     return text[:most].encode(errors="replace").decode()
 
 
-def _id(kind: EventKind, number: int, at: datetime) -> str:
+def _id(kind: str, number: int, at: datetime) -> str:
     """Name an event; its time tells it from one of another ledger, or of one that was made anew."""
-    return f"{kind.value}:{number}:{round(at.timestamp() * 1_000)}"
+    return f"{kind}:{number}:{round(at.timestamp() * 1_000)}"
 
 
 def _seconds(span: timedelta) -> float:

@@ -11,6 +11,7 @@ import attrs
 import msgspec
 
 from .http_call import HttpCall
+from .reminder import Reminder
 from .retention import ClassRetention
 from .task_policy import TaskPolicy
 
@@ -96,9 +97,9 @@ def assigned_number(source: str, name: str) -> int:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A command or a request with its limits, as a jobs file describes it.
+    """A command, a request or a reminder with its limits, as a jobs file describes it.
 
-    It has a *command*, or asks by *http*.
+    It has a *command*, or asks by *http*, or tells targets of a *reminder*.
 
     Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*;
     events by one of its *topics*. It runs as *user*, or as the worker's own. *policy* is what its
@@ -110,6 +111,7 @@ class Task:
     ref: TaskRef
     command: tuple[str, ...] = ()
     http: HttpCall | None = None
+    reminder: Reminder | None = None
     source: str | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
     cwd: PurePath | None = None
@@ -121,8 +123,9 @@ class Task:
     policy: TaskPolicy = attrs.field(factory=TaskPolicy)
 
     def __attrs_post_init__(self) -> None:
-        if bool(self.command) == (self.http is not None):
-            raise ValueError(f"task {self.name} is to have a command, or a request")
+        given = (bool(self.command), self.http is not None, self.reminder is not None)
+        if given.count(True) != 1:
+            raise ValueError(f"task {self.name} is to have a command, a request or a reminder")
 
     @property
     def retention(self) -> ClassRetention | None:

@@ -256,7 +256,7 @@ def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(fault
 def test_a_task_at_fault_is_not_told_again_by_its_schedules(faults: Faults) -> None:
     said = faults('[tasks.t]\nid = 1\n[schedules.s]\ntask = "t"\non_start = true\n')
 
-    assert said == ["tasks.t: command: is missing; give a command, or a url"]
+    assert said == ["tasks.t: command: is missing; give a command, a url, or remind"]
 
 
 def test_two_tasks_of_one_type_and_id_are_told_by_name(faults: Faults) -> None:
@@ -315,7 +315,7 @@ def test_a_file_that_is_no_toml_says_where(
         ("[tasks]\nt = 3", "tasks.t: 3 is not a table"),
         (f"{TASK}[schedules]\ns = []", "schedules.s: [] is not a table"),
         ("[task.t]\nid = 1", "task: is not known here; did you mean tasks?"),
-        ("[tasks.t]", "tasks.t: command: is missing; give a command, or a url"),
+        ("[tasks.t]", "tasks.t: command: is missing; give a command, a url, or remind"),
         ("[schedules.s]", "schedules.s: task: is missing"),
     ],
 )
@@ -333,5 +333,5 @@ def test_the_whole_sentence_names_the_file(tmp_path: Path) -> None:
     assert str(refused.value) == (
         f"{path}: speed: is not known here; there are calendars, classes, defaults, notify, "
         "schedules, source, tasks; "
-        "tasks.t: command: is missing; give a command, or a url"
+        "tasks.t: command: is missing; give a command, a url, or remind"
     )

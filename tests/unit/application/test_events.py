@@ -29,7 +29,7 @@ from cronhare.domain.schedules.notify import (
     Wishes,
     by_number,
 )
-from cronhare.ports.events import NotTold
+from cronhare.ports.events import Letter, NotTold
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import SUCCESS, always, failure, one_by_one
@@ -56,7 +56,12 @@ class Teller:
     told: list[tuple[str, str]] = attrs.field(factory=list)
     hangs: set[str] = attrs.field(factory=set)
 
-    async def tell(self, target: Target, event: Delivery) -> None:
+    async def tell(
+        self,
+        target: Target,
+        event: Delivery,
+        letter: Letter | None = None,  # noqa: ARG002 - the port's
+    ) -> None:
         self.told.append((target.name, event.event))
         if target.name in self.hangs:
             await asyncio.Event().wait()

@@ -1,0 +1,133 @@
+"""The runner of reminders: an attempt tells each target once."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Final
+
+import attrs
+
+from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
+from cronhare.domain.lifecycle.events import reminder as reminding
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.schedules.notify import Subscribers, Target
+from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.events import Letter, NotTold, TellerPort
+from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
+
+#: So many runs are remembered of which some targets were told, and others were not.
+MOST_HALF_TOLD: Final = 1_000
+
+
+@attrs.define(eq=False)
+class ReminderRunner:
+    """Runs tasks that have a `Task.reminder`. Satisfies `TaskRunnerPort`.
+
+    A target that was told is not told again by a retry here; by another worker's it is, with the
+    same id. *subscribers* knows the targets by their names.
+    """
+
+    _teller: TellerPort
+    _subscribers: Subscribers
+    _attempts: CoroutineAttempts = attrs.field(init=False, factory=CoroutineAttempts)
+    _told: OrderedDict[int, set[str]] = attrs.field(init=False, factory=OrderedDict[int, set[str]])
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        """See `TaskRunnerPort.run`."""
+        return await self._attempts.run(invocation.execution_id, self._remind(invocation))
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        """See `TaskRunnerPort.stop`; there is nothing to wait for."""
+        return self._attempts.stop(execution_id, reason)
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
+        """See `TaskRunnerPort.written`: before its end it has none."""
+        return None
+
+    async def close(self) -> None:
+        """See `TaskRunnerPort.close`."""
+        await self._attempts.close()
+        await self._teller.close()
+
+    async def _remind(self, invocation: Invocation) -> AttemptResult:
+        reminder = invocation.task.reminder
+        assert reminder is not None, "a task of ours"
+        try:
+            subject, text = message_of(
+                reminder, invocation.params, schedule=invocation.schedule_name
+            )
+        except ReminderInvalid as invalid:
+            return failed(f"params: {invalid}", ErrorClass.PERMANENT)
+        found = {name: self._subscribers.now.target(name) for name in reminder.targets}
+        if gone := [name for name, target in found.items() if target is None]:
+            why = f"this worker's jobs file has no notify.{' and no notify.'.join(gone)}"
+            return failed(why, ErrorClass.PERMANENT)
+        told = self._half_told(invocation.execution_id)
+        left = [target for name, target in found.items() if target and name not in told]
+        letter = Letter(subject=subject, text=text)
+        try:
+            async with asyncio.timeout(invocation.task.timeout.total_seconds()):
+                answers = await asyncio.gather(
+                    *(self._tell(target, invocation, letter) for target in left)
+                )
+        except TimeoutError:
+            return failed("the targets took longer than the timeout", ErrorClass.TRANSIENT)
+        return self._result(invocation, left, answers)
+
+    async def _tell(self, target: Target, invocation: Invocation, letter: Letter) -> NotTold | None:
+        event = reminding(
+            target=target.name,
+            schedule=invocation.schedule_name,
+            scheduler_id=invocation.scheduler_id,
+            execution_id=invocation.execution_id,
+            attempt=invocation.attempt,
+            due_at=invocation.due_at,
+            subject=letter.subject,
+            text=letter.text,
+        )
+        try:
+            await self._teller.tell(target, event, letter)
+        except NotTold as refusal:
+            return refusal
+        self._half_told(invocation.execution_id).add(target.name)
+        return None
+
+    def _half_told(self, execution_id: int) -> set[str]:
+        """Give the targets that earlier attempts have told, as far as they are remembered."""
+        told = self._told.setdefault(execution_id, set())
+        self._told.move_to_end(execution_id)
+        if len(self._told) > MOST_HALF_TOLD:
+            self._told.popitem(last=False)
+        return told
+
+    def _result(
+        self, invocation: Invocation, asked: Sequence[Target], answers: Sequence[NotTold | None]
+    ) -> AttemptResult:
+        pairs = list(zip(asked, answers, strict=True))
+        refusals = [(target.name, answer) for target, answer in pairs if answer is not None]
+        stdout = _captured(f"{target.name}: told" for target, answer in pairs if answer is None)
+        stderr = _captured(f"{name}: {refusal}" for name, refusal in refusals)
+        if not refusals:
+            self._told.pop(invocation.execution_id, None)
+            outcome = Outcome(ending=Ending.SUCCEEDED)
+        else:
+            outcome = Outcome(ending=Ending.FAILED, error=_error(refusals))
+        return AttemptResult(outcome=outcome, stdout=stdout, stderr=stderr)
+
+
+def _error(refusals: Sequence[tuple[str, NotTold]]) -> TaskError:
+    """Say who was not told; it is worth a retry unless each of them refused for good."""
+    for_good = all(refusal.for_good for _, refusal in refusals)
+    asked = max((refusal.asked or timedelta(0) for _, refusal in refusals), default=timedelta(0))
+    return TaskError(
+        message=listed([f"{name} was not told: {refusal}" for name, refusal in refusals]),
+        error_class=ErrorClass.PERMANENT if for_good else ErrorClass.TRANSIENT,
+        retry_after=asked or None,
+    )
+
+
+def _captured(lines: Iterable[str]) -> Captured:
+    text = "".join(f"{line}\n" for line in lines)
+    return Captured(head=text, bytes=len(text.encode()))

@@ -1,0 +1,78 @@
+"""A little SMTP server: it keeps each letter that it takes, as RFC 5321 has it."""
+
+import email
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import EmailMessage
+from email.policy import default
+
+import attrs
+
+
+@attrs.define
+class MailBox:
+    """The letters that a server took. While *refuses* is set it says that to each recipient."""
+
+    port: int
+    refuses: str | None = None
+    letters: list[EmailMessage] = attrs.field(factory=list)
+    recipients: list[str] = attrs.field(factory=list)
+
+    @property
+    def url(self) -> str:
+        """The server's address, as a setting."""
+        return f"smtp://localhost:{self.port}"
+
+
+class _Conversation(socketserver.StreamRequestHandler):
+    box: MailBox
+
+    def handle(self) -> None:
+        self._say("220 here")
+        while line := self.rfile.readline():
+            match line.split(maxsplit=1)[0].upper():
+                case b"EHLO" | b"HELO":
+                    self._say("250 here")
+                case b"RCPT" if self.box.refuses is not None:
+                    self._say(self.box.refuses)
+                case b"RCPT":
+                    self.box.recipients.append(line.decode().partition(":")[2].strip(" <>\r\n"))
+                    self._say("250 taken")
+                case b"DATA":
+                    self._say("354 go on")
+                    self._take()
+                case b"QUIT":
+                    self._say("221 bye")
+                    return
+                case _:
+                    self._say("250 fine")
+
+    def _take(self) -> None:
+        lines = list(iter(self.rfile.readline, b".\r\n"))
+        content = b"".join(line.removeprefix(b".") if line[:2] == b".." else line for line in lines)
+        letter = email.message_from_bytes(content, policy=default)
+        assert isinstance(letter, EmailMessage)
+        self.box.letters.append(letter)
+        self._say("250 taken")
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+@contextmanager
+def mail_server() -> Iterator[MailBox]:
+    """Serve mail on a free port of this host."""
+    handler = type("Conversation", (_Conversation,), {})
+    with socketserver.ThreadingTCPServer(("localhost", 0), handler) as server:
+        box = MailBox(port=server.server_address[1])
+        handler.box = box  # type: ignore[attr-defined]
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield box
+        finally:
+            server.shutdown()
+            thread.join()

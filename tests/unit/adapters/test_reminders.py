@@ -1,0 +1,236 @@
+"""Reminders: who is told what, and what their answers mean for the attempt."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare.adapters.notify.mail import written
+from cronhare.adapters.notify.reminders import MOST_HALF_TOLD, ReminderRunner
+from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.retries.outcome import Ending, ErrorClass
+from cronhare.domain.schedules.notify import ByEmail, Subscribers, Subscriptions, Target
+from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, LONGEST_TEXT, Reminder
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.ports.events import Letter, NotTold
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason
+
+EIGHT = datetime(2025, 12, 12, 8, tzinfo=UTC)
+BY_MAIL = ByEmail(to=("ann@example.org",))
+
+
+@attrs.define
+class Teller:
+    """Answers as told; targets in *silent* never answer."""
+
+    answers: Mapping[str, list[NotTold | None]] = attrs.field(factory=dict)
+    silent: tuple[str, ...] = ()
+    told: list[tuple[str, Delivery, Letter | None]] = attrs.field(factory=list)
+    closed: bool = False
+
+    async def tell(self, target: Target, event: Delivery, letter: Letter | None = None) -> None:
+        if target.name in self.silent:
+            await asyncio.Event().wait()
+        answers = self.answers.get(target.name)
+        if answers and (refusal := answers.pop(0)) is not None:
+            raise refusal
+        self.told.append((target.name, event, letter))
+
+    async def close(self) -> None:
+        self.closed = True
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.told]
+
+
+def runner(teller: Teller) -> ReminderRunner:
+    targets = {name: Target(name=name, means=BY_MAIL) for name in ("ann", "ops")}
+    return ReminderRunner(teller, Subscribers(Subscriptions(targets=targets)))
+
+
+def invocation(params: object = None, *, id_: int = 7, attempt: int = 1, **said: Any) -> Invocation:  # noqa: ANN401
+    reminder = Reminder(**{"targets": ("ann", "ops"), "text": "Water the plants", **said})
+    return Invocation(
+        execution_id=id_,
+        execution_key="once-2025-12-12-8-0",
+        scheduler_id=16,
+        schedule_name="plants",
+        attempt=attempt,
+        deaths=attempt - 1,
+        due_at=EIGHT,
+        fence=9,
+        params={} if params is None else params,
+        task=Task(
+            name="plants",
+            ref=TaskRef("reminder", 5),
+            reminder=reminder,
+            timeout=timedelta(seconds=20),
+        ),
+    )
+
+
+async def test_each_target_is_told_at_its_time() -> None:
+    teller = Teller()
+
+    ran = await runner(teller).run(invocation(subject="Plants"))
+
+    assert (ran.outcome.ending, ran.stdout.head) == (Ending.SUCCEEDED, "ann: told\nops: told\n")
+    assert teller.names == ["ann", "ops"]
+    _, event, letter = teller.told[0]
+    assert letter == Letter(subject="Plants", text="Water the plants")
+    document = json.loads(event.payload)
+    assert (document["type"], document["timestamp"]) == (
+        "schedule.reminder",
+        "2025-12-12T08:00:00Z",
+    )
+    assert document["id"] == event.event_key
+    assert document["data"] == {
+        "scheduledJobId": 16,
+        "subject": "Plants",
+        "text": "Water the plants",
+        "attempt": 1,
+        "metadata": {"schedule": "plants", "executionId": 7, "dueAt": "2025-12-12T08:00:00Z"},
+    }
+
+
+async def test_params_may_say_otherwise_and_the_schedule_is_the_usual_subject() -> None:
+    teller = Teller()
+
+    await runner(teller).run(invocation({"text": "Feed the cat"}))
+
+    assert teller.told[0][2] == Letter(subject="plants", text="Feed the cat")
+
+
+def test_a_letter_says_what_the_reminder_says() -> None:
+    event = Delivery(
+        event_key="reminder:7:1",
+        event="reminder",
+        target="ann",
+        source="",
+        scheduler_id=16,
+        schedule_name="plants",
+        execution_id=7,
+        occurred_at=EIGHT,
+        payload="{}",
+    )
+
+    letter = written(BY_MAIL, event, Letter(subject="Plänts", text="Wäter"), sender="c@example.org")
+
+    assert (letter["Subject"], letter.get_content()) == ("Plänts", "Wäter\n")
+    assert letter["Message-ID"] == "<reminder.7.1.ann@example.org>"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"subject": "two\nlines"},
+        {"subject": "Bcc: all\r\n"},
+        {"subject": ""},
+        {"subject": "s" * (LONGEST_SUBJECT + 1)},
+        {"subject": 7},
+        {"text": None},
+        {"text": "a\0b"},
+        {"text": "\ud800"},
+        {"text": "t" * (LONGEST_TEXT + 1)},
+    ],
+)
+async def test_hostile_params_fail_for_good_and_tell_nobody(params: object) -> None:
+    teller = Teller()
+    reminders = runner(teller)
+
+    ran = await reminders.run(invocation(params))
+    await reminders.run(invocation(id_=8))  # an innocent neighbour
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+    assert {event.execution_id for _, event, _ in teller.told} == {8}
+
+
+async def test_a_retry_tells_those_that_were_not_told() -> None:
+    teller = Teller({"ops": [NotTold("busy", asked=timedelta(seconds=9)), None]})
+    reminders = runner(teller)
+
+    first = await reminders.run(invocation())
+    second = await reminders.run(invocation(attempt=2))
+
+    error = first.outcome.error
+    assert error is not None
+    assert (error.message, error.error_class) == (
+        "ops was not told: busy",
+        ErrorClass.TRANSIENT,
+    )
+    assert error.retry_after == timedelta(seconds=9)
+    assert (first.stdout.head, first.stderr.head) == ("ann: told\n", "ops: busy\n")
+    assert second.outcome.ending is Ending.SUCCEEDED
+    assert teller.names == ["ann", "ops"]
+
+
+async def test_a_run_that_is_asked_for_again_tells_all_again() -> None:
+    teller = Teller()
+    reminders = runner(teller)
+
+    for _ in range(2):
+        await reminders.run(invocation())
+
+    assert teller.names == ["ann", "ops"] * 2
+
+
+async def test_so_many_half_told_runs_are_remembered() -> None:
+    gone: list[NotTold | None] = [NotTold("away")] * (MOST_HALF_TOLD + 2)
+    reminders = runner(Teller({"ops": gone}))
+
+    for number in range(MOST_HALF_TOLD + 2):
+        await reminders.run(invocation(id_=number))
+
+    assert len(reminders._told) == MOST_HALF_TOLD
+
+
+async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
+    refusal = NotTold("no such user", for_good=True)
+
+    ran = await runner(Teller({"ann": [refusal], "ops": [refusal]})).run(invocation())
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+
+
+async def test_a_target_that_a_reload_took_away_fails_for_good() -> None:
+    ran = await runner(Teller()).run(invocation(targets=("ann", "gone")))
+
+    assert ran.outcome.error is not None
+    assert "has no notify.gone" in ran.outcome.error.message
+
+
+async def test_targets_that_do_not_answer_are_given_up_at_the_timeout() -> None:
+    brief = invocation()
+    task = attrs.evolve(brief.task, timeout=timedelta(milliseconds=1))
+
+    ran = await runner(Teller(silent=("ops",))).run(attrs.evolve(brief, task=task))
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
+
+
+@pytest.mark.parametrize("reason", [StopReason.CANCELLED, StopReason.LEASE_LOST])
+async def test_a_reminder_can_be_stopped(reason: StopReason) -> None:
+    reminders = runner(Teller(silent=("ann", "ops")))
+    running: asyncio.Task[AttemptResult] = asyncio.create_task(reminders.run(invocation()))
+    await asyncio.sleep(0)
+
+    assert reminders.stop(7, reason)
+
+    assert (await running).outcome.ending is reason.ending
+    assert not reminders.stop(7, reason)
+
+
+async def test_at_the_end_the_tellers_processes_are_ended() -> None:
+    teller = Teller()
+
+    await runner(teller).close()
+
+    assert teller.closed
