@@ -6,8 +6,8 @@ Run it:  make fuzz                                    all boundaries, in the lon
 `make test` runs the short form: `tests/integration/test_fuzz.py`.
 
 A boundary is one module of this package: `deliveries.py`, `rows.py`, `pipes.py`, `texts.py`,
-`addresses.py` and so on. It holds one `BOUNDARY`, and is found by that; nothing else has to be
-told of it:
+`addresses.py`, `http_requests.py` and so on. It holds one `BOUNDARY`, and is found by that; nothing
+else has to be told of it:
 
     def _brackets(works: Works) -> Answer:
         with works.edited("Scheduler", "broken", retry="[" * 5_000):

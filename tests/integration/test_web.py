@@ -1,5 +1,6 @@
 """The HTTP API on real ledgers, over real sockets: what it does for who asks it well."""
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -225,15 +226,24 @@ def test_a_report_runs_as_its_file_has_it_by_now(web: Site, container: Container
 
 
 def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
-    web: Site, container: Container, monkeypatch: pytest.MonkeyPatch
+    web: Site,
+    container: Container,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
+
     def away() -> None:
-        raise LedgerUnavailable("mysql://root:secret@host is away", changed_nothing=True)
+        raise LedgerUnavailable("host secret.example is away", changed_nothing=True)
 
-    monkeypatch.setattr(container.claims(), "now", away)
-
-    answer = web.post("/schedulers", SCHEDULE)
+    with monkeypatch.context() as patch:
+        patch.setattr(container.claims(), "now", away)
+        answer, _ = web.post("/schedulers", SCHEDULE), web.post("/reports/generate", REPORT)
+    assert web.post("/schedulers", SCHEDULE).status == 201
 
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
     assert "nothing was changed" in answer.json()["detail"]
     assert "secret" not in answer.text
+    actions = [str(record.__dict__.get("action")) for record in caplog.records]
+    told = [action for action in actions if action.startswith("ledger.")]
+    assert told == ["ledger.unavailable", "ledger.back"]

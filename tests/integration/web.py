@@ -74,13 +74,13 @@ class Site:
     def send(self, *pieces: bytes) -> bytes:
         """Send bytes as they are, and give all that comes back until the other side is done."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS) as link:
-            for piece in pieces:
-                link.sendall(piece)
             found = bytearray()
             try:
+                for piece in pieces:
+                    link.sendall(piece)
                 while more := link.recv(65_536):
                     found += more
-            except ConnectionResetError:
+            except (ConnectionResetError, BrokenPipeError):
                 pass
             return bytes(found)
 

@@ -65,6 +65,8 @@ class StateReport:
         if isinstance(found, Unreachable):
             return f"unreachable: {found.said}"
         if isinstance(found, InMemory):
+            if not queues:
+                return "in memory, inside of `cronhare up`"
             broker: MemoryBroker = self._container.memory_broker()
             waiting = "; ".join(f"{each}: {broker.depth(each)} waiting" for each in queues)
             return f"in this process; {waiting}"

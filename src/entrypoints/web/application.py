@@ -1,6 +1,7 @@
 """The application: each operation is one use case, asked in a thread."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -13,9 +14,11 @@ from starlette.types import ASGIApp
 from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.schedules import ScheduleView
+from cronhare.application.outages import Outage
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.ports.ledger import LedgerUnavailable
 
 from ..container import Container
 from ..json_text import as_json
@@ -25,6 +28,8 @@ from .openapi import LONGEST_KEY, Api, answers, operation
 from .problems import answer_problems
 from .reports import read_report
 from .schedulers import SchedulerView, read_new
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -79,6 +84,7 @@ class Operations:
         """See `make_application`."""
         self._container = container
         self._executor = executor
+        self._outage = Outage(log, "The ledger can be asked", back="ledger.back")
 
     async def create_scheduler(self, request: Request, idempotency_key: Key = None) -> Response:
         """Create a schedule; asked again with the same key, answer the one that was made."""
@@ -125,7 +131,14 @@ class Operations:
         return desk.generate(controller, params=params, now=now, request=key)
 
     async def _ask(self, question: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, question)
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(self._executor, question)
+        except LedgerUnavailable as error:
+            text = "The ledger cannot be asked over HTTP"
+            self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)
+            raise
+        self._outage.is_over()
+        return answer
 
 
 def _named(request: Request, key: str | None) -> UUID | None:

@@ -1,0 +1,186 @@
+"""Boundary: requests to the HTTP API, as bytes on a connection and as fields of a body."""
+
+import json
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import attrs
+
+from cronhare.adapters.sql import upgrade
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web import protocol
+from cronhare.entrypoints.web.bodies import LARGEST_BODY
+from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
+from tests.integration.web import Site, site
+
+TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
+SCHEDULE = {"schedule": "0 8 * * *", "report_id": 25}
+#: The innocent one's, and nobody else's.
+KEY = "innocent"
+
+#: Seconds in which the innocent is answered, however busy the machine.
+PATIENCE = 10.0
+
+#: Seconds after which who does not end a request is sent away here.
+ARRIVAL = 1.0
+
+HEAD = (
+    b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\n"
+)
+GOOD = json.dumps(SCHEDULE).encode()
+
+
+@attrs.frozen
+class Web:
+    """A site over HTTP whose ledger has one innocent schedule, which is posted again and again."""
+
+    site: Site
+    ledger: Path
+
+    def innocent(self) -> None:
+        """See `Site.innocent`: it is answered in its time, and the ledger is whole."""
+        began = time.monotonic()
+        made = self.site.post("/schedulers", SCHEDULE, key=KEY)
+        spent = time.monotonic() - began
+        if made.status != 201 or spent > PATIENCE:
+            raise Mishandled(f"the innocent is answered {made.text} after {spent:.1f} s")
+        with closing(sqlite3.connect(self.ledger)) as ledger:
+            whole = ledger.execute("PRAGMA quick_check").fetchall()
+            broken = ledger.execute(
+                "SELECT name FROM Scheduler WHERE system_id IS NULL AND report_id <> 25"
+            ).fetchall()
+        if whole != [("ok",)] or broken:
+            raise Mishandled(f"the ledger is not as it should be: {whole}, {broken}")
+
+
+@contextmanager
+def web(place: Place) -> Iterator[Web]:
+    """Open the site."""
+    ledger = place.folder / "ledger.db"
+    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{ledger}")
+    container = Container(settings=settings, tasks=[TASK])
+    upgrade(container.engine())
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as `logs.configure` does
+    arrival, protocol.ARRIVAL = protocol.ARRIVAL, ARRIVAL
+    try:
+        with site(container) as found:
+            yield Web(found, ledger)
+    finally:
+        protocol.ARRIVAL = arrival
+
+
+def _with_body(body: bytes, *, more: bytes = b"") -> bytes:
+    return b"%sContent-Length: %d\r\n%s\r\n%s" % (HEAD, len(body), more, body)
+
+
+def _with_field(field: str, value: object) -> bytes:
+    return _with_body(json.dumps({**SCHEDULE, field: value}).encode())
+
+
+#: What must be refused.
+REFUSED: dict[str, bytes] = {
+    "80,000 brackets": _with_body(b'{"params": ' + b"[" * 80_000 + b"]" * 80_000 + b"}"),
+    "a member that is there twice": _with_body(b'{"report_id": 1, "report_id": 25}'),
+    "half a surrogate": _with_body(b'{"name": "\\ud800"}'),
+    "no number": _with_body(b'{"params": NaN}'),
+    "a number of 100,000 digits": _with_body(b'{"params": ' + b"9" * 100_000 + b"}"),
+    "a number of 30 digits": _with_field("params", {"n": 10**30}),
+    "20,000 fields that are not known": _with_body(
+        json.dumps({f"f{n}": 0 for n in range(10_000)}).encode()
+    ),
+    "a body that is too large": _with_body(b" " * (LARGEST_BODY + 1) + GOOD),
+    "a length of 30 digits": HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n{}",
+    "two lengths": HEAD + b"Content-Length: 2\r\nContent-Length: 30\r\n\r\n{}",
+    "a length beside pieces": _with_body(b"0\r\n\r\n", more=b"Transfer-Encoding: chunked\r\n"),
+    "a piece of a negative size": HEAD + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n",
+    "a header of 1 MiB": HEAD + b"X: " + b"x" * 2**20 + b"\r\n\r\n",
+    "100,000 headers": HEAD + b"X: y\r\n" * 100_000 + b"\r\n",
+    "a header with a line end in it": HEAD + b"X: a\rb\r\n\r\n",
+    "a name that was pointed here": _with_body(GOOD).replace(b"localhost", b"evil.example"),
+    "a page of another site": _with_body(GOOD, more=b"Origin: http://evil.example\r\n"),
+    "a form of a page": _with_body(GOOD).replace(b"application/json", b"text/plain"),
+    "a key of 10,000 letters": _with_body(GOOD, more=b"Idempotency-Key: %b\r\n" % (b"k" * 10_000)),
+    "the key of another": _with_body(
+        GOOD[:-1] + b', "user_id": 7}', more=b"Idempotency-Key: innocent\r\n"
+    ),
+    "a path of another folder": _with_body(GOOD).replace(b" /", b" /../../etc/"),
+    "a name with a quote": _with_field("name", "a'; DROP TABLE Scheduler; --"),
+    "a name of a script": _with_field("name", "<script>alert(1)</script>"),
+    "a command": _with_field("command", ["rm", "-rf", "/"]),
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "the end in the middle": HEAD + b'Content-Length: 100\r\n\r\n{"schedule',
+}
+#: What is rightly taken.
+TAKEN: dict[str, bytes] = {
+    "a script in the description": _with_field("description", "<script>alert(1)</script>\x1b[31m"),
+    "64 lists in params": _with_body(
+        b'{"schedule": "@daily", "report_id": 25, "params": ' + b"[" * 62 + b"]" * 62 + b"}"
+    ),
+    "an escaped NUL in params": _with_field("params", {"\0": "\0"}),
+    "pieces of one byte": HEAD
+    + b"Transfer-Encoding: chunked\r\n\r\n"
+    + b"".join(b"1\r\n%c\r\n" % byte for byte in GOOD)
+    + b"0\r\n\r\n",
+}
+
+SHORT = {"80,000 brackets", "a header of 1 MiB", "the key of another", "the end in the middle"}
+
+
+def _send(sent: bytes, web: Web) -> Answer:
+    """Send bytes, and nothing after them; judge what comes back."""
+    answered = web.site.send(sent)
+    if not answered:  # it was cut off: what is not read to its end may lose its answer
+        return Answer.REFUSED
+    head, _, body = answered.partition(b"\r\n\r\n")
+    status = int(head.split()[1])
+    if status in {200, 201, 202}:
+        return Answer.HANDLED
+    if not 400 <= status < 500:
+        raise Mishandled(f"status {status}: {answered[:1_000]!r}")
+    if b"application/problem+json" not in head:
+        raise Mishandled(f"no problem: {answered[:1_000]!r}")
+    if len(body) > 64 * 1024:
+        raise Mishandled(f"a problem of {len(body)} bytes")
+    return Answer.REFUSED
+
+
+def _expected(sent: bytes, answer: Answer, web: Web) -> Answer:
+    found = _send(sent, web)
+    if found is not answer:
+        raise Mishandled(f"it was {found.value}, and not {answer.value}")
+    return found
+
+
+def _by_chance(rng: random.Random) -> Entry[Web]:
+    """Change bytes of a good request, or the value of one of its fields."""
+    if rng.random() < 0.5:
+        field = rng.choice([*SCHEDULE, "name", "date_time", "timezone", "params", "status"])
+        value: object = rng.choice(
+            [None, 0, -1, 2**31, 0.5, "", "\0", "0" * 300, [], {}, [[]], True]
+        )
+        return Entry(f"by chance {field}: {value!r}", partial(_send, _with_field(field, value)))
+    sent = bytearray(_with_body(GOOD))
+    for _ in range(rng.randint(1, 5)):
+        sent[rng.randrange(len(sent))] = rng.randrange(256)
+    return Entry(f"by chance {bytes(sent)!r}", partial(_send, bytes(sent)))
+
+
+BOUNDARY = Boundary(
+    name="requests",
+    at=web,
+    entries=[
+        Entry(name, partial(_expected, sent, answer), short=name in SHORT)
+        for answer, group in ((Answer.REFUSED, REFUSED), (Answer.HANDLED, TAKEN))
+        for name, sent in group.items()
+    ],
+    by_chance=_by_chance,
+)
