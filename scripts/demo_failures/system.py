@@ -79,24 +79,16 @@ class System:
 
     def type(self, *arguments: str) -> str:
         """Type a command, show what it prints, and give that; one that fails is a fault."""
-        self.screen.typed(shlex.join(("cronhare", *arguments)))
-        return self._call(*arguments, shown=True)
-
-    def ask(self, *arguments: str) -> str:
-        """Call a command without showing it."""
-        return self._call(*arguments, shown=False)
-
-    def _call(self, *arguments: str, shown: bool) -> str:
+        command = shlex.join(("cronhare", *arguments))
+        self.screen.typed(command)
         status, printed = run_on_terminal(
             self.screen,
             [str(PROGRAM), *arguments],
             folder=self.folder,
             environment=self._environment,
             interrupts=self._interrupts,
-            shown=shown,
         )
         if status:
-            command = shlex.join(("cronhare", *arguments))
             raise DidNotHappen(f"`{command}` ended with status {status}")
         return printed
 

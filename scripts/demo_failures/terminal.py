@@ -74,9 +74,8 @@ def run_on_terminal(
     folder: Path,
     environment: Mapping[str, str],
     interrupts: Interrupts,
-    shown: bool,
 ) -> tuple[int, str]:
-    """Run a command on a terminal of the screen's width, and show what it prints, or not.
+    """Run a command on a terminal of the screen's width, and show what it prints.
 
     Gives its exit status, and what it printed without the colours.
     """
@@ -94,7 +93,7 @@ def run_on_terminal(
                 stderr=its,
             )
             os.close(its)
-        printed = _read(ours, shown=shown)
+        printed = _read(ours)
         return process.wait(), _ESCAPES.sub("", printed)
     finally:
         with interrupts.held():
@@ -104,8 +103,8 @@ def run_on_terminal(
                 process.wait()
 
 
-def _read(ours: int, *, shown: bool) -> str:
-    """Give what comes, and show it if that is *shown*."""
+def _read(ours: int) -> str:
+    """Give what comes, and show it."""
     pieces = bytearray()
     while True:
         try:
@@ -115,7 +114,6 @@ def _read(ours: int, *, shown: bool) -> str:
         if not piece:
             break
         pieces += piece
-        if shown:
-            sys.stdout.write(piece.decode(errors="replace").replace("\r\n", "\n"))
-            sys.stdout.flush()
+        sys.stdout.write(piece.decode(errors="replace").replace("\r\n", "\n"))
+        sys.stdout.flush()
     return pieces.decode(errors="replace").replace("\r\n", "\n")

@@ -57,7 +57,7 @@ def test_all_that_it_shows_happens_and_it_leaves_nothing_behind(tmp_path: Path) 
 
     assert process.returncode == 0, said
     assert re.findall(r"(?m)^(\d+)\. ", said) == [str(step) for step in range(1, 12)]
-    assert len(re.findall(r"(?m)^=> ", said)) == 12 - 1  # step 5 asks, and the last line sums up
+    assert len(re.findall(r"(?m)^=> ", said)) == 12 - 1  # step 3 asks, and the last line sums up
     assert [line for line in said.splitlines() if len(line) > 80] == []
     assert list(tmp_path.iterdir()) == []
     assert processes_in(tmp_path) == []
