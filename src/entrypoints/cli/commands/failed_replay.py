@@ -110,17 +110,20 @@ def replay(
     replays, now = container.replays(), container.claims().now()
     which = failure_filter(now=now, since=since, until=until, **asked)
     order = replay_order(which, stop_at=stop_at, author=by, **rules)
-    if dry_run:
-        said = f"{counted(replays.count(which), 'failure')} would be replayed; nothing was changed."
-        print_json({"failures": replays.count(which)}) if json else print_line(said)
+    count = replays.count(which)
+    if dry_run or not count:
+        said = f"{counted(count, 'failure')} would be replayed; nothing was changed."
+        print_json({"failures": count}) if json else print_line(said)
         return
-    count, ordered = replays.count(which), replays.order(order, now=now)
+    ordered = replays.order(order, now=now)
     if json:
         print_json(ordered)
         return
     pace = f"at most {order.rate:g} a second"
     print_line(f"Replay {ordered.id}: {counted(count, 'failure')}, {pace}, in the background.")
-    print_line(f"cronhare replays show {ordered.id}; cronhare replays stop {ordered.id}")
+    print_line(
+        f"How it goes on: cronhare replays show {ordered.id}; to stop it: … stop {ordered.id}"
+    )
 
 
 def _replay_named(
