@@ -79,14 +79,15 @@ def _said_open(breaker: Breaker, now: datetime) -> str:
     reset = f"`cronhare breakers reset {breaker.task}` closes it"
     if breaker.state(now) is BreakerState.HALF_OPEN:
         probe = f"execution {breaker.probe}" if breaker.probe else "the next retry"
-        return f"The circuit breaker of {breaker.task} is half open: {probe} is its probe; {reset}."
+        return f"The circuit breaker of {breaker.said} is half open: {probe} is its probe; {reset}."
     until = say_moment(breaker.probe_at) if breaker.probe_at else "a reset"
     return (
-        f"The circuit breaker of {breaker.task} is open until {until}: what fails before is not "
+        f"The circuit breaker of {breaker.said} is open until {until}: what fails before is not "
         f"tried again; {reset}."
     )
 
 
 def _no_breaker(task: str, known: Sequence[Breaker]) -> str:
     names = [f"{each.task} ({each.name})" if each.name else each.task for each in known]
-    return f"there is no circuit breaker of {task!r}; there is {listed(names) or 'none'}"
+    there = f"there is {listed(names)}" if names else "no task has one that counts"
+    return f"there is no circuit breaker of {task!r}; {there}"

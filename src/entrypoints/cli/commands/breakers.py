@@ -1,6 +1,6 @@
 """`cronhare breakers list` and `cronhare breakers reset`."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -10,6 +10,8 @@ from ..output import Columns, Json, moment, print_json, print_line, print_rows, 
 from ..wiring import open_ledger
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+_NONE: Final = "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
 
 Task = Annotated[
     list[str],
@@ -32,7 +34,7 @@ def list_(*, json: Json = False) -> None:
         "PROBE": "probe",
     }
     found = open_ledger().limit_desk().breakers()
-    print_rows(found, columns, json=json, empty="No task has a circuit breaker that counts.")
+    print_rows(found, columns, json=json, empty=_NONE)
 
 
 @app.command("reset")

@@ -33,17 +33,18 @@ def list_(
         "SCHEDULE": "schedule_name",
         "EXECUTION": "execution_id",
         "AT": "occurred_at",
-        "TARGET": "target",
+        "TARGET": lambda event: event.target.rpartition(":")[2],
         "STATE": lambda event: state(event.state),
-        "TRIES": "tries",
         "LAST ERROR": _error,
     }
     print_rows(found, columns, json=json, empty="Nobody was told of anything.")
 
 
 def _error(event: EventView) -> str | None:
-    """Say what went wrong, and when it is tried again."""
+    """Say what went wrong, and when it is tried again or how often it was."""
     error = event.problem or event.last_error
-    if error is None or event.next_try_at is None:
+    if error is None or not event.tries:
         return error
-    return f"{error}; tried again at {moment(event.next_try_at)}"
+    if event.next_try_at is not None:
+        return f"{error}; try {event.tries + 1} at {moment(event.next_try_at)}"
+    return f"{error}; tries: {event.tries}"
