@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
-from cronhare.domain.schedules.keys import manual_key
+from cronhare.domain.schedules.keys import manual_key, start_key
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
 from cronhare.domain.texts.moments import say_moment
@@ -30,6 +30,10 @@ MOST_AT_ONCE: Final = 1_000
 
 class CannotRun(ValueError):
     """A run by hand, at a start or at a boot is refused, by us or by the ledger."""
+
+
+class NotOfThisBoot(CannotRun):
+    """A schedule has no run of a boot, in good order."""
 
 
 class CannotPause(ValueError):
@@ -113,19 +117,36 @@ class Administrator:
             schedule, key=manual_key(request or self._uuid()), params=params, now=now
         )
 
-    def run_at_boot(self, name: str, boot: Boot, *, now: datetime) -> Execution | None:
-        """Begin the run of a schedule at a boot; answers the same run if it was begun before.
-
-        None if the boot does not concern it, or no more.
+    def run_at_start(self, name: str, *, now: datetime) -> Execution:
+        """Begin the run of a schedule at a start of `cronhare up`.
 
         Raises:
             NotFound: there is no such schedule.
-            CannotRun: its row is broken, or the ledger refuses it.
+            CannotRun: see `run_at_boot`.
         """
-        schedule = find_schedule(self._schedules, name)
-        if not boot.concerns(schedule.updated_at, now=now):
-            return None
+        schedule = self._may_begin_by_itself(name, now)
+        return self._begin(schedule, key=start_key(self._uuid()), params=None, now=now)
+
+    def run_at_boot(self, name: str, boot: Boot, *, now: datetime) -> Execution:
+        """Begin the run of a schedule at a boot; answers the same run if it was begun before.
+
+        Raises:
+            NotFound: there is no such schedule.
+            NotOfThisBoot: the boot does not concern it, or no more.
+            CannotRun: it is off or paused, its row is broken, or the ledger refuses it.
+        """
+        schedule = self._may_begin_by_itself(name, now)
+        if (why := boot.why_not(schedule.updated_at, now=now)) is not None:
+            raise NotOfThisBoot(f"schedule {name!r} has no run of this boot: {why}")
         return self._begin(schedule, key=boot.key, params=None, now=now)
+
+    def _may_begin_by_itself(self, name: str, now: datetime) -> StoredSchedule:
+        schedule = find_schedule(self._schedules, name)
+        if schedule.draft is not None and not schedule.draft.status:
+            raise CannotRun(f"schedule {name!r} does not run by itself: it is disabled")
+        if schedule.pause is not None and schedule.pause.is_on(now):
+            raise CannotRun(f"schedule {name!r} does not run by itself: it is {schedule.pause}")
+        return schedule
 
     def _begin(
         self, schedule: StoredSchedule, *, key: str, params: str | None, now: datetime

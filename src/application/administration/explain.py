@@ -71,6 +71,12 @@ def explain(
     return _without_record(schedule, stored, due, circumstances, records=records, now=now)
 
 
+def has_times(stored: StoredSchedule) -> bool:
+    """Whether a schedule is ever due by itself, as far as its row can be understood."""
+    schedule = _understood(stored)
+    return schedule is None or not isinstance(schedule.timing, ByHand)
+
+
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
     """Give the last instant at which a schedule was due; *now* if there is none."""
     schedule = _understood(stored)

@@ -29,7 +29,7 @@ from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .explain import Explanation, explain, explain_execution, newest_instant
+from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
 from .lookup import NotFound, find_schedule
 from .preview import preview
@@ -46,6 +46,7 @@ from .views.executions import (
 from .views.failures import FailureView, FailureWithDetails, QuarantineView
 from .views.schedules import ScheduleView
 from .views.work import NodesView, QueueView
+from .without_times import what_it_came_of, who_begins_it
 
 #: Runs that are named of those that another one waits for.
 MOST_BEFORE: Final = 5
@@ -321,6 +322,8 @@ class Queries:
             stored, now = find_schedule(self._schedules, name), self._now()
         except NotFound as error:
             raise NotFound(f"{error}{self._left_of(name)}") from error
+        if instant is None and not has_times(stored):
+            return self._explain_without_times(stored, now)
         asked = newest_instant(stored, now=now) if instant is None else instant
         calendars = self._calendars_of(stored)
         found = self._with_limits(
@@ -328,6 +331,21 @@ class Queries:
         )
         zone = _zone_of(stored)
         return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)
+
+    def _explain_without_times(self, stored: StoredSchedule, now: datetime) -> ExplanationView:
+        """Explain the last run of a schedule that is never due, or why there is none."""
+        nodes = self._nodes.nodes(now=now, limit=MOST_REPORTS)
+        begins = who_begins_it(stored, nodes.reports, now=now)
+        last = self._records.last_runs([stored.id]).get(stored.id)
+        if last is None:
+            found = Explanation(ran=False, answer="It has not run yet", because=tuple(begins))
+        else:
+            found = explain_execution(last, self._records.attempts(last.id), now=now)
+            because = (what_it_came_of(last), *found.because, *begins)
+            found = self._with_limits(attrs.evolve(found, because=because))
+        asked = now if last is None else last.due_at
+        zone = _zone_of(stored)
+        return ExplanationView.of(found, name=stored.name, timezone=zone, instant=asked, now=now)
 
     def explain_execution(self, execution_id: int) -> ExplanationView:
         """Explain why an execution is where it is.

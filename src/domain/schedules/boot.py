@@ -5,6 +5,8 @@ from typing import Final
 
 import attrs
 
+from ..texts.durations import say_duration
+from ..texts.moments import say_moment
 from .keys import boot_key
 
 #: A boot longer ago causes no run. The ledger keeps its runs for so long: none happens twice.
@@ -23,7 +25,14 @@ class Boot:
         """The execution key of a schedule's run at this boot."""
         return boot_key(self.name)
 
-    def concerns(self, changed_at: datetime, *, now: datetime) -> bool:
-        """Whether it was in the last day, and after a schedule was created, edited or enabled."""
+    def why_not(self, changed_at: datetime, *, now: datetime) -> str | None:
+        """Say why a boot is none of a schedule's; None if its run is due.
+
+        It is, in the last day, and after a schedule was created, edited or enabled.
+        """
         ago = timedelta(seconds=self.ago)
-        return ago <= LONGEST_AGO and now - ago > changed_at
+        if ago > LONGEST_AGO:
+            return f"it was more than {say_duration(LONGEST_AGO)} ago"
+        if now - ago <= changed_at:
+            return f"the schedule was created, edited or enabled after it, {say_moment(changed_at)}"
+        return None

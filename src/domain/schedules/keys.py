@@ -13,8 +13,8 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 #: The most characters of any key, in a message or a row.
 LONGEST_KEY = 255
 
-#: How the keys of manual runs and of runs at a boot begin.
-MANUAL, BOOT = "manual-", "boot-"
+#: How the keys of manual runs and of runs at a start or a boot begin.
+MANUAL, START, BOOT = "manual-", "start-", "boot-"
 
 #: How the keys of runs begin that a backfill asks for.
 BACKFILL = "backfill-"
@@ -55,21 +55,21 @@ class Trigger(enum.StrEnum):
 
     TIME = "time"
     HAND = "hand"
+    START = "start"
     BOOT = "boot"
     BACKFILL = "backfill"
 
 
 def trigger_of(key: str) -> Trigger:
-    """Tell by its key what a run came of; runs at a start and foreign messages are by hand.
+    """Tell by its key what a run came of; foreign messages are by hand.
 
     >>> trigger_of("cron-2025-12-12-8-0").value, trigger_of("manual-1").value
     ('time', 'hand')
     """
     if key.startswith(DUE):
         return Trigger.TIME
-    if key.startswith(BACKFILL):
-        return Trigger.BACKFILL
-    return Trigger.BOOT if key.startswith(BOOT) else Trigger.HAND
+    others = ((BACKFILL, Trigger.BACKFILL), (START, Trigger.START), (BOOT, Trigger.BOOT))
+    return next((trigger for begins, trigger in others if key.startswith(begins)), Trigger.HAND)
 
 
 def backfill_key(due: datetime) -> str:
@@ -91,6 +91,11 @@ def keys_of_instant(due: datetime) -> tuple[str, ...]:
 def manual_key(uuid: UUID) -> str:
     """Name a manual run; *uuid* is random, and the caller's."""
     return f"{MANUAL}{uuid}"
+
+
+def start_key(uuid: UUID) -> str:
+    """Name a run at a start of `cronhare up`; *uuid* is random, and the caller's."""
+    return f"{START}{uuid}"
 
 
 def boot_key(boot: str) -> str:

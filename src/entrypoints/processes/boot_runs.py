@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
-from cronhare.application.administration.commands import Administrator, CannotRun
+from cronhare.application.administration.commands import Administrator, CannotRun, NotOfThisBoot
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.logs import place_of, say
 from cronhare.domain.schedules.boot import Boot
@@ -25,7 +25,7 @@ def run_at_start(administrator: Administrator, names: Sequence[str], *, now: dat
     """
     for name in names:
         try:
-            administrator.run_now(name, params=None, now=now)
+            administrator.run_at_start(name, now=now)
         except (NotFound, CannotRun) as error:
             say(log, logging.WARNING, "start.refused", f"{name} cannot run at the start: {error}")
 
@@ -54,9 +54,11 @@ def run_for(
     for name in names:
         try:
             execution = administrator.run_at_boot(name, boot, now=now)
-        except (NotFound, CannotRun) as error:
-            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
+        except NotOfThisBoot as error:
+            say(log, logging.INFO, "boot.passed", str(error))
             continue
-        if execution is not None:
-            text = f"{name} has its run of this boot of the host"
-            say(log, logging.INFO, "boot", text, **place_of(execution))
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "boot.refused", f"{name} does not run at boot: {error}")
+            continue
+        text = f"{name} has its run of this boot of the host"
+        say(log, logging.INFO, "boot", text, **place_of(execution))

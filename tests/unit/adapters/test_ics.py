@@ -93,6 +93,37 @@ def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -
         read(tmp_path, *["DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY"] * 2)
 
 
+def test_twenty_thousand_events_are_refused_after_the_first_that_are_too_many(
+    tmp_path: Path,
+) -> None:
+    event = "DTSTART;VALUE=DATE:20260101\n"
+    with pytest.raises(IcsInvalid, match="has more than 5,000 days"):
+        read(tmp_path, *[event] * 20_000)
+
+
+def test_a_million_events_are_refused_unread(tmp_path: Path) -> None:
+    with pytest.raises(IcsInvalid, match="is larger than 1 MiB"):
+        read(tmp_path, *["DTSTART;VALUE=DATE:20260101"] * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["FREQ=SECONDLY", "FREQ=MINUTELY;INTERVAL=1", "FREQ=HOURLY", "FREQ=YEARLY;BYSECOND=1"],
+)
+def test_no_rule_is_written_out_by_the_second(tmp_path: Path, rule: str) -> None:
+    with pytest.raises(IcsInvalid, match=r"FREQ=|has BYSECOND"):
+        read(tmp_path, f"DTSTART;VALUE=DATE:19700101\nRRULE:{rule}")
+
+
+def test_the_calendar_that_ships_with_the_examples_can_be_read() -> None:
+    path = Path(__file__).parents[3] / "examples/calendars/de-holidays.ics"
+
+    found = read_ics(path, ZoneInfo("Europe/Berlin"), today=TODAY)
+
+    assert ("12-25", "Christmas Day") in found or ("12-25", "1. Weihnachtstag") in found, found
+    assert len(found) <= 200
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.system.host import this_boot
 from cronhare.application.administration import commands
-from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.commands import CannotRun, NotOfThisBoot
 from cronhare.application.administration.difference import Change, FieldChange, difference
 from cronhare.application.administration.export import CannotExport, Exporter
 from cronhare.application.administration.jobs_files import FilesClash
@@ -473,10 +473,8 @@ def test_a_boot_begins_one_run_however_many_workers_ask_for_it() -> None:
     other = house.administrator.run_at_boot("nightly", Boot("two", ago=1), now=house.now)
 
     first = runs[0]
-    assert first is not None
     assert first.key == "boot-one"
-    assert [run.id for run in runs if run] == [first.id] * 3
-    assert other is not None
+    assert [run.id for run in runs] == [first.id] * 3
     assert other.id != first.id
 
 
@@ -485,8 +483,28 @@ def test_a_schedule_that_came_after_the_boot_waits_for_the_next_one() -> None:
     house.clock.advance(timedelta(minutes=10))
     apply(house, NIGHTLY)
 
-    assert house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now) is None
+    with pytest.raises(NotOfThisBoot, match="created, edited or enabled after it"):
+        house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
     assert list(house.records.executions(ExecutionFilter())) == []
+
+
+def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None:
+    house = House()
+    apply(house, NIGHTLY)
+    house.clock.advance(timedelta(minutes=10))
+    house.administrator.pause("nightly", reason="no", by="ann", until=None, now=house.now)
+    with pytest.raises(CannotRun, match="does not run by itself: it is paused by ann"):
+        house.administrator.run_at_start("nightly", now=house.now)
+    house.administrator.resume("nightly", now=house.now)
+    house.administrator.switch(["nightly"], on=False, now=house.now)
+    with pytest.raises(CannotRun, match="does not run by itself: it is disabled"):
+        house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
+
+    house.administrator.switch(["nightly"], on=True, now=house.now)
+    run = house.administrator.run_at_start("nightly", now=house.now)
+
+    assert run.key.startswith("start-")
+    assert [one.id for one in house.records.executions(ExecutionFilter())] == [run.id]
 
 
 def test_a_schedule_that_is_not_there_cannot_run_at_boot() -> None:

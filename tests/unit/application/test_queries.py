@@ -581,3 +581,49 @@ async def test_of_a_schedule_that_is_gone_it_is_told_what_is_left() -> None:
         queries(house).explain_instant("gone", None)
     with pytest.raises(NotFound, match="there is no schedule"):
         queries(house).explain_instant("\x00" * 999, None)
+
+
+def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_came_of() -> None:
+    house = House()
+    house.add(schedule=None)
+    asked = queries(house)
+
+    never = asked.explain_instant("report", None)
+    house.administrator.run_now("report", params=None, now=house.now)
+    house.clock.advance(MINUTE)
+    house.administrator.run_at_start("report", now=house.now)
+    last = asked.explain_instant("report", None)
+
+    assert (never.ran, never.answer) == (False, "It has not run yet")
+    assert never.because[0] == "It has no times of its own: `cronhare run report` begins it."
+    assert last.execution is not None
+    assert last.execution.trigger == "start"
+    assert last.because[0] == (
+        "It began with a start of `cronhare up`, at 2026-03-02 12:01:00Z; it is the last run of "
+        "this schedule."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "No worker and no `cronhare up` reports itself now: none would begin it at a boot."),
+        (
+            {"status": False},
+            "But it is disabled: `cronhare schedules enable report` switches it on.",
+        ),
+    ],
+)
+def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
+    changes: dict[str, Any], told: str
+) -> None:
+    house = House()
+    house.add(schedule=None, **changes)
+    [stored] = house.schedules.schedules(["report"])
+    assert stored.draft is not None
+    house.schedules.save([stored.draft], source="jobs.toml", now=house.now)
+
+    because = queries(house).explain_instant("report", None).because
+
+    assert told in because
+    assert any("If its jobs file, jobs.toml, says on_start" in line for line in because)

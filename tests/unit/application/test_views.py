@@ -327,6 +327,7 @@ STORED: dict[str, Any] = {
     "problem": "its own",
 }
 LAST: dict[str, Any] = {
+    "trigger": Trigger.TIME,
     "execution_id": 101,
     "state": State.PUBLISHED,
     "due_at": NOON + 1 * SECOND,

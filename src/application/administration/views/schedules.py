@@ -13,6 +13,7 @@ from cronhare.domain.retries.facts import retry_facts
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.retention import Keep
 from cronhare.domain.schedules.task import TaskRef
@@ -24,9 +25,10 @@ from .values import RetryView, json_value, seconds
 
 @attrs.frozen(kw_only=True)
 class LastRun:
-    """The newest execution of a schedule that was not skipped."""
+    """The newest execution of a schedule that was not skipped; *trigger* is what it came of."""
 
     execution_id: int
+    trigger: Trigger
     state: State
     status: str
     due_at: datetime
@@ -39,6 +41,7 @@ class LastRun:
         """Show the newest execution."""
         return cls(
             execution_id=execution.id,
+            trigger=trigger_of(execution.key),
             state=execution.state,
             status=outward_status(execution),
             due_at=execution.due_at,

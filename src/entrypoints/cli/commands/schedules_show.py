@@ -8,6 +8,7 @@ import typer
 
 from cronhare.application.administration.views.schedules import ScheduleView, ScheduleWithRuns
 from cronhare.domain.cron import CronExpression, names_matter
+from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
 
@@ -82,8 +83,14 @@ def _when(schedule: ScheduleView) -> str | None:
         return f"once, {say_due(schedule.date_time)}"
     text = schedule.schedule
     if text is None or schedule.status is None or not names_matter(text):
-        return text or (None if schedule.status is None else "by hand, or at a boot or start")
+        return text or (None if schedule.status is None else _without_times(schedule))
     return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
+
+
+def _without_times(schedule: ScheduleView) -> str:
+    if schedule.source is None:
+        return "by hand"
+    return f"by hand; or at a boot or start, as {schedule.source} says (`cronhare explain`)"
 
 
 def _clock(schedule: ScheduleView) -> str | None:
@@ -117,7 +124,8 @@ def _last(schedule: ScheduleView) -> str | None:
     last = schedule.last_run
     if last is None:
         return None
-    return f"execution {last.execution_id}, {last.state}, due {say_due(last.due_at)}"
+    came_of = "due" if last.trigger is Trigger.TIME else f"by {last.trigger.value}"
+    return f"execution {last.execution_id}, {last.state}, {came_of} {say_due(last.due_at)}"
 
 
 def _duration(seconds: float | None) -> str | None:

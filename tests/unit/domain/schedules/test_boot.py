@@ -20,4 +20,4 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 def test_a_boot_concerns_what_was_there_before_it_for_a_day(
     ago: float, changed: timedelta, *, concerned: bool
 ) -> None:
-    assert Boot("b", ago=ago).concerns(NOON - changed, now=NOON) is concerned
+    assert (Boot("b", ago=ago).why_not(NOON - changed, now=NOON) is None) is concerned

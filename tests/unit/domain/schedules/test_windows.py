@@ -66,6 +66,27 @@ def test_what_is_no_window_is_refused_with_what_is_one(text: str) -> None:
         parse_window(text)
 
 
+@pytest.mark.parametrize(
+    ("wall", "covered"),
+    [
+        ("2026-03-29T00:30", False),
+        ("2026-03-29T00:59", False),
+        ("2026-03-29T01:00", False),  # 03:00 summer time: from 02:00 to 03:00 there was nothing
+        ("2026-10-24T23:59", False),
+        ("2026-10-25T00:30", True),  # 02:30 summer time
+        ("2026-10-25T01:30", True),  # 02:30 winter time: the hour comes twice, and is dark twice
+        ("2026-10-25T02:00", False),
+    ],
+)
+def test_a_window_in_the_hour_that_a_clock_leaps_over_or_repeats(
+    wall: str, *, covered: bool
+) -> None:
+    """*wall* is in UTC."""
+    moment = datetime.fromisoformat(wall).replace(tzinfo=UTC)
+
+    assert parse_window("02:00-03:00").covers(moment, BERLIN) is covered
+
+
 def test_an_instant_at_the_edge_of_the_calendar_is_in_no_window() -> None:
     last = datetime.max.replace(tzinfo=UTC)
 

@@ -1,0 +1,51 @@
+"""What `explain` says of schedules without times: who begins them, and why nobody did."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.schedules.boot import LONGEST_AGO
+from cronhare.domain.schedules.keys import Trigger, trigger_of
+from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.moments import say_moment
+from cronhare.ports.schedules import StoredSchedule
+
+_CAME_OF = {
+    Trigger.HAND: "Somebody asked for it",
+    Trigger.START: "It began with a start of `cronhare up`",
+    Trigger.BOOT: "It is the run of a boot of a host",
+    Trigger.TIME: "It was due then, before the schedule lost its times",
+    Trigger.BACKFILL: "A backfill asked for it",
+}
+
+
+def who_begins_it(
+    stored: StoredSchedule, nodes: Sequence[NodeReport], *, now: datetime
+) -> Iterator[str]:
+    """Say who would begin a schedule without times, and whether anything keeps them from it."""
+    yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
+    if stored.source is None:
+        return
+    yield (
+        f"If its jobs file, {stored.source}, says on_start, so does each start of `cronhare up` "
+        f"with it, and no worker; on_boot: the first of its workers, or `cronhare up`, within "
+        f"{say_duration(LONGEST_AGO)} of a boot. The ledger does not know which it says."
+    )
+    if stored.draft is not None and not stored.draft.status:
+        yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
+    elif stored.pause is not None and stored.pause.is_on(now):
+        yield f"But it is {stored.pause}: `cronhare schedules resume {stored.name}` ends that."
+    at_work = [node.name for node in nodes if node.works and not node.is_silent(now)]
+    if not at_work:
+        yield "No worker and no `cronhare up` reports itself now: none would begin it at a boot."
+    else:
+        yield f"At work now: {listed(at_work)}. Each looks once, when it begins."
+    yield "What began nothing says why in its log: `start.refused`, `boot.refused`, `boot.passed`."
+
+
+def what_it_came_of(execution: Execution) -> str:
+    """Say what a run of a schedule without times came of."""
+    came_of = _CAME_OF[trigger_of(execution.key)]
+    return f"{came_of}, at {say_moment(execution.due_at)}; it is the last run of this schedule."
