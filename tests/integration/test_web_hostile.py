@@ -231,7 +231,7 @@ def test_what_is_no_request_is_refused(web: Site, sent: bytes, status: bytes) ->
 def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
     web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "ARRIVAL", 0.3)
+    monkeypatch.setattr(protocol, "ARRIVAL", 1.0)
     head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     begun = [b"", b"POST /sched", head, head + b'Content-Length: 9\r\n\r\n{"']
     links = [socket.create_connection(("127.0.0.1", web.port), timeout=10) for _ in begun]
@@ -243,14 +243,14 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
     for link in links:
         with link:
             assert _is_over(link)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 8
 
 
 def test_connections_have_a_bound_and_a_place_is_free_again(
     web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    links = [socket.create_connection(("127.0.0.1", web.port), timeout=10) for _ in range(3)]
+    links = [socket.create_connection(("127.0.0.1", web.port), timeout=10) for _ in range(8)]
     assert web.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
     for link in links:
         link.close()
