@@ -21,6 +21,9 @@ DEAD_LETTER_EXCHANGE = "cron_dlx"
 DELIVERY_EXCHANGE = "cron_delivery"
 STRAYS_EXCHANGE = "cron_strays"
 
+#: Where what a task queue dead-letters is sorted: what was delivered too often is quarantined.
+OVERDELIVERED_EXCHANGE = "cron_overdelivered"
+
 LANES = 16
 LANE_UNIT = timedelta(milliseconds=100)
 LONGEST_LANE_DELAY = LANE_UNIT * (2**LANES - 1)
@@ -37,7 +40,7 @@ class Exchange:
     """An exchange; *alternate* takes what its bindings do not route."""
 
     name: str
-    kind: str  # direct | topic | fanout
+    kind: str  # direct | topic | fanout | headers
     alternate: str | None = None
 
 
@@ -56,12 +59,16 @@ class Queue:
 
 @attrs.frozen(kw_only=True)
 class Binding:
-    """A binding from an exchange to a queue, or to another exchange."""
+    """A binding from an exchange to a queue, or to another exchange.
+
+    *headers* are what a message must have, where the exchange is of the type headers.
+    """
 
     source: str
     target: str
     key: str
     to_exchange: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -184,6 +191,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
         exchanges=(
             Exchange(name=DEAD_LETTER_EXCHANGE, kind="direct"),
             Exchange(name=STRAYS_EXCHANGE, kind="fanout"),
+            Exchange(name=OVERDELIVERED_EXCHANGE, kind="headers"),
             Exchange(name=DELIVERY_EXCHANGE, kind="topic", alternate=STRAYS_EXCHANGE),
             *(Exchange(name=lane_exchange(lane), kind="topic") for lane in range(LANES)),
         ),
@@ -205,6 +213,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             Binding(source=DEAD_LETTER_EXCHANGE, target=FAILED_QUEUE, key="failed"),
             Binding(source=DEAD_LETTER_EXCHANGE, target=QUARANTINE_QUEUE, key="quarantine"),
             Binding(source=STRAYS_EXCHANGE, target=QUARANTINE_QUEUE, key=""),
+            *_overdelivered_bindings(),
             *_lane_bindings(),
             *(
                 Binding(source=DELIVERY_EXCHANGE, target=name, key=f"{'*.' * LANES}{name}")
@@ -283,6 +292,24 @@ def _lane_bindings() -> Iterator[Binding]:
         yield Binding(source=lane_exchange(lane), target=lane_queue(lane), key=f"{before}1.#")
         yield Binding(
             source=lane_exchange(lane), target=_after(lane), key=f"{before}0.#", to_exchange=True
+        )
+
+
+def _overdelivered_bindings() -> Iterator[Binding]:
+    """Lead a copy of what met its delivery limit from the way to the retry queue into quarantine.
+
+    The retry queue's own copy is dropped as it comes back, since nobody has rejected it. RabbitMQ
+    3.13 and later name the last reason; those before it the first alone.
+    """
+    yield Binding(
+        source=DEAD_LETTER_EXCHANGE, target=OVERDELIVERED_EXCHANGE, key="retry", to_exchange=True
+    )
+    for header in ("x-last-death-reason", "x-first-death-reason"):
+        yield Binding(
+            source=OVERDELIVERED_EXCHANGE,
+            target=QUARANTINE_QUEUE,
+            key="",
+            headers=(("x-match", "all-with-x"), (header, "delivery_limit")),
         )
 
 

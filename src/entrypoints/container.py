@@ -24,6 +24,7 @@ from cronhare.adapters.sql import (
     SqlLimitStore,
     SqlNodeStore,
     SqlRecords,
+    SqlRedeliveryStore,
     SqlReplayStore,
     SqlScheduleStore,
     SqlStatistics,
@@ -67,7 +68,7 @@ from cronhare.domain.schedules.notify import Subscribers, Subscriptions
 
 from . import rabbitmq
 from .background import BackgroundExecutor
-from .node_identity import this_node
+from .node_identity import this_holder, this_node
 from .settings.settings import Settings
 
 
@@ -245,6 +246,9 @@ class Container(containers.DeclarativeContainer):
         uuid=uuid4,
         retry_delay=settings.provided.retry_delay,
         seal=seal,
+        redeliveries=providers.Singleton(SqlRedeliveryStore, engine, clock),
+        us=providers.Callable(this_holder, ourselves),
+        crash_policy=settings.provided.crash_policy,
         accepts_foreign=settings.provided.accepts_foreign,
         foreign_queues=settings.provided.foreign_queues,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cronhare.adapters.system.host import BOOT_ID
 from cronhare.domain.nodes import Node
+from cronhare.domain.retries.redeliveries import Holder
 
 _PIDS = Path("/proc/self/ns/pid")
 
@@ -17,6 +18,14 @@ def this_node() -> Node:
     """Name this process, once in its life."""
     nonce = secrets.token_hex(4)
     return Node(host=_host(), pid=os.getpid(), place=_place() or nonce, nonce=nonce)
+
+
+def this_holder(node: Node) -> Holder:
+    """Name a node as one who holds messages, with the boot of its host, if the kernel tells it."""
+    boot = ""
+    with suppress(OSError):
+        boot = BOOT_ID.read_text(encoding="ascii").strip()[:64]
+    return Holder(node=str(node), host=node.host, boot=boot)
 
 
 def is_alive(pid: int) -> bool:

@@ -19,6 +19,7 @@ from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
+from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
@@ -32,6 +33,7 @@ from cronhare.adapters.sql import (
     SqlLimitStore,
     SqlNodeStore,
     SqlRecords,
+    SqlRedeliveryStore,
     SqlReplayStore,
     SqlScheduleStore,
     SqlStatistics,
@@ -69,6 +71,7 @@ from cronhare.ports.events import EventStorePort
 from cronhare.ports.limits import LimitStorePort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.replays import Advance, ReplayStorePort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
@@ -140,6 +143,7 @@ class Ledger:
     limits: LimitStorePort
     statistics: StatisticsPort
     alerts: AlertStorePort
+    redeliveries: RedeliveryStorePort
 
     @property
     def now(self) -> datetime:
@@ -318,6 +322,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         limits=MemoryLimitStore(ledger),
         statistics=MemoryStatistics(ledger),
         alerts=MemoryAlertStore(ledger),
+        redeliveries=MemoryRedeliveryStore(ledger),
     )
 
 
@@ -363,12 +368,14 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         limits=SqlLimitStore(engine, clock),
         statistics=SqlStatistics(engine, clock),
         alerts=SqlAlertStore(engine, clock),
+        redeliveries=SqlRedeliveryStore(engine, clock),
     )
 
 
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
     tables = (
+        "RedeliveryHold",
         "Alert",
         "RetryBudget",
         "ExecutionGate",

@@ -288,6 +288,26 @@ async def test_a_bad_end_is_told_and_left_for_the_attempts_one_error(
     ]
 
 
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("kill -KILL $$", "SIGKILL: by the kernel, out of memory, unless somebody did"),
+        (
+            "ulimit -S -t 1; while :; do :; done",
+            "SIGXCPU: by the kernel, over its limit of CPU time",
+        ),
+    ],
+)
+async def test_an_end_by_the_kernel_is_a_crash_and_says_why(
+    runner: ProcessRunner, script: str, reason: str
+) -> None:
+    outcome = (await runner.run(shell(script))).outcome
+
+    assert outcome.ending is Ending.CRASHED
+    assert outcome.error is not None
+    assert outcome.error.message == f"killed by signal {reason}"
+
+
 async def test_what_cannot_be_started_was_never_spawned(
     runner: ProcessRunner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,9 @@ from cronhare.adapters.process.output import ipc_messages as ipc
 from cronhare.adapters.process.warden import liveness
 from cronhare.adapters.rabbitmq.publisher import suspects
 from cronhare.adapters.rabbitmq.topology import steps
-from cronhare.adapters.rabbitmq.wire import frames, properties
+from cronhare.adapters.rabbitmq.wire import frames, properties, versions
 from cronhare.adapters.sql import cooldown
+from cronhare.adapters.sql.attempts import redeliveries as held_again
 from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_session
@@ -55,7 +56,14 @@ from cronhare.domain.lifecycle import (
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.queueing import served_queues
-from cronhare.domain.retries import crashes, error_classes, outcome, retry, retry_after
+from cronhare.domain.retries import (
+    crashes,
+    error_classes,
+    outcome,
+    redeliveries,
+    retry,
+    retry_after,
+)
 from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
@@ -389,6 +397,13 @@ BOUNDS: dict[str, list[str]] = {
         f"{statistics.MOST_GROUPS}, or",
         f"up to {output.MOST_LINES:,}",
         f"{statistics.REASON_LENGTH} characters",
+    ],
+    "how often a message may come back to a quorum task queue": [
+        f"{versions.DELIVERY_LIMIT} times",
+    ],
+    "notes of who holds a message that came again": [
+        f"{held_again.MOST:,}",
+        f"{redeliveries.KEPT_FOR.total_seconds() / 3_600:.0f} h",
     ],
     "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],
     "a node's name, host, version and role in its report": [

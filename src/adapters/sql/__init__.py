@@ -1,5 +1,6 @@
 """The ledger in SQL. Start reading at `claims`; what differs between databases is a `dialect`."""
 
+from .attempts.redeliveries import SqlRedeliveryStore
 from .attempts.store import SqlAttemptStore
 from .claims.store import SqlClaimStore
 from .dialects import open_engine
@@ -21,6 +22,7 @@ __all__ = [
     "SqlLimitStore",
     "SqlNodeStore",
     "SqlRecords",
+    "SqlRedeliveryStore",
     "SqlReplayStore",
     "SqlScheduleStore",
     "SqlStatistics",

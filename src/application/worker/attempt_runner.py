@@ -13,7 +13,7 @@ from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import RetryAfter, Verdict, decide, give_back
+from cronhare.domain.retries.retry import Quarantine, RetryAfter, Verdict, decide, give_back
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
@@ -61,15 +61,17 @@ class AttemptRunner:
         duration = self._ledger.clock.monotonic() - began
         if isinstance(verdict, RetryAfter):
             verdict, now = await self._with_own_wait(execution, ran.outcome, verdict, now)
-        return End(
-            ticket=ticket,
-            finish=Finish(
-                execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits
-            ),
-            now=now,
-            duration=duration,
-            headers=kept_headers(without_delay_count(delivery.message.headers)),
-        )
+        finish = Finish(execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits)
+        return _end_of(finish, delivery, ticket, now=now, duration=duration)
+
+    async def quarantine(
+        self, execution: Execution, delivery: Delivery, ticket: AttemptRef, why: Quarantine
+    ) -> End:
+        """End an attempt that is not run, since its message has ended the workers before us."""
+        error = TaskError(message=why.reason)
+        ran = AttemptResult(outcome=Outcome(ending=Ending.CRASHED, error=error))
+        finish = Finish(execution=execution, ran=ran, verdict=why)
+        return _end_of(finish, delivery, ticket, now=await self._end(execution), duration=0.0)
 
     async def _run_here(
         self, execution: Execution, queue: str
@@ -155,6 +157,13 @@ class AttemptRunner:
         while (over := self._ends.get(execution.id)) is not None:
             self._runner.stop(execution.id, StopReason.LEASE_LOST)
             await over.wait()
+
+
+def _end_of(
+    finish: Finish, delivery: Delivery, ticket: AttemptRef, *, now: datetime, duration: float
+) -> End:
+    headers = kept_headers(without_delay_count(delivery.message.headers))
+    return End(ticket=ticket, finish=finish, now=now, duration=duration, headers=headers)
 
 
 def _not_run(why: str) -> AttemptResult:

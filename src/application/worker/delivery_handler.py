@@ -8,15 +8,26 @@ from uuid import UUID
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.messages import AttemptRef, IncomingTask, Unreadable, read
-from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.messages.messages import (
+    AttemptRef,
+    IncomingTask,
+    Unreadable,
+    fault_of_seal,
+    read,
+    ticket_of,
+)
+from cronhare.domain.messages.nack_count import Nacks, was_overdelivered
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.crashes import Crash, CrashPolicy
+from cronhare.domain.retries.redeliveries import Holder
+from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports.attempts import Deferred, Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.runner import TaskRunnerPort
 
 from ..log_limiter import LogLimiter
@@ -36,9 +47,12 @@ from .ledger import WorkerLedger
 from .ledger_retry import Draining
 from .lock_waits import LockWaits
 from .own_waits import OwnWaits
-from .recording import Recorder
+from .recording import End, Recorder
+from .redelivered import Redelivered
 
 log = logging.getLogger(__name__)
+
+OVERDELIVERED_REASON = "it came back from its consumers more often than its queue allows"
 
 #: Seconds that one of many attempts waits for others to be started with: an ack and the delivery
 #: that follows it take less. And to be finished with: ends are spread, and each batch that is saved
@@ -63,6 +77,9 @@ class DeliveryHandler:
         uuid: Callable[[], UUID],
         retry_delay: timedelta,
         seal: Seal,
+        redeliveries: RedeliveryStorePort,
+        us: Holder,
+        crash_policy: CrashPolicy,
         accepts_foreign: bool = True,
         foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
@@ -70,8 +87,9 @@ class DeliveryHandler:
         """At most *places* deliveries come at a time.
 
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
-        them; *accepts_foreign* tells whether those of others are run; *foreign_queues* are other
-        programs'. *lingers* are seconds, see `LINGERS`.
+        them. *us* is who takes them; by *crash_policy* one that ends its workers is told from one
+        that was unlucky. *accepts_foreign* tells whether those of others are run; *foreign_queues*
+        are other programs'. *lingers* are seconds, see `LINGERS`.
         """
         self.counters = Counters()
         self._broker = broker
@@ -88,6 +106,9 @@ class DeliveryHandler:
         self._waiting_room = WaitingRoomSender(broker, ledger.clock.monotonic)
         self._adopter = Adopter(
             ledger=ledger, broker=broker, waiting_room=self._waiting_room, uuid=uuid, seal=seal
+        )
+        self._redelivered = Redelivered(
+            ledger=ledger, store=redeliveries, us=us, policy=crash_policy
         )
         self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
         to_start, to_finish = lingers
@@ -146,7 +167,10 @@ class DeliveryHandler:
         """Bring one delivery to its end; it is settled then, whatever happened."""
         self._availability.take()
         try:
-            await self._handle(delivery)
+            try:
+                await self._handle(delivery)
+            finally:  # before it is given back: the next one would count us as dead
+                await self._redelivered.let_go(delivery)
         except (Draining, LedgerUnavailable):
             await self._broker.nack(delivery, requeue=True)
         except Exception as fault:
@@ -160,8 +184,14 @@ class DeliveryHandler:
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
+        if pill := await self._redelivered.take(delivery):
+            await self._quarantine_pill(delivery, pill)
+            return
         if delivery.defect is not None:
             await self._quarantine(delivery, delivery.defect.reason)
+            return
+        if was_overdelivered(message.headers):
+            await self._set_aside(delivery)
             return
         match read(message.body, message.headers, self._seal):
             case Unreadable(reason):
@@ -172,6 +202,26 @@ class DeliveryHandler:
                 )
             case IncomingTask() as call:
                 await self._handle_foreign(delivery, call)
+
+    async def _set_aside(self, delivery: Delivery) -> None:
+        """Settle a copy of what met the broker's limit, and is in quarantine.
+
+        Headers can be forged: of a run of ours this copy alone is dropped, and the ledger sends
+        another.
+        """
+        if ticket_of(delivery.message.headers) is not None:
+            await self._fence_off(delivery, OVERDELIVERED_REASON)
+        else:
+            await self._quarantine(delivery, OVERDELIVERED_REASON)
+
+    async def _quarantine_pill(self, delivery: Delivery, crashes: tuple[Crash, ...]) -> None:
+        """Quarantine what ends its workers before it is begun, and read no more of it than that."""
+        message = delivery.message
+        ticket = ticket_of(message.headers)
+        if ticket is None or fault_of_seal(message.body, message.headers, self._seal):
+            await self._quarantine(delivery, f"it {self._redelivered.reason(crashes)}")
+            return
+        await self._handle_ours(delivery, ticket, Nacks(by_queue={}, trip=self._trip), crashes)
 
     async def _handle_foreign(self, delivery: Delivery, call: IncomingTask) -> None:
         """Adopt a message of another program, and ack it at once: it may come again until then."""
@@ -192,7 +242,13 @@ class DeliveryHandler:
                 self.counters.adopted += 1
                 await self._broker.ack(delivery)
 
-    async def _handle_ours(self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks) -> None:
+    async def _handle_ours(
+        self,
+        delivery: Delivery,
+        ticket: AttemptRef,
+        nacks: Nacks,
+        crashes: tuple[Crash, ...] = (),
+    ) -> None:
         """Run the attempt of a ticket, unless a copy of the message is at hand.
 
         The ledger would let both begin, because a start may be repeated.
@@ -202,11 +258,13 @@ class DeliveryHandler:
             return
         self._in_progress.add(ticket)
         try:
-            await self._begin(delivery, ticket, nacks)
+            await self._begin(delivery, ticket, nacks, crashes)
         finally:
             self._in_progress.discard(ticket)
 
-    async def _begin(self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks) -> None:
+    async def _begin(
+        self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks, crashes: tuple[Crash, ...]
+    ) -> None:
         request = StartRequest(
             execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks
         )
@@ -237,11 +295,27 @@ class DeliveryHandler:
             case Execution() as execution:
                 self._keeper.hold(execution, since=asked_at)
                 try:
-                    await self._recorder.record(await self._runner.run(execution, delivery, ticket))
+                    # From here on the ledger knows of a crash by the lease.
+                    await self._redelivered.let_go(delivery)
+                    await self._recorder.record(
+                        await self._run(execution, delivery, ticket, crashes)
+                    )
                 except BaseException:
                     self._keeper.release(execution)
                     raise
                 await self._broker.ack(delivery)
+
+    async def _run(
+        self,
+        execution: Execution,
+        delivery: Delivery,
+        ticket: AttemptRef,
+        crashes: tuple[Crash, ...],
+    ) -> End:
+        if not crashes:
+            return await self._runner.run(execution, delivery, ticket)
+        why = Quarantine(self._redelivered.reason(crashes), crashes)
+        return await self._runner.quarantine(execution, delivery, ticket, why)
 
     async def _fence_off(self, delivery: Delivery, reason: str) -> None:
         self.counters.fenced += 1

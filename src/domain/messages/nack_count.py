@@ -14,6 +14,9 @@ import msgspec
 #: How often a run has failed, for foreign workers and people. We never read it.
 DEATHS_HEADER = "cron-deaths"
 
+#: Why a quorum queue dead-letters what came back to it too often.
+OVERDELIVERED = "delivery_limit"
+
 #: More nacks than any policy allows: a forged count must not overflow its column.
 MOST = 1_000_000
 
@@ -64,6 +67,21 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
             queue = entry.get("queue")
             nacks[queue if isinstance(queue, str) else ""] += _count(entry.get("count"))
     return dict(nacks)
+
+
+def was_overdelivered(headers: Mapping[str, object]) -> bool:
+    """Tell whether a message has met a queue's delivery limit, as its headers say.
+
+    >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "delivery_limit"}]})
+    True
+    >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "rejected"}]})
+    False
+    """
+    x_death = headers.get("x-death")
+    entries = x_death if isinstance(x_death, list) else ()
+    return any(
+        isinstance(each, Mapping) and each.get("reason") == OVERDELIVERED for each in entries
+    )
 
 
 def total_nacks(nacks: Mapping[str, int]) -> int:

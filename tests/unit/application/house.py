@@ -13,6 +13,7 @@ import attrs
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
@@ -28,7 +29,9 @@ from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
+from cronhare.domain.retries.redeliveries import Holder
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -74,6 +77,8 @@ class House:
 
     script: Script = succeed
     node: str = "ant-1"
+    host: str = "ant"
+    boot: str = "first"
     start: datetime = NOON
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
     limits: RetryLimits = UNLIMITED
@@ -166,6 +171,9 @@ class House:
             uuid=self.uuid,
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
             seal=self.seal,
+            redeliveries=MemoryRedeliveryStore(self.ledger),
+            us=Holder(node=self.node, host=self.host, boot=self.boot),
+            crash_policy=CrashPolicy(),
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
         )

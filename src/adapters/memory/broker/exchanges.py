@@ -40,6 +40,8 @@ KINDS: dict[str, Callable[[str], Matches]] = {
     "direct": lambda pattern: lambda key: key == pattern,
     "topic": topic,
     "fanout": lambda _pattern: lambda _key: True,
+    # By the headers that a broker adds at a delivery limit: this one has none.
+    "headers": lambda _pattern: lambda _key: False,
 }
 
 

@@ -20,6 +20,7 @@ from cronhare.domain.lifecycle.replay import (
     replays,
 )
 from cronhare.domain.lifecycle.transitions import cancel
+from cronhare.domain.retries.redeliveries import KEPT_FOR
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, DUE
 from cronhare.domain.schedules.retention import LATELY, by_class
@@ -223,6 +224,9 @@ class MemoryRecords:
                 self._executions.delete(execution)
             forget_idle_limits(self._ledger, now)
             forget_replays(self._ledger, now - retention.others)
+            for notes in self._ledger.holds.values():
+                for node in [n for n, hold in notes.items() if hold.at < now - KEPT_FOR]:
+                    del notes[node]
         between()
         return len(old)
 

@@ -19,6 +19,7 @@ from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
+from cronhare.domain.retries.redeliveries import Hold
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
@@ -58,6 +59,7 @@ class MemoryLedger:
         self.delivery_ids = count(1)
         #: Alerts by their rules, each with when it held last; and when they were judged.
         self.alerts: dict[str, tuple[RaisedAlert, datetime]] = {}
+        self.holds: dict[str, dict[str, Hold]] = {}
         self.alerts_judged_at: datetime | None = None
         self.replays: dict[int, Replay] = {}
         self._archive_ids = count(1)

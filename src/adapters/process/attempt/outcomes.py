@@ -19,6 +19,13 @@ _TRANSIENT = frozenset(
 #: Characters of stderr's last line in the failure's sentence; its stack has all the last lines.
 LONGEST_LAST_LINE = 200
 
+#: Where a signal that was not ours comes from, as a rule.
+_PROBABLY: dict[int, str] = {
+    signal.SIGKILL: ": by the kernel, out of memory, unless somebody did",
+    signal.SIGXCPU: ": by the kernel, over its limit of CPU time",
+    signal.SIGXFSZ: ": by the kernel, over its limit for the size of a file",
+}
+
 _RIGHTS = (
     "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN and "
     "CAP_DAC_OVERRIDE"
@@ -41,7 +48,7 @@ def of_exit(status: int, *, failed: TaskError | None = None, stderr_tail: str = 
     if failed is not None:
         ending, error = Ending.FAILED, failed
     elif signum is not None:
-        message = f"killed by signal {signal_name(signum)}"
+        message = f"killed by signal {signal_name(signum)}{_PROBABLY.get(signum, '')}"
         ending, error = Ending.CRASHED, TaskError(message=message, stack=stack)
     elif exit_code:
         message = f"exited with code {exit_code}{_last_line(stderr_tail)}"

@@ -91,10 +91,10 @@ class AsyncTopologyClient:
                 await channel.declare_queue(wanted.name, durable=True, arguments=arguments)
             case Bind(binding) if binding.to_exchange:
                 exchange = await channel.get_exchange(binding.target, ensure=False)
-                await exchange.bind(binding.source, binding.key)
+                await exchange.bind(binding.source, binding.key, arguments=dict(binding.headers))
             case Bind(binding):
                 queue = await channel.get_queue(binding.target, ensure=False)
-                await queue.bind(binding.source, binding.key)
+                await queue.bind(binding.source, binding.key, arguments=dict(binding.headers))
 
 
 def _refused(error: AMQPError, *, costs_connection: bool) -> Refused:

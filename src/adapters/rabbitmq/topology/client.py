@@ -80,6 +80,10 @@ class TopologyClient:
                 arguments = self._arguments_of(queue)
                 return channel.queue_declare(queue.name, durable=True, arguments=arguments)
             case Bind(binding) if binding.to_exchange:
-                return channel.exchange_bind(binding.target, binding.source, binding.key)
+                return channel.exchange_bind(
+                    binding.target, binding.source, binding.key, arguments=dict(binding.headers)
+                )
             case Bind(binding):
-                return channel.queue_bind(binding.target, binding.source, binding.key)
+                return channel.queue_bind(
+                    binding.target, binding.source, binding.key, arguments=dict(binding.headers)
+                )

@@ -21,11 +21,13 @@ CLASSIC = "classic"
 
 LARGEST_BODY = 16 * 2**20
 
-#: In effect none, in the one form that 3.x and 4.x both take (-1 is refused by 3.x). A message
-#: over its limit would go from a task queue to the retry queue and back; RabbitMQ takes that for a
-#: cycle, since nobody rejected it, and drops the message without a word (seen on 3.10.8). From the
-#: failed and the quarantine queue it would simply be gone. Crashes are counted by the ledger.
-DELIVERY_LIMIT = 1_000_000
+#: A message that comes back from its consumers more often ends whoever reads it: it is quarantined
+#: (C21 in docs/compatibility.md). It is far above what shutdowns and lost connections cause.
+DELIVERY_LIMIT = 100
+
+#: In effect none, in the one form that 3.x and 4.x both take (-1 is refused by 3.x): from a queue
+#: without dead letters a message over its limit would simply be gone.
+NO_DELIVERY_LIMIT = 1_000_000
 
 
 def queue_arguments(
@@ -48,7 +50,8 @@ def queue_arguments(
     if queue_type == QUORUM:
         wanted["x-queue-type"] = QUORUM
         if queue.ttl is None:  # the retry queue and the lanes have no consumers to give back
-            wanted["x-delivery-limit"] = DELIVERY_LIMIT
+            leads_on = queue.dead_letter_exchange is not None
+            wanted["x-delivery-limit"] = DELIVERY_LIMIT if leads_on else NO_DELIVERY_LIMIT
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Deleting the limits of retries that nobody has asked for long."""
+"""Deleting what nobody has asked for long: limits of retries, and notes of held messages."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -6,7 +6,9 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, select
 
 from cronhare.domain.retries.limits import IDLE_FOR
+from cronhare.domain.retries.redeliveries import KEPT_FOR
 
+from ..schema.tables import holds
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .table import BREAKERS, BUDGETS, LimitTable
@@ -19,6 +21,13 @@ def forget_idle_limits(database: Database, now: datetime) -> None:
     """Delete what has been idle for long; what is locked goes another day."""
     _forget(database, BUDGETS, now - IDLE_FOR)
     _forget(database, BREAKERS, now - IDLE_FOR)
+    _forget_holds(database, now - KEPT_FOR)
+
+
+@repeatable
+def _forget_holds(database: Database, before: datetime) -> None:
+    with database.write(f"cleaning up {holds.name}") as connection:
+        connection.execute(delete(holds).where(holds.c.at < before))
 
 
 @repeatable

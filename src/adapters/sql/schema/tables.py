@@ -402,6 +402,18 @@ deliveries = Table(
 )
 
 
+#: Who has taken a message that came again, and has not said what became of it.
+holds = Table(
+    "RedeliveryHold",
+    metadata,
+    Column("message", String(64), primary_key=True),
+    Column("node", String(255), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("boot", String(64), nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Index("ix_hold_at", "at"),
+)
+
 #: The alerts that hold, by their rules; the row `judged` says when they were judged last.
 alerts = Table(
     "Alert",

@@ -1,0 +1,31 @@
+"""Notes of who holds a message that came again, in memory."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
+
+from .tables import MemoryLedger
+
+
+class MemoryRedeliveryStore:
+    """Satisfies `RedeliveryStorePort`. Each public method is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+
+    def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
+        """See `RedeliveryStorePort.hold`."""
+        with self._ledger.lock:
+            notes = self._ledger.holds.setdefault(message, {})
+            for node, hold in list(notes.items()):
+                if hold.at < now - KEPT_FOR:
+                    del notes[node]
+            others = [hold for node, hold in notes.items() if node != holder.node]
+            notes[holder.node] = Hold(holder=holder, at=now)
+            return sorted(others, key=lambda hold: hold.at)
+
+    def let_go(self, message: str, *, node: str) -> None:
+        """See `RedeliveryStorePort.let_go`."""
+        with self._ledger.lock:
+            self._ledger.holds.get(message, {}).pop(node, None)

@@ -1,0 +1,79 @@
+"""Messages that came again: who held them before, and whether they end whoever takes them."""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import attrs
+
+from cronhare.domain.retries.crashes import Crash, CrashPolicy
+from cronhare.domain.retries.redeliveries import Holder, crashes_of
+from cronhare.domain.texts.listing import counted
+from cronhare.ports.broker import Delivery
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.redeliveries import RedeliveryStorePort
+
+from .ledger import WorkerLedger
+
+
+@attrs.define(kw_only=True, eq=False)
+class Redelivered:
+    """Notes what this worker has in hand. Nothing is asked of a message that comes first.
+
+    Those that came again are taken one by one, each until its run has begun: so the note that a
+    worker leaves as it dies is of the one that ended it, and of no neighbour.
+    """
+
+    _ledger: WorkerLedger
+    _store: RedeliveryStorePort
+    _us: Holder
+    _policy: CrashPolicy
+    _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
+    _held: dict[object, str] = attrs.field(init=False, factory=dict[object, str])
+
+    async def take(self, delivery: Delivery) -> tuple[Crash, ...]:
+        """Note that a message is taken; answers the crashes for which it is a poison pill.
+
+        Without the ledger nothing is known, and nothing held against it.
+        """
+        if not delivery.redelivered:
+            return ()
+        name, clock = _name_of(delivery), self._ledger.clock
+        await self._turn.acquire()
+        self._held[delivery.tag] = name
+
+        def hold() -> tuple[Crash, ...]:
+            now = clock.now()
+            holds = self._store.hold(name, holder=self._us, now=now)
+            return crashes_of(holds, us=self._us, now=now, policy=self._policy)
+
+        try:
+            crashes = await self._ledger.in_thread(hold)
+        except (LedgerUnavailable, LedgerRefused):
+            return ()
+        return crashes if len(crashes) >= self._policy.limit else ()
+
+    async def let_go(self, delivery: Delivery) -> None:
+        """Take the note back: it has been settled, is given back, or the ledger knows it runs."""
+        if (name := self._held.pop(delivery.tag, None)) is not None:
+            let_go: Any = partial(self._store.let_go, name, node=self._us.node)
+            try:
+                with suppress(LedgerUnavailable, LedgerRefused):
+                    await self._ledger.in_thread(let_go)
+            finally:
+                self._turn.release()
+
+    def reason(self, crashes: tuple[Crash, ...]) -> str:
+        """Say what it did, for which it is quarantined."""
+        times = counted(len(crashes), "time")
+        window = f"{self._policy.window.total_seconds():g} s"
+        return f"ended its worker {times} within {window}, before a run had begun"
+
+
+def _name_of(delivery: Delivery) -> str:
+    """Name a message: by its id, or by its body where it has none."""
+    message = delivery.message
+    content = message.body if message.id is None else message.id.encode(errors="replace")
+    return sha256(delivery.queue.encode(errors="replace") + b"\0" + content).hexdigest()

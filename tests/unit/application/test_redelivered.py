@@ -1,0 +1,203 @@
+"""Messages that end whoever reads them, before a run of theirs has begun.
+
+C20 in docs/compatibility.md.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cronhare.domain.execution import State
+from cronhare.domain.retries.outcome import Outcome
+from cronhare.domain.topology import QUARANTINE_QUEUE
+from cronhare.ports.runner import Invocation
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import deliver, due, foreign_body
+from tests.unit.application.endings import SUCCESS
+from tests.unit.application.house import House
+
+SECOND = timedelta(seconds=1)
+
+
+async def taken_by(
+    house: House, node: str, *, boot: str = "first"
+) -> tuple[House, list[asyncio.Task[Any]]]:
+    """Start a worker that is delivered what waits, and notes what of it came again."""
+    house.boot = boot
+    other = house.neighbour(node)
+    house.boot = "first"
+    await other.open()
+    await other.settle()
+    take = other.worker._redelivered.take
+    taking = [asyncio.create_task(take(each)) for each in other.deliveries]  # and gets no further
+    for _ in range(60):
+        await asyncio.sleep(0)
+    return other, taking
+
+
+async def dies_of_it(house: House, node: str, *, boot: str = "first") -> None:
+    """Let a worker die as it reads what waits; it takes no note back."""
+    other, taking = await taken_by(house, node, boot=boot)
+    for task in taking:
+        task.cancel()
+    await other.connection.close()
+    house.clock.advance(SECOND)
+
+
+async def all_die(house: House, *, times: int = 4, boot: str = "first") -> None:
+    """Let so many workers die of it; the first of them cannot know that it came before."""
+    for number in range(times):
+        await dies_of_it(house, f"ant-{number + 10}", boot=boot)
+
+
+async def test_what_has_ended_its_workers_is_quarantined_and_not_run(lines: Lines) -> None:
+    ran: list[Invocation] = []
+
+    def note(invocation: Invocation) -> Outcome:
+        ran.append(invocation)
+        return SUCCESS
+
+    house = House(script=note)
+    due(house)
+
+    await all_die(house)
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.QUARANTINED
+    assert ran == []
+    [row] = house.records.archive()
+    assert row.failed_reason == "ended its worker 3 times within 300 s, before a run had begun"
+    assert row.pill is not None
+    assert row.pill.crash_count == 3
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert b'"poisonPillRecord":{"jobId":"' in parked.body
+    assert any("Poison Pill Job Quarantined" in line for line in lines())
+
+
+async def test_an_innocent_that_was_in_the_same_hands_runs() -> None:
+    house = House()
+    house.add("innocent", schedule="1 12 2 3 *")
+    due(house)
+
+    await all_die(house)
+    await house.open()
+    await house.work()
+
+    first, second = sorted(house.executions(), key=lambda each: each.id)
+    assert (first.state, second.state) == (State.QUARANTINED, State.SUCCEEDED)
+
+
+async def test_a_foreign_one_is_parked_with_the_reason_and_not_adopted() -> None:
+    house = House()
+    house.add(schedule="0 0 1 1 *")
+    house.publish(foreign_body(house), message_id="theirs")
+
+    await all_die(house)
+    await house.open()
+    await house.work()
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "it ended its worker 3 times" in str(parked.headers["cron-parked-because"])
+    assert house.executions() == []
+
+
+async def test_two_deaths_are_no_pill() -> None:
+    house = House()
+    due(house)
+
+    await all_die(house, times=3)
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_shutdowns_do_not_count() -> None:
+    house = House()
+    due(house)
+
+    for number in range(6):
+        other = house.neighbour(f"ant-{number + 10}")
+        await other.open()
+        await other.settle()
+        other.worker.drain()
+        for delivery in other.deliveries:
+            await other.worker.handle(delivery)
+        await other.connection.close()
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_lost_connections_do_not_count() -> None:
+    house = House()
+    due(house)
+
+    for number in range(6):
+        other, _ = await taken_by(house, f"ant-{number + 10}")
+        await other.connection.close()  # the message goes on to the next; this worker lives
+        for delivery in other.deliveries:
+            await other.worker._redelivered.let_go(delivery)
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_a_reboot_of_the_host_does_not_count() -> None:
+    house = House()
+    due(house)
+
+    await all_die(house, boot="before")
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_deaths_of_long_ago_do_not_count() -> None:
+    house = House()
+    house.add(schedule="0 0 1 1 *")
+    house.publish(foreign_body(house), message_id="theirs")
+
+    await all_die(house)
+    house.clock.advance(timedelta(minutes=5))
+    await house.open()
+    await house.work()
+    await house.work()
+
+    assert [each.state for each in house.executions()] == [State.SUCCEEDED]
+
+
+async def test_who_runs_it_takes_its_note_back_and_leaves_the_rest_to_the_lease() -> None:
+    house = House(holds=True)
+    due(house)
+    await dies_of_it(house, "ant-10")
+
+    await house.open_wide()
+    await house.settle()
+
+    assert house.only.state is State.RUNNING
+    assert not any(house.ledger.holds.values())
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_copy_of_what_met_the_brokers_limit_is_not_run(ours: bool) -> None:
+    house = House()
+    headers: dict[str, object] = {
+        "x-death": [{"queue": "cron_scheduler.reports", "reason": "delivery_limit", "count": 1}]
+    }
+    due(house)
+    [message] = house.messages("cron_scheduler")
+    body = message.body if ours else foreign_body(house)
+    await deliver(house, body, {**(message.headers if ours else {}), **headers})
+
+    [execution] = house.executions()
+    parked = house.messages(QUARANTINE_QUEUE)
+    assert execution.state is State.PUBLISHED
+    assert len(parked) == (not ours)
+    assert all("than its queue allows" in str(one.headers) for one in parked)
