@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 from prometheus_client import CollectorRegistry, generate_latest, write_to_textfile
@@ -10,9 +10,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from cronhare.application.administration.views.metrics import MetricsView
 
-#: The names of S2.7 in docs/compatibility.md; the client appends `_total` to a counter's.
+#: The names of S2.7 and S3.3 in docs/compatibility.md; the client appends `_total` to a counter's.
 _DEAD_LETTERS: Final = "job_queue_dlq_jobs"
 _DEPTH: Final = "job_queue_dlq_depth"
+_UNHEARD: Final = "app_schedule_job_no_listener"
 _UNFINISHED: Final = "cronhare_executions_unfinished"
 
 
@@ -34,6 +35,9 @@ def _registry(measured: MetricsView) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(measured))
     return registry
+
+
+Labels = TypeVar("Labels", tuple[str], tuple[str, str])
 
 
 @attrs.frozen(eq=False)  # a registry has its collectors by identity
@@ -59,10 +63,16 @@ class _Collector:
             labels=("queue", "state"),
         )
         yield _filled(unfinished, self._measured.unfinished)
+        unheard = CounterMetricFamily(
+            _UNHEARD,
+            "Events that were completed though no task listens to their topic",
+            labels=("topic",),
+        )
+        yield _filled(unheard, self._measured.unheard)
 
 
 def _filled(
-    family: CounterMetricFamily | GaugeMetricFamily, series: Mapping[tuple[str, str], int]
+    family: CounterMetricFamily | GaugeMetricFamily, series: Mapping[Labels, int]
 ) -> Metric:
     for labels in sorted(series):
         family.add_metric(labels, series[labels])

@@ -24,4 +24,5 @@ class Metrics:
             total=self._records.count_failures(EVERY_FAILURE),
             depth=self._records.count_failures(UNRESOLVED),
             loads=self._records.queues(),
+            unheard=self._records.unheard(limit=MOST_SERIES),
         )

@@ -9,7 +9,7 @@ from cronhare.adapters.prometheus import exposition, write_textfile
 from cronhare.application.administration.views.metrics import MOST_SERIES, OTHERS, MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.statistics import By, FailureCount
-from cronhare.ports.records import QueueLoad
+from cronhare.ports.records import QueueLoad, Unheard
 from tests.unit.executions import NOON
 
 
@@ -60,6 +60,13 @@ def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
 
     assert [key[0] for key in found] == ["job_queue_dlq_jobs_total", "job_queue_dlq_depth"]
     assert all(len(label) <= 255 for key in found for label in key)
+
+
+def test_events_that_nobody_heard_are_counted_by_topic() -> None:
+    unheard = [Unheard(topic="user.created", count=3, last_at=NOON)]
+    view = MetricsView.of([], total=0, depth=0, loads=[], unheard=unheard)
+
+    assert samples(exposition(view))["app_schedule_job_no_listener_total", "user.created"] == 3
 
 
 def test_names_that_are_cut_to_the_same_are_counted_together() -> None:

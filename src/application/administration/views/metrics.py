@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.statistics import By, FailureCount
-from cronhare.ports.records import QueueLoad
+from cronhare.ports.records import QueueLoad, Unheard
 
 #: The most series of a metric, and characters of a label's value: each series costs whoever keeps
 #: it for months.
@@ -24,12 +24,14 @@ class MetricsView:
     """What is measured at one moment.
 
     *dead_letters* counts by queue and job what ever failed for good, as long as the archive has it;
-    *depth* what of it is unresolved. *unfinished* counts executions by queue and state.
+    *depth* what of it is unresolved. *unfinished* counts executions by queue and state, *unheard*
+    events by topic that were completed though nobody listened.
     """
 
     dead_letters: Mapping[tuple[str, str], int]
     depth: int
     unfinished: Mapping[tuple[str, str], int]
+    unheard: Mapping[tuple[str], int]
 
     @classmethod
     def of(
@@ -39,6 +41,7 @@ class MetricsView:
         total: int,
         depth: int,
         loads: Sequence[QueueLoad],
+        unheard: Sequence[Unheard] = (),
     ) -> Self:
         """Bound what was counted; of a *total* of failures the largest groups are given."""
         jobs = Counter[tuple[str, str]]()
@@ -51,7 +54,10 @@ class MetricsView:
             place = (_label(load.queue), State(load.state).value)
             known = place in unfinished or len(unfinished) < MOST_SERIES
             unfinished[place if known else (OTHERS, place[1])] += load.executions
-        return cls(dead_letters=jobs, depth=depth, unfinished=unfinished)
+        topics = Counter[tuple[str]]()
+        for event in unheard:
+            topics[(_label(event.topic),)] += event.count
+        return cls(dead_letters=jobs, depth=depth, unfinished=unfinished, unheard=topics)
 
 
 def _label(text: str) -> str:

@@ -21,7 +21,8 @@ def metrics(
 ) -> None:
     """Print metrics, for Prometheus, counted in the ledger now.
 
-    job_queue_dlq_jobs_total, job_queue_dlq_depth and cronhare_executions_unfinished.
+    job_queue_dlq_jobs_total, job_queue_dlq_depth, app_schedule_job_no_listener_total and
+    cronhare_executions_unfinished.
     """
     measured = open_ledger().metrics().measure()
     if textfile is None:
