@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.breaker import BreakerPolicy
 from cronhare.domain.retries.budget import BudgetPolicy, BudgetSpent, OnExhausted
 from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import Fail, GiveBack, RetryAfter
@@ -132,3 +133,39 @@ def test_a_budget_that_somebody_spoilt_begins_anew(
     assert answers[0] is State.RETRYING
     assert isinstance(answers[1], Limited)
     assert answers[1].verdict.reason.endswith("Z")
+
+
+@pytest.mark.parametrize("name", ["CRON_SCHEDULER", "cron_scheduler ", " cron_scheduler", ""])
+def test_a_row_whose_queue_is_written_otherwise_harms_no_budget(
+    database_ledger: Ledger, shell: Shell, name: str
+) -> None:
+    ledger = database_ledger
+    first, second, third = all_running(ledger, 3)
+    shell(
+        "INSERT INTO RetryBudget (queue, most, window_ms, granted, last_at) "
+        f"VALUES ('{name}', 1, 60000, '[[1,1]]', NULL)"
+    )
+
+    answers = [fail(ledger, limited_to(1), one)[0] for one in (first, second, third)]
+
+    assert answers[0] is State.RETRYING
+    delays = [one.verdict.delay for one in answers[1:] if isinstance(one, Limited)]
+    assert delays == [MINUTE + IN_30_S.delay, 2 * MINUTE + IN_30_S.delay]
+    assert ledger.limits.budget("cron_scheduler", now=ledger.now) is not None
+
+
+def test_a_row_whose_task_is_written_otherwise_harms_no_breaker(
+    database_ledger: Ledger, shell: Shell
+) -> None:
+    ledger = database_ledger
+    limits = RetryLimits(breaker=BreakerPolicy(least=2))
+    executions = all_running(ledger, 3)
+    shell(
+        "INSERT INTO CircuitBreaker (task, window_ms, failures, next_failures, failed, succeeded, "
+        "last_at) VALUES ('report 25 ', 300000, '[]', 1, 0, 0, '2026-03-02 12:00:00.000000')"
+    )
+
+    answers = [fail(ledger, limits, one)[0] for one in executions]
+
+    assert answers[0] is State.RETRYING
+    assert all(isinstance(one, Limited) for one in answers[1:])

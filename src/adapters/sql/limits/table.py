@@ -30,6 +30,7 @@ class LimitTable(Generic[L]):
 
     table: Table
     name_of: Callable[[L], str]
+    named: Callable[[L, str], L]
     read: Callable[[Any, datetime], tuple[L, str | None]]
     values: Callable[[L], dict[str, Any]]
     action: str
@@ -68,8 +69,19 @@ class LimitTable(Generic[L]):
             if problem is not None:
                 text = f"A row was broken, and begins anew: {problem}"
                 say(log, logging.WARNING, self.action, text)
-            found.append(limit)
+            found.append(self._as_asked(limit, keys))
         return found
+
+    def _as_asked(self, limit: L, keys: Sequence[str]) -> L:
+        """Give a limit under the key that it was found by.
+
+        To MySQL blanks at the end are none. Under another name it would be inserted once more, and
+        that be refused, and with it each end that asks.
+        """
+        name = self.name_of(limit)
+        if name in keys:
+            return limit
+        return self.named(limit, next(key for key in keys if key.rstrip(" ") == name.rstrip(" ")))
 
     def write(
         self,
@@ -95,6 +107,7 @@ class LimitTable(Generic[L]):
 BUDGETS: Final = LimitTable[Budget](
     table=budgets,
     name_of=lambda budget: budget.queue,
+    named=lambda budget, queue: attrs.evolve(budget, queue=queue),
     read=budget_of,
     values=budget_values,
     action="budget.broken",
@@ -102,6 +115,7 @@ BUDGETS: Final = LimitTable[Budget](
 BREAKERS: Final = LimitTable[Breaker](
     table=breakers,
     name_of=lambda breaker: breaker.task,
+    named=lambda breaker, task: attrs.evolve(breaker, task=task),
     read=breaker_of,
     values=breaker_values,
     action="breaker.broken",
