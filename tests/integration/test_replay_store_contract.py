@@ -146,6 +146,36 @@ def test_of_several_schedulers_one_takes_each_step(ledger: Ledger) -> None:
     assert len(begun) == len(set(begun)) == 4
 
 
+def test_what_is_cancelled_before_it_begins_is_left_out(ledger: Ledger) -> None:
+    fail(ledger, ["a", "b", "c", "d"])
+    *_, third, fourth = ledger.executions()
+    first, second = ledger.replayed(rate=2.0, jitter=0.0)
+    assert second.next_attempt_at is not None
+    assert second.next_attempt_at > ledger.now  # begun, and its moment has not come
+
+    ended = [ledger.records.cancel(one.id, now=ledger.now) for one in (second, third, fourth)]
+    for _ in range(6):
+        ledger.clock.advance(4 * SECOND)
+        advance = ledger.replays.advance(
+            now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+        )
+
+    assert ended == [State.CANCELLED, State.FAILED, State.FAILED]
+    assert [ledger.seen(one).state for one in (second, third, fourth)] == ended
+    assert ledger.seen(first).state is State.CLAIMED
+    assert advance is not None
+    assert advance.replay.progress.refused == 2
+
+
+def test_who_replays_one_by_its_number_overrules_an_earlier_cancel(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.records.cancel(archived.execution_id, now=ledger.now)
+
+    [again] = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert (again.state, again.cancel_requested) == (State.CLAIMED, False)
+
+
 def test_one_that_ended_is_forgotten_after_the_retention(ledger: Ledger) -> None:
     fail(ledger, ["a", "b", "c"])
     for _ in range(2):

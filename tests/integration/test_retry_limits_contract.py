@@ -149,8 +149,8 @@ def test_a_row_whose_queue_is_written_otherwise_harms_no_budget(
     answers = [fail(ledger, limited_to(1), one)[0] for one in (first, second, third)]
 
     assert answers[0] is State.RETRYING
-    delays = [one.verdict.delay for one in answers[1:] if isinstance(one, Limited)]
-    assert delays == [MINUTE + IN_30_S.delay, 2 * MINUTE + IN_30_S.delay]
+    begin = [ledger.seen(one).next_attempt_at for one in (second, third)]
+    assert begin == [ledger.now + minutes * MINUTE + IN_30_S.delay for minutes in (1, 2)]
     assert ledger.limits.budget("cron_scheduler", now=ledger.now) is not None
 
 

@@ -26,6 +26,13 @@ def why_not_replayed(execution: Execution) -> str | None:
     return None
 
 
+def why_left_out(execution: Execution) -> str | None:
+    """Say why a replay of many leaves an execution out: nobody named it there."""
+    if execution.cancel_requested:
+        return "its end was asked for"
+    return why_not_replayed(execution)
+
+
 @attrs.frozen(kw_only=True)
 class Allowance:
     """How often a replay may be tried: *attempts* in all, or as its policy says.
@@ -67,7 +74,10 @@ def replays(
 
 
 def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> Execution:
-    """Make an execution that ended badly claimed again, with a fresh retry allowance."""
+    """Make an execution that ended badly claimed again, with a fresh retry allowance.
+
+    Whoever asked for its end before meant what was then.
+    """
     return msgspec.structs.replace(
         execution,
         state=State.CLAIMED,
@@ -75,6 +85,7 @@ def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> E
         attempt=execution.attempt + 1,
         deaths=0,
         crashes=(),
+        cancel_requested=False,
         last_error=None,
         published_at=None,
         started_at=None,

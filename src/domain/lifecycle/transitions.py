@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from ..execution import STARTABLE, WAITING, Execution, State
+from ..execution import REPLAYABLE, STARTABLE, WAITING, Execution, State
 from ..retries.budget import DEFERRED
 from ..retries.outcome import Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
@@ -198,8 +198,11 @@ def renew(execution: Execution, until: datetime) -> Execution:
 
 
 def cancel(execution: Execution, *, now: datetime) -> Execution:
-    """Cancel an execution that waits; of one that runs, request it of its worker."""
-    if execution.state is State.RUNNING:
+    """Cancel an execution that waits; of one that runs, request it of its worker.
+
+    One that ended badly may be in a replay of many that has not begun it yet: that leaves it out.
+    """
+    if execution.state is State.RUNNING or execution.state in REPLAYABLE:
         return msgspec.structs.replace(execution, cancel_requested=True)
     if execution.state not in WAITING:
         return execution

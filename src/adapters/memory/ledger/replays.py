@@ -20,7 +20,7 @@ from cronhare.domain.lifecycle.backfill import (
     second_of,
     why_not_filled,
 )
-from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
+from cronhare.domain.lifecycle.replay import Allowance, why_left_out
 from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
     Halt,
@@ -284,7 +284,7 @@ class MemoryReplayStore:
 
 
 def _may_begin(row: Archived, execution: Execution) -> bool:
-    return row.resolution is None and why_not_replayed(execution) is None
+    return row.resolution is None and why_left_out(execution) is None
 
 
 def _end_of(execution: Execution | None) -> ItemState:

@@ -8,7 +8,7 @@ import attrs
 from sqlalchemy import Connection, bindparam, select
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.replay import Allowance, replay, why_not_replayed
+from cronhare.domain.lifecycle.replay import Allowance, replay, why_left_out
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
 
@@ -88,7 +88,7 @@ def _take(
         execution = found.get(execution_id)
         if execution is None:
             refused |= set() if execution_id in locked else {archived_id}
-        elif execution_id in taken or why_not_replayed(execution) is not None:
+        elif execution_id in taken or why_left_out(execution) is not None:
             refused |= {archived_id}
         else:
             taken.add(execution_id)

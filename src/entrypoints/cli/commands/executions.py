@@ -10,7 +10,7 @@ import typer
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.worker.live_output import EVERY
-from cronhare.domain.execution import State
+from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.task_report import say_progress
@@ -225,6 +225,8 @@ def cancel(execution_id: ID) -> None:
         State.CANCELLED: "is cancelled",
         State.RUNNING: "is running; its worker was asked to stop it",
     }
+    if answer in REPLAYABLE:
+        texts[answer] = f"has ended already: {answer}. No replay of many begins it"
     print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 

@@ -121,12 +121,12 @@ def test_the_version_of_what_is_set_apart_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_only_what_has_not_ended_is_changed_by_a_cancel(state: State) -> None:
+def test_only_what_has_not_ended_or_may_be_replayed_is_changed_by_a_cancel(state: State) -> None:
     asked = execution(state)
 
     after = cancel(asked, now=NOON)
 
-    assert (after != asked) == after.cancel_requested == (state in UNFINISHED)
+    assert (after != asked) == after.cancel_requested == (state in UNFINISHED | REPLAYABLE)
     assert after.state is (State.CANCELLED if state in WAITING else state)
 
 
