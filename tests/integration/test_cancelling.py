@@ -131,6 +131,11 @@ def cancel_everywhere(
     wait_until(lambda: not Path(f"/proc/{grandchild}").exists(), seconds=PATIENCE, what="its end")
     begun = (system.arena.folder / "begun").read_text().split()
     assert begun == [str(running["gated"]), str(last)]
+    asked, _ = server.accept()
+    with asked:
+        asked.settimeout(PATIENCE)
+        while asked.recv(65_536):  # until the worker lets go of it
+            pass
 
 
 def test_in_the_embedded_system(tmp_path: Path, server: socket.socket) -> None:

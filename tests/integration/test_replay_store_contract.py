@@ -157,7 +157,7 @@ def test_what_is_cancelled_before_it_begins_is_left_out(ledger: Ledger) -> None:
     for _ in range(6):
         ledger.clock.advance(4 * SECOND)
         advance = ledger.replays.advance(
-            now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
         )
 
     assert ended == [State.CANCELLED, State.FAILED, State.FAILED]
