@@ -244,7 +244,7 @@ BOUNDS: dict[str, list[str]] = {
     "targets of a jobs file": [
         f"{notify.MOST_TARGETS};",
         f"{notify.MOST_NAMED} of one schedule",
-        f"{jobs_notify.MOST_ADDRESSES} addresses",
+        f"{notify.MOST_ADDRESSES} addresses",
     ],
     "a reminder": [
         f"a subject of {reminder.LONGEST_SUBJECT} characters",

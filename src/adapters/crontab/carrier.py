@@ -1,13 +1,14 @@
 """Carrying crontabs over into a jobs file, and telling what that changes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 import attrs
 
-from cronhare.adapters.toml_writing import write_comment
+from cronhare.adapters.toml_writing import write_comment, write_table
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.notify import MOST_TARGETS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
 
@@ -36,7 +37,8 @@ def import_crontabs(crontabs: Iterable[Crontab], *, host: Host) -> Imported:
     notes = list_notes(carrier.jobs, host)
     names = (f"  {file.name}" for file in files)
     head = ("Imported from:", *names, *(f"Note: {note}" for note in notes))
-    pieces = ("".join(f"{write_comment(line)}\n" for line in head), *map(str, carrier.jobs))
+    comments = "".join(f"{write_comment(line)}\n" for line in head)
+    pieces = (comments, *carrier.write_targets(), *map(str, carrier.jobs))
     return Imported(text="\n".join(pieces), findings=tuple(carrier.findings), notes=notes)
 
 
@@ -49,6 +51,14 @@ class _Carrier:
     size: int = 0
     jobs: list[Job] = attrs.field(factory=list)
     findings: list[Finding] = attrs.field(factory=list)
+    mailed: dict[tuple[str, ...], str] = attrs.field(factory=dict[tuple[str, ...], str])
+
+    def write_targets(self) -> Iterator[str]:
+        """Write whom MAILTO names, as far as a job does."""
+        used = {job.notify for job in self.jobs}
+        for to, name in self.mailed.items():
+            if name in used:
+                yield f"{write_table(('notify', name), {'email': to})}\n"
 
     def carry(self, crontab: Crontab) -> None:
         here = Surroundings(timezone=self.host.timezone)
@@ -105,7 +115,14 @@ class _Carrier:
             enabled=not dormant,
             description=describe(entry.comment),
             remarks=(f"{crontab.name}, line {entry.line}", *changes),
+            notify=self._target(here.mail),
         )
+
+    def _target(self, to: tuple[str, ...]) -> str | None:
+        """Name whoever is to be told; no file has more targets than it may."""
+        if to and to not in self.mailed and len(self.mailed) < MOST_TARGETS:
+            self.mailed[to] = f"mailto-{len(self.mailed) + 1}"
+        return self.mailed.get(to)
 
     def _tell(
         self,

@@ -12,7 +12,8 @@ class Job:
     """A task with its one schedule, of the same name.
 
     *user* is whom it runs as, None for the worker's own. *when* is a cron expression, None for a
-    run at the start. *timeout* is text such as `24h`. *remarks* are written above it.
+    run at the start. *timeout* is text such as `24h`. *remarks* are written above it. *notify*
+    names who is told of a failure.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Job:
     enabled: bool
     description: str | None
     remarks: tuple[str, ...]
+    notify: str | None = None
 
     def __str__(self) -> str:
         """Write it as a piece of a jobs file."""
@@ -45,6 +47,7 @@ class Job:
             "status": None if self.enabled else False,
             "description": self.description,
             "retry": {"attempts": 1},  # cron tries once
+            "notify": None if self.notify is None else [self.notify],
         }
         remarks = "".join(f"{write_comment(remark)}\n" for remark in self.remarks)
         return (

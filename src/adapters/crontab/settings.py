@@ -1,10 +1,13 @@
 """What the `NAME=value` lines of a crontab mean for the entries below them."""
 
+import re
 from collections.abc import Mapping
 
 import attrs
 
+from cronhare.domain.addresses import checked_address
 from cronhare.domain.cron import UnknownZone, find_zone
+from cronhare.domain.schedules.notify import MOST_ADDRESSES
 
 from .reader import Setting
 from .report import Verdict
@@ -14,9 +17,13 @@ DEFAULT_SHELL = "/bin/sh"
 #: Each job carries all settings above it.
 LARGEST_ENVIRONMENT = 16_384
 
-_MAIL = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+_MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 #: TZ moves nothing in Debian's cron either (crontab(5)); the others speak to cronie and systemd.
 _MOVES_NOTHING = frozenset({"TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "PERSISTENT", "DELAY"})
+_MAIL_IS = (
+    "mail is sent when a run has failed for good, through CRON_SMTP_URL; what runs write is kept "
+    "with them"
+)
 _OURS = frozenset({"RETRY_COUNT", "SIMULATE_FAILURE"})
 
 
@@ -24,10 +31,11 @@ _OURS = frozenset({"RETRY_COUNT", "SIMULATE_FAILURE"})
 class Surroundings:
     """What holds at a place in a crontab. *timezone* is None where the schedules name none.
 
-    *size* counts the characters of *env*.
+    *size* counts the characters of *env*; *mail* are the addresses of MAILTO.
     """
 
     timezone: str | None
+    mail: tuple[str, ...] = ()
     shell: str = DEFAULT_SHELL
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     size: int = 0
@@ -47,6 +55,8 @@ def apply_setting(setting: Setting, before: Surroundings) -> Judged:
     name, value = setting.name, setting.value
     if name == "CRON_TZ":
         return _timezone(value, before)
+    if name == "MAILTO":
+        return _mail(value, before)
     if reason := _why_not(name):
         return Judged(before, Verdict.LEFT_OUT, reason)
     size = before.size + len(value) - len(before.env.get(name, ""))
@@ -65,12 +75,26 @@ def apply_setting(setting: Setting, before: Surroundings) -> Judged:
 
 def _why_not(name: str) -> str | None:
     if name in _MAIL:
-        return "no mail is sent: the output is kept with each run"
+        return "mail is written by cronhare: see CRON_SMTP_URL"
     if name == "LOGNAME":
         return "cron does not let a crontab set LOGNAME"
     if name.startswith("CRON_") or name in _OURS:
         return f"cronhare itself sets {name} for its tasks"
     return None
+
+
+def _mail(value: str, before: Surroundings) -> Judged:
+    """Take over whom cron sends all output to: here they are told of what failed for good."""
+    addresses = tuple(dict.fromkeys(filter(None, re.split(r"[,\s]+", value))))
+    try:
+        to = tuple(map(checked_address, addresses))
+    except ValueError as error:
+        return Judged(attrs.evolve(before, mail=()), Verdict.LEFT_OUT, f"one of them {error}")
+    if len(to) > MOST_ADDRESSES:
+        reason = f"has more than {MOST_ADDRESSES} addresses"
+        return Judged(attrs.evolve(before, mail=()), Verdict.LEFT_OUT, reason)
+    now = attrs.evolve(before, mail=to)
+    return Judged(now, Verdict.CHANGED, _MAIL_IS) if to else Judged(now)
 
 
 def _timezone(value: str, before: Surroundings) -> Judged:

@@ -20,6 +20,7 @@ from cronhare.domain.schedules.notify import (
     BAD_ENDS,
     DEFAULT_TIMEOUT,
     LONGEST_TIMEOUT,
+    MOST_ADDRESSES,
     MOST_NAMED,
     MOST_TARGETS,
     NO_WISHES,
@@ -45,9 +46,6 @@ from .tables import hint, read_table
 #: Bytes of a file with a secret, and characters of a secret.
 LARGEST_SECRET: Final = 4_096
 SHORTEST_SECRET: Final = 16
-
-#: Addresses that one target has.
-MOST_ADDRESSES: Final = 16
 
 _FUNCTION: Final = r"[A-Za-z_][A-Za-z0-9_.]{0,200}:[A-Za-z_][A-Za-z0-9_.]{0,200}"
 _WAYS: Final = ("command", "webhook", "email", "python")

@@ -21,7 +21,8 @@ LONGEST_TIMEOUT: Final = timedelta(minutes=15)
 #: How much later than due a run may begin before that is an event, unless its schedule says so.
 DEFAULT_LATE_AFTER: Final = timedelta(minutes=5)
 
-#: Targets of a file, and of one schedule or task.
+#: Targets of a file, and of one schedule or task; and addresses of mail of one target.
+MOST_ADDRESSES: Final = 16
 MOST_TARGETS: Final = 256
 MOST_NAMED: Final = 16
 

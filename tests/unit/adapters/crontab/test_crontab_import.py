@@ -20,6 +20,7 @@ from cronhare.adapters.crontab.reader import LONGEST_LINE
 from cronhare.adapters.crontab.settings import LARGEST_ENVIRONMENT
 from cronhare.adapters.crontab.source import parse_usable
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.notify import MOST_TARGETS
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
 DEBIAN = r"""# /etc/crontab: system-wide crontab
@@ -118,7 +119,7 @@ def test_debians_own_crontab_is_carried_whole() -> None:
 
 
 def test_every_place_is_told_with_its_line() -> None:
-    imported = carry(user_table("MAILTO=ada\n\n# tidy up\n@daily tidy\n61 * * * * late\n"))
+    imported = carry(user_table("MAILFROM=ada\n\n# tidy up\n@daily tidy\n61 * * * * late\n"))
 
     mail, tidy, late = imported.findings
     assert (mail.line, mail.verdict, mail.job) == (1, Verdict.LEFT_OUT, None)
@@ -224,7 +225,7 @@ def test_tz_reaches_the_command_but_not_the_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["MAILTO", "MAILFROM", "CONTENT_TYPE", "LOGNAME", "CRON_IPC_FD", "RETRY_COUNT"]
+    "name", ["MAILFROM", "CONTENT_TYPE", "LOGNAME", "CRON_IPC_FD", "RETRY_COUNT"]
 )
 def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -> None:
     imported = carry(user_table(f"{name}=x\n@daily run\n"))
@@ -232,6 +233,45 @@ def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -
     assert imported.findings[0].verdict is Verdict.LEFT_OUT
     assert imported.findings[0].reasons
     assert "env" not in read(imported)["tasks"]["run"]
+
+
+def test_whom_mail_went_to_is_told_of_failures() -> None:
+    imported = carry(
+        user_table(
+            'MAILTO="ada, ops@example.org"\n@daily one\nMAILTO=\n@daily two\nMAILTO=root\n'
+            "@daily three\nMAILTO=ada ops@example.org\n@daily four\n"
+        )
+    )
+
+    assert read(imported)["notify"] == {
+        "mailto-1": {"email": ["ada", "ops@example.org"]},
+        "mailto-2": {"email": ["root"]},
+    }
+    told = {name: one.get("notify") for name, one in read(imported)["schedules"].items()}
+    assert told == {"one": ["mailto-1"], "two": None, "three": ["mailto-2"], "four": ["mailto-1"]}
+    mail, _, none, *_ = imported.findings
+    assert (mail.verdict, none.verdict) == (Verdict.CHANGED, Verdict.CARRIED)
+    assert "CRON_SMTP_URL" in mail.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "value", ["a b@", "ops@example.org\\r\\nBcc:x", "<ada>", ",".join(f"u{n}" for n in range(17))]
+)
+def test_what_is_no_address_of_mail_is_left_out_and_nobody_else_is_told(value: str) -> None:
+    imported = carry(user_table(f"MAILTO=ada\nMAILTO={value}\n@daily run\n"))
+
+    assert imported.findings[1].verdict is Verdict.LEFT_OUT
+    assert imported.findings[1].reasons
+    assert "notify" not in read(imported)
+
+
+def test_no_file_has_more_targets_than_it_may() -> None:
+    lines = "".join(f"MAILTO=u{n}\n@daily run\n" for n in range(MOST_TARGETS + 1))
+
+    imported = read(carry(user_table(lines)))
+
+    assert len(imported["notify"]) == MOST_TARGETS
+    assert sum("notify" in one for one in imported["schedules"].values()) == MOST_TARGETS
 
 
 def test_input_after_a_percent_is_piped_and_told() -> None:
