@@ -58,7 +58,7 @@ def run_for(
             say(log, logging.INFO, "boot.passed", str(error))
             continue
         except (NotFound, CannotRun) as error:
-            say(log, logging.WARNING, "boot.refused", f"{name} does not run at boot: {error}")
+            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
             continue
         text = f"{name} has its run of this boot of the host"
         say(log, logging.INFO, "boot", text, **place_of(execution))
