@@ -60,6 +60,7 @@ from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.live_output import OutputKeeper
+from cronhare.application.worker.standalone import StandaloneKeeper
 from cronhare.application.worker.task_runners import TaskRunners
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
@@ -297,6 +298,14 @@ class Container(containers.DeclarativeContainer):
     schedule_desk = providers.Singleton(ScheduleDesk, schedules)
     report_desk = providers.Singleton(
         ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
+    )
+    #: The caller adds `names`.
+    standalone = providers.Factory(
+        StandaloneKeeper,
+        schedules=schedules,
+        records=records,
+        node=node,
+        now=claims.provided.now,
     )
     replays = providers.Singleton(Replays, replays=replay_store, records=records)
     backfills = providers.Singleton(Backfills, replays=replay_store, schedules=schedules)

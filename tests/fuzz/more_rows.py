@@ -59,6 +59,7 @@ REFUSED = {
     "a queue of the broker's own": "queue = 'amq.gen-x'",
     "two tasks": "report_id = 1",
     "no task": "worker_id = NULL",
+    "a queue of what stays alive": "queue = 'cron_standalone.x'",
     "a topic beside a task": "topic = 'orders.due'",
     "a topic with a blank behind it": "worker_id = NULL, topic = 'orders.due '",
     "a topic of signs": "worker_id = NULL, topic = 'orders.*'",

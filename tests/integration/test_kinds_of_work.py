@@ -160,3 +160,46 @@ def test_a_reminder_is_mailed_at_its_time_and_again_to_whom_it_was_not(
             outputs = arena.records.output(ended["water"].id)
             assert [output.stdout.head for output in outputs] == ["note: told\n", "ann: told\n"]
             assert "ann: smtp://localhost" in outputs[0].stderr.head
+
+
+PUMP = """
+[tasks.pump]
+command = ["/bin/sh", "-c", 'echo $$ >> pumps; sleep 600']
+
+[schedules.pump]
+task = "pump"
+stay_alive = true
+"""
+
+
+def test_what_stays_alive_has_a_worker_of_its_own_and_is_stopped_by_its_row(
+    running: Callable[..., Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    pumps = tmp_path / "pumps"
+
+    def begun() -> int:
+        return len(pumps.read_text().split()) if pumps.exists() else 0
+
+    def switch(arena: Arena, *, on: bool) -> None:
+        arena.schedules.switch(["pump"], on=on, now=arena.claims.now())
+
+    with running(PUMP) as arena:
+        own = None
+        if "production" in request.node.name:
+            own = arena.start("worker", "--jobs", "jobs.toml", "--standalone", "pump")
+        try:
+            wait_until(lambda: begun() == 1, seconds=PATIENCE, what="the pump")
+            assert runs(arena.records)["pump"].queue == "cron_standalone.pump"
+
+            switch(arena, on=False)
+            until(arena.records, {"pump": State.CANCELLED})
+            switch(arena, on=True)
+            wait_until(lambda: begun() == 2, seconds=PATIENCE, what="the pump again")
+            switch(arena, on=False)
+            until(arena.records, {"pump": State.CANCELLED})
+            if own is not None:
+                stop_politely([own])
+        finally:
+            if own is not None:
+                own.kill()
+                own.wait()

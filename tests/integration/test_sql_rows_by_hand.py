@@ -151,13 +151,27 @@ def test_a_hashed_time_of_a_row_follows_its_name(ledger: Ledger, shell: Shell) -
 
 def test_other_peoples_columns_outlive_our_edits(ledger: Ledger, shell: Shell) -> None:
     ledger.add()
-    shell("UPDATE Scheduler SET user_id = 7, stay_alive = 1")
+    shell("UPDATE Scheduler SET user_id = 7, group_id = 8")
 
     ledger.schedules.save([draft(task=TaskRef("worker", 3))], source=None, now=ledger.now)
 
     assert shell(
-        "SELECT user_id, stay_alive, report_id, worker_id FROM Scheduler WHERE name = 'report'"
-    ) == [(7, 1, None, 3)]
+        "SELECT user_id, group_id, report_id, worker_id FROM Scheduler WHERE name = 'report'"
+    ) == [(7, 8, None, 3)]
+
+
+def test_a_row_that_stays_alive_has_a_queue_of_its_own(ledger: Ledger, shell: Shell) -> None:
+    ledger.save(draft("pump"), draft("innocent"))
+    shell("UPDATE Scheduler SET stay_alive = 1 WHERE name = 'pump'")
+
+    queues = {
+        name: ledger.records.run_now(
+            id_, key="manual-1", params=None, now=ledger.now, node="ant"
+        ).queue
+        for name, id_ in ids_of(ledger.schedules, ["pump", "innocent"]).items()
+    }
+
+    assert queues == {"pump": "cron_standalone.pump", "innocent": "cron_scheduler"}
 
 
 def test_a_user_who_is_no_number_is_told_to_no_task_and_shown(
@@ -212,6 +226,7 @@ BROKEN_ANYWHERE = [
     ("params = 'NaN'", "params: not JSON"),
     ("report_id = NULL", "one of report_id, worker_id, reminder_id, event_id"),
     ("worker_id = 3", "one of report_id, worker_id, reminder_id, event_id"),
+    ("queue = 'cron_standalone.x'", "is that of a schedule with stay_alive, and no other's"),
     ("topic = 'orders.due'", "topic: a row has a topic or names a task, not both"),
     ("report_id = NULL, topic = 'orders *'", "topic: 'orders *': a topic is named with"),
     ("report_id = NULL, topic = '-due'", "topic: '-due': a topic is named with"),

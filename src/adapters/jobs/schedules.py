@@ -23,7 +23,7 @@ from .tables import read_table
 NOWHERE = TaskRef("unknown", 0)
 
 #: What says when a schedule runs that has no times.
-_WITHOUT_TIMES: Final = ("on_start", "on_boot", "manual")
+_WITHOUT_TIMES: Final = ("on_start", "on_boot", "manual", "stay_alive")
 
 
 def read_draft(
@@ -36,7 +36,7 @@ def read_draft(
     """
     zone = _zone(table.timezone)
     if not _says_when(table, faults):
-        ways = "schedule, every, date_time, on_boot, on_start or manual = true"
+        ways = "schedule, every, date_time, on_boot, on_start, stay_alive or manual = true"
         faults.append(Fault("schedule", f"is missing; give {ways}"))
     fold = read_fold(table.fold)
     draft = ScheduleDraft(
@@ -65,12 +65,16 @@ def read_draft(
         starts_at=read_moment("starts_at", table.starts_at, zone, faults),
         ends_at=read_moment("ends_at", table.ends_at, zone, faults),
         queue=table.queue or MAIN_QUEUE,
+        stay_alive=table.stay_alive,
         conditions=_conditions(table, faults),
         user_id=table.user_id,
         group_id=table.group_id,
         language_id=table.language_id,
     )
     faults += faults_of_events(table, task)
+    if table.stay_alive and table.queue is not None:
+        text = "a schedule with stay_alive has a queue of its own; it names none"
+        faults.append(Fault("queue", text))
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))

@@ -179,6 +179,7 @@ class ScheduleTable:
     starts_at: Any = None
     ends_at: Any = None
     queue: QueueName | None = None
+    stay_alive: bool = False
     max_runs: Any = None
     expires: str | None = None
     skip_on: Any = None

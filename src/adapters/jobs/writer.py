@@ -202,6 +202,7 @@ WRITERS: Final[Mapping[str, Callable[[Any], Fields]]] = {
     "starts_at": _as("starts_at"),
     "ends_at": _as("ends_at"),
     "queue": _as("queue"),
+    "stay_alive": _as("stay_alive"),
     "conditions": _conditions,
     "user_id": _as("user_id"),
     "group_id": _as("group_id"),

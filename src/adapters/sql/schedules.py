@@ -290,7 +290,7 @@ def _is_alike(name: str, stored: object) -> bool:
 
 
 def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Replace the draft's columns; those that are not ours (stay_alive …), name and id stay."""
+    """Replace the draft's columns; those that are not ours (user_id …), name and id stay."""
     new = {f"new_{column}": value for column, value in values.items() if column != "name"}
     return {**new, "row_id": row.id, "new_updated_at": _edited_at(row, now)}
 

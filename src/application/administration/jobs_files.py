@@ -83,12 +83,12 @@ class JobsFileApplier:
     def shared_queues(self, file: FileContent) -> Mapping[str, Sequence[str]]:
         """Find the queues of a file on which others have schedules too, with all sources."""
         names = {draft.name for draft in file.drafts}
-        ours = {draft.queue for draft in file.drafts if draft.status}
+        ours = {draft.runs_on for draft in file.drafts if draft.status}
         used = [(queue, file.source) for queue in ours]
         used += [
-            (draft.queue, other)
+            (draft.runs_on, other)
             for other, draft in _run_by_others(self._schedules.schedules(), file.source)
-            if draft.queue in ours and draft.name not in names
+            if draft.runs_on in ours and draft.name not in names
         ]
         return shared_queues(used)
 
@@ -163,7 +163,7 @@ def _run_by_others(
 
 def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[str]]:
     """Find the queues on which several of these files have schedules, with their sources."""
-    used = [(draft.queue, file.source) for file in files for draft in file.drafts if draft.status]
+    used = [(draft.runs_on, file.source) for file in files for draft in file.drafts if draft.status]
     return shared_queues(used)
 
 

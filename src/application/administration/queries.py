@@ -12,15 +12,17 @@ import attrs
 from cronhare.domain.cron import find_zone
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Kind, Thing
+from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, schedule_of
-from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.nodes import MOST_REPORTS, alive
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import QUARANTINE_QUEUE, checked_queue, topology
@@ -296,7 +298,7 @@ class Queries:
         """List the task queues that schedules name, or executions wait for."""
         loads = self._records.queues()
         named = [
-            stored.draft.queue
+            stored.draft.runs_on
             for stored in self._schedules.schedules()
             if stored.draft is not None and stored.draft.status
         ]
@@ -375,8 +377,22 @@ class Queries:
     def _with_limits(self, found: Explanation) -> Explanation:
         if found.execution is None:
             return found
-        more = (*self._before(found.execution), *self._limits.about(found.execution))
+        one = found.execution
+        more = (*self._before(one), *self._limits.about(one), *self._own_worker(one))
         return attrs.evolve(found, because=(*found.because, *more))
+
+    def _own_worker(self, execution: Execution) -> Iterator[str]:
+        """Say whether the worker is there that alone serves a schedule with `stay_alive`."""
+        if not is_standalone(execution.queue) or execution.state not in UNFINISHED:
+            return
+        now = self._now()
+        nodes = alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
+        serving = [node.name for node in nodes if execution.queue in node.queues]
+        if serving:
+            yield f"The worker of its own is {serving[0]}."
+        else:
+            start = start_standalone([execution.schedule_name], None)
+            yield f"No worker of its own is there, and no other runs it: `{start}`."
 
     def _before(self, execution: Execution) -> Iterator[str]:
         """Name the runs that one waits for which its schedule's overlap policy holds back."""

@@ -2,9 +2,11 @@
 
 from datetime import datetime
 
+from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.moments import say_moment
 
 
@@ -61,4 +63,6 @@ def _start(execution: Execution, now: datetime) -> str:
         return f"its time, {say_moment(begins)}"
     if execution.state is State.CLAIMED:
         return f"a scheduler that hands it to the broker, for queue {execution.queue}"
+    if is_standalone(execution.queue):
+        return f"its own worker: {start_standalone([execution.schedule_name], None)}"
     return f"a worker that serves queue {execution.queue}"

@@ -7,8 +7,10 @@ from typing import Final, Self
 
 import attrs
 
+from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
@@ -85,10 +87,16 @@ def _advice_on_ours(_queue: str, returned: Sequence[Sent]) -> str:
 def _advice_on_tasks(queue: str, returned: Sequence[Sent]) -> str:
     schedules = sorted({each.schedule_name for each in returned})
     return (
-        f"start a worker with --queues {queue} (CRON_QUEUES). Or "
+        f"{_who_serves(queue, schedules)}. Or "
         f"correct `queue` of {listed(schedules, most=MOST_NAMED)}, and let go of what waits: "
         f"cronhare executions cancel ID, of {_ids(returned)}"
     )
+
+
+def _who_serves(queue: str, schedules: Sequence[str]) -> str:
+    if is_standalone(queue):
+        return f"each of its schedules needs a worker: {start_standalone(schedules[:1], None)}"
+    return f"start a worker with --queues {queue} (CRON_QUEUES)"
 
 
 def _ids(returned: Sequence[Sent]) -> str:

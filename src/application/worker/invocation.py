@@ -9,6 +9,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
+from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone
 from cronhare.domain.schedules.task import Task, TaskType
 from cronhare.domain.schedules.topic import NoListener
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
@@ -37,8 +38,9 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResul
         params = msgspec.json.decode(execution.params)
     except (msgspec.DecodeError, RecursionError) as error:
         return _refused(f"the params are not JSON: {error}")
-    if execution.timeout is not None:
-        task = attrs.evolve(task, timeout=execution.timeout)
+    timeout = NO_DEADLINE if is_standalone(execution.queue) else None
+    if (limit := execution.timeout or timeout) is not None:
+        task = attrs.evolve(task, timeout=limit)
     return Invocation(
         execution_id=execution.id,
         execution_key=execution.key,

@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Iterable
 
+from cronhare.domain.schedules.standalone import PREFIX, is_standalone
+
 
 def start_worker(queues: Iterable[str], jobs: str | None) -> str:
     """Give the command that serves *queues* with the tasks of the file *jobs*, if that is known.
@@ -12,8 +14,21 @@ def start_worker(queues: Iterable[str], jobs: str | None) -> str:
     >>> start_worker(["mails"], None)
     'cronhare worker --jobs JOBS.TOML --queues mails'
     """
-    named = ",".join(map(shlex.quote, queues))
-    return f"cronhare worker --jobs {_file(jobs)} --queues {named}"
+    names = list(queues)
+    own = [name.removeprefix(PREFIX) for name in names if is_standalone(name)]
+    shared = ",".join(shlex.quote(name) for name in names if not is_standalone(name))
+    parts = [f"cronhare worker --jobs {_file(jobs)} --queues {shared}"] if shared else []
+    return "; ".join([*parts, *([start_standalone(own, jobs)] if own else [])])
+
+
+def start_standalone(schedules: Iterable[str], jobs: str | None) -> str:
+    """Give the commands that serve schedules with `stay_alive`, each by a worker of its own.
+
+    >>> start_standalone(["mail-pump"], None)
+    'cronhare worker --jobs JOBS.TOML --standalone mail-pump'
+    """
+    begin = f"cronhare worker --jobs {_file(jobs)} --standalone"
+    return "; ".join(f"{begin} {shlex.quote(name)}" for name in schedules)
 
 
 def start_up(jobs: str | None) -> str:

@@ -9,6 +9,7 @@ from ..execution import Execution, State
 from ..nodes import container_id
 from ..schedules.planning import Run, Skip
 from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
+from ..schedules.standalone import is_standalone
 from ..schedules.task import TaskRef
 from ..schedules.topic import NoListener
 from .gates import schedule_gate
@@ -119,6 +120,8 @@ def claim_by_hand(
     if task is not None and schedule.is_system:
         raise NotToBeRun(f"schedule {schedule.name} is the system's own")
     run = claim(schedule, key, due=now, now=now, node=node, begins=begins or now)
+    if is_standalone(run.queue):  # a message in another queue changes nothing about that
+        changes.pop("queue", None)
     if task not in {None, run.task}:
         changes |= {"task": task, "task_name": None, "topic": None}
     return _gated(msgspec.structs.replace(run, **changes), schedule)

@@ -17,6 +17,7 @@ from ..cron import (
     find_zone,
 )
 from ..retries.retry import RetryPolicy
+from ..texts.echo import echo
 from ..topology import MAIN_QUEUE, checked_queue
 from .concurrency import LIMITS, Concurrency, faults_of_key
 from .conditions import Conditions
@@ -35,6 +36,7 @@ from .schedule import (
     Schedule,
     Timing,
 )
+from .standalone import is_standalone, standalone_queue
 from .task import TaskRef
 from .topic import NoListener, fault_of_topic
 
@@ -94,10 +96,16 @@ class ScheduleDraft:
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     queue: str = MAIN_QUEUE
+    stay_alive: bool = False
     conditions: Conditions | None = None
     user_id: int | None = None
     group_id: int | None = None
     language_id: int | None = None
+
+    @property
+    def runs_on(self) -> str:
+        """The queue of its runs: with *stay_alive* one of its own."""
+        return standalone_queue(self.name) if self.stay_alive else self.queue
 
 
 _RENAMED: Final = {"status": "enabled"}
@@ -130,6 +138,7 @@ def compile_schedule(
     if faults:
         raise ScheduleInvalid(faults)
     fields = {kept: getattr(draft, field) for field, kept in _KEPT.items()}
+    fields["queue"] = draft.runs_on
     return Schedule(id=id, timing=timing, changed_at=changed_at, source=source, **fields)
 
 
@@ -186,6 +195,9 @@ def validate_run_options(
     faults: list[Fault] = []
     if timeout is not None and timeout <= timedelta(0):
         faults.append(Fault("timeout", "must be longer than nothing"))
+    if is_standalone(queue):
+        text = "is that of a schedule with stay_alive, and no other's"
+        faults.append(Fault("queue", f"{echo(queue)} {text}"))
     try:
         checked_queue(queue)
     except ValueError as error:

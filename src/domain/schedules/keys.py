@@ -16,6 +16,9 @@ LONGEST_KEY = 255
 #: How the keys of manual runs and of runs at a start or a boot begin.
 MANUAL, START, BOOT = "manual-", "start-", "boot-"
 
+#: How the keys of runs begin that are to stay alive; the run before follows.
+ALIVE = "alive-"
+
 #: How the keys of runs begin that a backfill asks for.
 BACKFILL = "backfill-"
 

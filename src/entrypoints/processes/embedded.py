@@ -33,7 +33,12 @@ CONCURRENCY = 8
 
 def queues_of(jobs: JobsFile) -> tuple[str, ...]:
     """Name the task queues: the main one, and those that the schedules name."""
-    return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.queue for draft in jobs.drafts))))
+    return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.runs_on for draft in jobs.drafts))))
+
+
+def kept_alive(jobs: JobsFile) -> tuple[str, ...]:
+    """Name the schedules that this process keeps running, as nobody else can."""
+    return tuple(draft.name for draft in jobs.drafts if draft.stay_alive)
 
 
 def prepare(container: Container, jobs: JobsFile) -> None:
@@ -58,14 +63,14 @@ def take(container: Container, jobs: JobsFile) -> None:
         JobsFileInvalid: some are on a new queue, which is not served before a restart.
     """
     served = container.queues()
-    strange = [draft for draft in jobs.drafts if draft.queue not in served]
+    strange = [draft for draft in jobs.drafts if draft.runs_on not in served]
     if strange:
         raise JobsFileInvalid(jobs.path, tuple(map(_is_new, strange)))
     apply(container, jobs)
 
 
 def _is_new(draft: ScheduleDraft) -> FileFault:
-    text = f"{draft.queue} is new, and is served from a start on: restart `cronhare up`"
+    text = f"{draft.runs_on} is new, and is served from a start on: restart `cronhare up`"
     return FileFault(f"schedules.{draft.name}", Fault("queue", text))
 
 
@@ -101,6 +106,7 @@ async def run(
     *,
     concurrency: int,
     on_boot: Sequence[str] = (),
+    standalone: Sequence[str] = (),
 ) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first."""
     state.add(partial(state_lines, container))
@@ -108,7 +114,15 @@ async def run(
     say(log, logging.INFO, "running", text)
     loop = scheduler_loop(container)
     working = asyncio.create_task(
-        worker.run(container, shutdown, state, concurrency=concurrency, on_boot=on_boot, role="up")
+        worker.run(
+            container,
+            shutdown,
+            state,
+            concurrency=concurrency + len(standalone),  # each has a place of its own
+            on_boot=on_boot,
+            standalone=standalone,
+            role="up",
+        )
     )
     replaying = replay_loop(container)
     loop.start()

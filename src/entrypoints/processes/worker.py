@@ -39,11 +39,13 @@ async def run(
     *,
     concurrency: int,
     on_boot: Sequence[str] = (),
+    standalone: Sequence[str] = (),
     role: str = "worker",
 ) -> None:
     """Be a worker until a signal comes, then end in good order.
 
-    *on_boot* are the schedules that run once per boot of this host; *role* is reported.
+    *on_boot* are the schedules that run once per boot of this host, *standalone* those that it
+    keeps running; *role* is reported.
     """
     settings = container.settings()
     queues = container.queues()
@@ -63,6 +65,8 @@ async def run(
         Loop("events", container.announcer().round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
+    if standalone:
+        loops.append(Loop("standalone", container.standalone(names=standalone).round))
     for loop in (reporting, *loops):
         loop.start()
     weights = container.weights()

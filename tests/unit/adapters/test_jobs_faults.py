@@ -145,7 +145,7 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
     [
         (
             "",
-            "schedule: is missing; give schedule, every, date_time, on_boot, on_start or manual",
+            "schedule: is missing; give schedule, every, date_time, on_boot, on_start, stay_alive",
         ),
         ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
         ('schedule = "@daily"\ndate_time = "x"', "not both"),
@@ -264,6 +264,21 @@ def test_a_task_at_fault_is_not_told_again_by_its_schedules(faults: Faults) -> N
     said = faults('[tasks.t]\nid = 1\n[schedules.s]\ntask = "t"\non_start = true\n')
 
     assert said == ["tasks.t: command: is missing; give a command, a url, or remind"]
+
+
+def test_what_stays_alive_has_a_queue_of_its_own(faults: Faults) -> None:
+    fields = '[schedules.s]\ntask = "t"\nstay_alive = true\nqueue = "reports"\n'
+
+    assert faults(f"{TASK}{fields}") == [
+        "schedules.s: queue: a schedule with stay_alive has a queue of its own; it names none"
+    ]
+
+
+def test_no_other_schedule_has_such_a_queue(faults: Faults) -> None:
+    fields = '[schedules.s]\ntask = "t"\nmanual = true\nqueue = "cron_standalone.s"\n'
+
+    [fault] = faults(f"{TASK}{fields}")
+    assert "is that of a schedule with stay_alive, and no other's" in fault
 
 
 def test_two_tasks_of_one_type_and_id_are_told_by_name(faults: Faults) -> None:

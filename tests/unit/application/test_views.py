@@ -285,6 +285,7 @@ DRAWN: dict[str, Any] = {
     "starts_at": NOON + 2 * SECOND,
     "ends_at": NOON + 3 * SECOND,
     "queue": "letters",
+    "stay_alive": True,
     "user_id": 7,
     "group_id": 8,
     "language_id": 9,

@@ -131,7 +131,7 @@ def _schedule(stored: StoredSchedule) -> ScheduleFacts:
         name=stored.name,
         task=draft.task,
         enabled=draft.status,
-        queue=draft.queue,
+        queue=draft.runs_on,
         timeout=draft.timeout,
         problem=stored.problem,
         source=stored.source or None,

@@ -93,6 +93,7 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "timeout_ms": lambda draft: milliseconds(draft.timeout),
     "jitter_ms": lambda draft: milliseconds(draft.jitter),
     "queue": lambda draft: draft.queue,
+    "stay_alive": lambda draft: draft.stay_alive,
     "conditions": lambda draft: write_conditions_text(draft.conditions),
     "no_listener": lambda draft: draft.no_listener.value,
 }
@@ -167,7 +168,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
     queue = row.take("queue", str, "") or MAIN_QUEUE
     concurrency = row.concurrency()
     said = {
-        "status": row.status(),
+        "status": row.flag("status"),
         "retry": row.retry(),
         "misfire": Misfire(
             policy=row.one_of("misfire_policy", DEFAULT_MISFIRE.policy),
@@ -179,6 +180,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
         "timeout": timeout,
         "jitter": row.span("jitter_ms", timedelta(0)),
         "queue": queue,
+        "stay_alive": row.flag("stay_alive"),
         "conditions": row.conditions(),
         "no_listener": row.one_of("no_listener", NoListener.COMPLETE),
     }
@@ -237,12 +239,12 @@ class _Values:
                 return kind
         return self._fault(column, f"{echo(value)} is none of {', '.join(kinds)}", default)
 
-    def status(self) -> bool:
-        """Read whether a schedule is on; NULL is off."""
-        value = self.values["status"]
+    def flag(self, column: str) -> bool:
+        """Read what is on or off; NULL is off."""
+        value = self.values[column]
         if value is None or value in (0, 1):
             return bool(value)
-        return self._fault("status", f"{echo(value)} is not 0 (off) or 1 (on)", default=False)
+        return self._fault(column, f"{echo(value)} is not 0 (off) or 1 (on)", default=False)
 
     def retry(self) -> RetryPolicy | None:
         text = self.text("retry", LONGEST_POLICY)

@@ -12,6 +12,7 @@ from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.echo import echo, shown
 
 from ..schema.tables import schedulers
@@ -100,6 +101,9 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
             changed_at=changed_at,
             source=task.source,
         )
+    how = options.schedule
+    if options.draft["stay_alive"]:
+        how = {**how, "queue": standalone_queue(name)}
     return Schedule(
         id=row.id,
         name=name,
@@ -110,7 +114,7 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
         changed_at=row.updated_at,
         params=params,
         **times.schedule,
-        **options.schedule,
+        **how,
     )
 
 

@@ -95,6 +95,7 @@ class ScheduleView:
     source: str | None
     params: Any = None
     queue: str | None = None
+    stay_alive: bool | None = None
     description: str | None = None
     retry: RetryView | None = None
     retry_facts: str | None = None

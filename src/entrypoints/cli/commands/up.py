@@ -54,7 +54,12 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     )
     on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
     process = embedded.run(
-        container, shutdown, life.state, concurrency=at_a_time, on_boot=file.on_boot
+        container,
+        shutdown,
+        life.state,
+        concurrency=at_a_time,
+        on_boot=file.on_boot,
+        standalone=embedded.kept_alive(file),
     )
     life.run(process, on_hangup=on_hangup)
 

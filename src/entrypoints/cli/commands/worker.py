@@ -9,7 +9,8 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
-from cronhare.domain.queueing.served_queues import ServedQueues
+from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT, ServedQueues
+from cronhare.domain.schedules.standalone import is_standalone, standalone_queue
 from cronhare.domain.texts.listing import counted, listed
 
 from ...container import Container
@@ -36,6 +37,12 @@ def worker(
             help="Which queues, with commas between; reports:3 has a weight. [env: CRON_QUEUES]"
         ),
     ] = None,
+    standalone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only this schedule, whose row has stay_alive; it is kept running."
+        ),
+    ] = None,
 ) -> None:
     """Run a worker: one of any number. Its tasks come from its own jobs file.
 
@@ -43,7 +50,11 @@ def worker(
     """
     settings = read_settings()
     refuse_memory_broker(settings)
-    served = _served(queues) if queues else settings.served
+    if standalone is not None:
+        _refuse_beside(queues, concurrency)
+        served = ServedQueues({standalone_queue(standalone): DEFAULT_WEIGHT})
+    else:
+        served = _served(queues) if queues else settings.served
     _refuse_foreign(served.names, settings)
     file = jobs_file(jobs, settings)
     container = usable(
@@ -55,7 +66,8 @@ def worker(
             weights=served.weights,
         )
     )
-    at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
+    # S1.7 in docs/compatibility.md
+    at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or 1
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
     announce(container, "Worker", f"queues {listed(served.texts)}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
@@ -65,7 +77,9 @@ def worker(
     )
     _warn_of_on_start(file)
     begin = partial(worker_process.run, container, shutdown, life.state)
-    run = partial(begin, concurrency=at_a_time, on_boot=file.on_boot)
+    kept = () if standalone is None else (standalone,)
+    on_boot = () if kept else file.on_boot
+    run = partial(begin, concurrency=at_a_time, on_boot=on_boot, standalone=kept)
     life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
 
 
@@ -78,11 +92,27 @@ def _warn_of_on_start(file: JobsFile) -> None:
         say(log, logging.WARNING, "jobs.on-start", text)
 
 
+def _refuse_beside(queues: str | None, concurrency: int | None) -> None:
+    beside = {"--queues": queues, "--concurrency": concurrency}
+    if given := [option for option, value in beside.items() if value is not None]:
+        raise Refusal(
+            f"--standalone: such a worker serves one queue, one run at a time; "
+            f"{' and '.join(given)} cannot be given as well",
+            advice="Nothing was started.",
+        )
+
+
 def _served(queues: str) -> ServedQueues:
     try:
-        return forms.served_queues(queues)
+        served = forms.served_queues(queues)
     except ValueError as error:
         raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
+    if own := [name for name in served.names if is_standalone(name)]:
+        raise Refusal(
+            f"--queues: {listed(own)}: the schedule of such a queue has a worker of its own",
+            advice="Start it with --standalone NAME.",
+        )
+    return served
 
 
 def _refuse_foreign(names: Sequence[str], settings: Settings) -> None:

@@ -1,0 +1,112 @@
+"""Keeping schedules with `stay_alive` running (C40 in docs/compatibility.md)."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import attrs
+
+from cronhare.domain.execution import UNFINISHED, Execution
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.schedules.keys import ALIVE
+from cronhare.domain.schedules.standalone import RUNS_LOOKED_AT, restart_wait
+from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+from ..log_limiter import LogLimiter
+from ..logs import place_of, say
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the rows.
+LOOK_EVERY: Final = 1.0
+
+
+@attrs.define(kw_only=True, eq=False)
+class StandaloneKeeper:
+    """Stops what its row switches off, and begins again what ended.
+
+    A schedule that is due at times is begun by these alone. Any number may keep one schedule: the
+    key of the next run is made of the last one, so one run follows.
+    """
+
+    _schedules: ScheduleStorePort
+    _records: RecordsPort
+    _names: Sequence[str]
+    _node: str
+    _now: Callable[[], datetime]
+    _told: LogLimiter = attrs.field(init=False, factory=LogLimiter)
+
+    def round(self) -> float:
+        """Look at all of them once; answers how many seconds to rest.
+
+        Raises:
+            LedgerUnavailable: to be repeated.
+        """
+        found = {stored.name: stored for stored in self._schedules.schedules(self._names)}
+        now = self._now()
+        for name in self._names:
+            self._keep(name, found.get(name), now)
+        return LOOK_EVERY
+
+    def _keep(self, name: str, stored: StoredSchedule | None, now: datetime) -> None:
+        is_on, why = _is_on(stored, now)
+        which = ExecutionFilter(schedule=name, states=UNFINISHED, limit=RUNS_LOOKED_AT)
+        unfinished = self._records.executions(which)
+        if not is_on:
+            self._stop(name, why, unfinished, now)
+        elif stored is not None and not unfinished and _has_no_times(stored):
+            self._begin(stored, now)
+
+    def _stop(self, name: str, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
+        if self._told.is_due(f"{name} {why}", now.timestamp()):
+            say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {why}")
+        for execution in unfinished:
+            if not execution.cancel_requested:
+                self._records.cancel(execution.id, now=now)
+                text = f"Stopping it: {why}"
+                say(log, logging.INFO, "standalone.stop", text, **place_of(execution))
+
+    def _begin(self, stored: StoredSchedule, now: datetime) -> None:
+        which = ExecutionFilter(schedule=stored.name, limit=RUNS_LOOKED_AT)
+        last = self._records.executions(which)
+        ended = last[0].finished_at if last else None
+        # Whoever edits or enables it wants it at once.
+        lately = [run for run in last if run.executed_at >= stored.updated_at]
+        wait = restart_wait([_length(run) for run in lately])
+        if ended is not None and now < ended + wait:
+            return
+        key = f"{ALIVE}{last[0].id if last else 0}"
+        try:
+            run = self._records.run_now(stored.id, key=key, params=None, now=now, node=self._node)
+        except (NotToBeRun, LedgerRefused) as error:
+            if self._told.is_due(f"{stored.name} {error}", now.timestamp()):
+                text = f"{stored.name} cannot be begun: {error}"
+                say(log, logging.ERROR, "standalone.refused", text)
+            return
+        say(log, logging.INFO, "standalone.begin", "Begun, to stay alive", **place_of(run))
+
+
+def _is_on(stored: StoredSchedule | None, now: datetime) -> tuple[bool, str]:
+    if stored is None:
+        return False, "there is no such schedule"
+    if stored.draft is None:
+        return False, f"its row is broken: {stored.problem}"
+    if not stored.draft.stay_alive:
+        return False, "its row has no stay_alive"
+    if not stored.draft.status:
+        return False, "it is switched off"
+    if stored.pause is not None and stored.pause.is_on(now):
+        return False, "it is paused"
+    return True, ""
+
+
+def _has_no_times(stored: StoredSchedule) -> bool:
+    draft = stored.draft
+    return draft is not None and (draft.schedule, draft.date_time, draft.every) == (None,) * 3
+
+
+def _length(run: Execution) -> timedelta:
+    return (run.finished_at or run.executed_at) - (run.started_at or run.executed_at)

@@ -1,0 +1,158 @@
+"""Schedules with `stay_alive`: kept running, and stopped when their rows say so (C40).
+
+That is a line of docs/compatibility.md.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import attrs
+
+from cronhare.application.administration.waits import what_it_waits_for
+from cronhare.application.worker.invocation import prepare
+from cronhare.application.worker.standalone import StandaloneKeeper
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
+from cronhare.domain.schedules.task import Task
+from cronhare.ports.runner import Invocation
+from tests.unit.application.conftest import Lines
+from tests.unit.application.house import REPORT, House
+
+SECOND = timedelta(seconds=1)
+OWN = "cron_standalone.pump"
+
+
+def keeper(house: House) -> StandaloneKeeper:
+    return StandaloneKeeper(
+        schedules=house.schedules,
+        records=house.records,
+        names=["pump"],
+        node=house.node,
+        now=lambda: house.now,
+    )
+
+
+def pump(house: House, **changes: Any) -> None:  # noqa: ANN401
+    house.add("pump", **{"schedule": None, "stay_alive": True, **changes})
+
+
+def newest(house: House) -> Execution:
+    return house.executions()[-1]
+
+
+async def work(house: House) -> None:
+    """Serve the queue of its own alone."""
+    await house.connection.consume([OWN], prefetch=9, on_delivery=house.deliveries.append)
+
+
+async def test_it_is_begun_once_by_any_number_of_keepers() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+
+    for one in (keeper(house), keeper(house)):
+        one.round()
+
+    assert (house.only.state, house.only.queue) == (State.CLAIMED, OWN)
+    assert house.only.key == "alive-0"
+
+
+async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+
+    await house.open()
+    await house.turn(SECOND)
+    assert house.only.state is State.PUBLISHED
+    assert what_it_waits_for(house.only, now=house.now) == (
+        "its own worker: cronhare worker --jobs JOBS.TOML --standalone pump"
+    )
+
+    await house.connection.close()
+    house = house.neighbour("bee-1")
+    await work(house)
+    await house.turn(SECOND)
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_what_ended_is_begun_again_after_a_wait_that_grows() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    kept = keeper(house)
+    await work(house)
+    waited = []
+    for _ in range(4):
+        kept.round()
+        await house.turn(SECOND)
+        assert newest(house).state is State.SUCCEEDED
+        ended, runs = house.now, len(house.executions())
+        while len(house.executions()) == runs:
+            house.clock.advance(SECOND)
+            kept.round()
+        waited.append((house.now - ended) // SECOND)
+
+    assert waited == [1, 2, 4, 8]
+
+
+async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Lines) -> None:
+    house = House(queues=[OWN], holds=True)
+    pump(house)
+    kept = keeper(house)
+    kept.round()
+    await house.connection.consume([OWN], prefetch=9, on_delivery=house.begin)
+    await house.turn(SECOND)
+    await house.settle()
+    assert [run.state for run in house.executions()] == [State.RUNNING]
+
+    house.schedules.switch(["pump"], on=False, now=house.now)
+    kept.round()
+    house.keeper.renew()
+    await house.settle()
+    assert house.only.state is State.CANCELLED
+    kept.round()
+    assert len(house.executions()) == 1
+    assert any("pump does not run here: it is switched off" in line for line in lines())
+
+    house.schedules.switch(["pump"], on=True, now=house.now)
+    kept.round()
+    assert newest(house).state is State.CLAIMED
+
+
+def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
+    house = House(queues=[OWN])
+    pump(house, schedule="0 8 * * *")
+
+    keeper(house).round()
+
+    assert house.executions() == []
+
+
+def test_what_does_not_stay_alive_or_is_not_there_is_told(lines: Lines) -> None:
+    house = House(queues=[OWN])
+    keeper(house).round()
+    pump(house, stay_alive=False)
+    keeper(house).round()
+
+    said = [line for line in lines() if "pump does not run here" in line]
+    assert [line.rpartition(": ")[2] for line in said] == [
+        "there is no such schedule",
+        "its row has no stay_alive",
+    ]
+
+
+def test_it_has_no_deadline_but_its_own() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    task: Task = attrs.evolve(REPORT, timeout=SECOND)
+
+    ready = prepare(house.only, Catalog([task]))
+
+    assert isinstance(ready, Invocation)
+    assert ready.task.timeout == NO_DEADLINE
+
+
+def test_the_waits_have_a_bound_and_begin_anew_after_a_steady_run() -> None:
+    assert restart_wait([SECOND] * 30) == LONGEST_WAIT
+    assert restart_wait([SECOND, STEADY, SECOND]) == SECOND
