@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/bench_dispatch.py [SECTION …]
 
-Sections: planning, idle, due, memory, executions; all of them take about two minutes. On SQLite in
-a temporary folder, with the in-memory broker. Figures of a machine that others use too are to be
-compared within one run.
+Sections: planning, idle, due, keyed, memory, executions; all of them take about two minutes. On
+SQLite in a temporary folder, with the in-memory broker. Figures of a machine that others use too
+are to be compared within one run.
 """
 
 from contextlib import nullcontext
@@ -19,6 +19,7 @@ SECTIONS = {
     "planning": dispatching.planning,
     "idle": dispatching.idle,
     "due": dispatching.due,
+    "keyed": dispatching.keyed,
     "memory": footprint.memory,
     "executions": executing.executions,
 }

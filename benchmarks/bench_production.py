@@ -16,6 +16,7 @@ SECTIONS = {
     "machine": machine.machine,
     "due": replicas.due,
     "dialects": replicas.dialects,
+    "keyed": replicas.keyed,
     "idle": replicas.idle,
     "memory": replicas.memory,
     "work": work.work,

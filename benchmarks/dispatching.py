@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
+from statistics import median
 from zoneinfo import ZoneInfo
 
 from caches import empty_caches
@@ -11,7 +12,7 @@ from croniter import croniter
 from figures import Figure, median_of, seconds_of
 from original_algorithm import OriginalScheduler, Row
 from rig import Ledgers, ShiftedClock, opened
-from samples import BUSY, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
+from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
@@ -25,6 +26,11 @@ from cronhare.entrypoints.processes.scheduler import scheduler_round
 MANY = 100_000
 FEW = 10_000
 RUNS = 5
+
+#: How many concurrency keys 10,000 schedules share, each with a limit of 5; and how much longer
+#: their dispatch may take than without.
+KEYS = {"each with a key of its own": FEW, "with 300 keys": 300, "all with one key": 1}
+DEARER = 1.5
 
 #: The idle loop is watched for so long; its cost is then told for a minute.
 WATCHED_SECONDS = 20.0
@@ -53,7 +59,7 @@ def planning(ledgers: Ledgers) -> list[Figure]:
     sample = f"croniter's get_next, from {MANY // EVERY:,} rows"
     with ledgers.copy(MANY, busy=FEW) as path, opened(path, FrozenClock(QUIET)) as container:
         again = seconds_of(lambda: container.dispatcher().tick(QUIET))
-    first = ledgers.planning_seconds[MANY, FEW]
+    first = ledgers.planning_seconds[MANY, FEW, 0]
     return [
         Figure(what="plan 100,000, already compiled", ours=compiled, unit="s", goal=3.0),
         Figure(
@@ -114,6 +120,30 @@ def due(ledgers: Ledgers) -> list[Figure]:
     ]  # fmt: skip
 
 
+def keyed(ledgers: Ledgers) -> list[Figure]:
+    """Dispatch 10,000 that share concurrency keys, beside as many that have none."""
+    return beside_plain(
+        lambda keys: _dispatch_seconds(ledgers, FEW, count=FEW, keys=keys), where="SQLite"
+    )
+
+
+def beside_plain(measure: Callable[[int], float], *, where: str) -> list[Figure]:
+    """Measure dispatching with so many keys, each time right after the same without any."""
+    figures = list[Figure]()
+    for what, keys in KEYS.items():
+        pairs = [(measure(0), measure(keys)) for _ in range(RUNS)]
+        plain, seconds = (median(times) for times in zip(*pairs, strict=True))
+        ratio = median(with_key / without for without, with_key in pairs)
+        figures.append(
+            Figure(
+                what=f"{where}: dispatch 10,000, {what}", ours=seconds, unit="s",
+                goal=DEARER * plain,
+                note=f"without keys {plain:.2f} s; ratio {ratio:.2f}, median of {RUNS} pairs",
+            )
+        )  # fmt: skip
+    return figures
+
+
 def _understood(draft: ScheduleDraft) -> Schedule:
     return compile_schedule(draft, id=1, changed_at=WRITTEN)
 
@@ -164,14 +194,15 @@ def _original_dispatch(ledgers: Ledgers) -> tuple[float, float]:
     return loading + matching, claiming / len(matched)
 
 
-def _dispatch_seconds(ledgers: Ledgers, busy: int) -> float:
+def _dispatch_seconds(ledgers: Ledgers, busy: int, *, count: int = MANY, keys: int = 0) -> float:
     """Let a scheduler that is at work already meet a busy minute."""
     clock = FrozenClock(QUIET)
-    with ledgers.copy(MANY, busy=busy) as path, opened(path, clock) as container:
+    with ledgers.copy(count, busy=busy, keys=keys) as path, opened(path, clock) as container:
         dispatcher = container.dispatcher()
         dispatcher.tick(QUIET)
         clock.move_to(BUSY)
         ticks = []
         seconds = seconds_of(lambda: ticks.append(dispatcher.tick(BUSY)))
-        assert [tick.published for tick in ticks] == [busy], ticks
+        begin = min(busy, keys * LIMIT) if keys else busy  # the others are held back
+        assert [tick.published for tick in ticks] == [begin], ticks
     return seconds

@@ -30,6 +30,7 @@ _KEEP = "CREATE TABLE kept_plans AS SELECT * FROM SchedulerPlan"
 _RESTORE = (
     "DELETE FROM ExecutionAttempt",
     "DELETE FROM SchedulerExecution",
+    "DELETE FROM ExecutionGate",
     "DELETE FROM SchedulerPlan",
     "INSERT INTO SchedulerPlan SELECT * FROM kept_plans",
 )
@@ -41,19 +42,22 @@ class Production:
 
     broker: rabbitmq.Server
     database: databases.Server
-    _filled: dict[tuple[int, int], str] = attrs.field(factory=dict)
+    _filled: dict[tuple[int, int, int], str] = attrs.field(factory=dict)
 
-    def ledger(self, count: int, *, busy: int) -> str:
-        """Give the URL of a ledger with *count* planned schedules, *busy* of them due at `BUSY`."""
-        url = self._filled.get((count, busy))
+    def ledger(self, count: int, *, busy: int, keys: int = 0) -> str:
+        """Give the URL of a ledger with *count* planned schedules, *busy* of them due at `BUSY`.
+
+        They share so many concurrency *keys*, if any.
+        """
+        url = self._filled.get((count, busy, keys))
         if url is None:
-            url = self._filled[count, busy] = self._fill(count, busy)
+            url = self._filled[count, busy, keys] = self._fill(count, busy, keys)
         databases.run(make_url(url), *_RESTORE)
         return url
 
-    def _fill(self, count: int, busy: int) -> str:
+    def _fill(self, count: int, busy: int, keys: int) -> str:
         """Write and plan the schedules in sessions whose clock stands at `WRITTEN`."""
-        name = f"bench_{count}_{busy}"
+        name = f"bench_{count}_{busy}_{keys}"
         databases.run(self.database.url, f"CREATE DATABASE {name}")
         url = self.database.url.set(database=name).render_as_string(hide_password=False)
         upgrading = open_engine(url)
@@ -62,7 +66,8 @@ class Production:
         with opened(url, "memory://") as container:
             if not databases.on_postgresql(self.database.url):  # whose clock none can stop
                 event.listen(container.engine(), "connect", _stand_still)
-            container.schedules().save(drafts(count, busy=busy), source=None, now=WRITTEN)
+            made = drafts(count, busy=busy, keys=keys)
+            container.schedules().save(made, source=None, now=WRITTEN)
             container.dispatcher().tick(WRITTEN)
         databases.run(make_url(url), _KEEP)
         return url

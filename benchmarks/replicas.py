@@ -15,11 +15,12 @@ from typing import TypeVar
 
 from cpu import cpu_of
 from dependency_injector import providers
+from dispatching import beside_plain
 from figures import Figure, median_of, seconds_of
 from original_on_servers import original_on_servers
 from production import Production, opened
 from rig import ShiftedClock
-from samples import BUSY, QUIET
+from samples import BUSY, LIMIT, QUIET
 from sqlalchemy import Engine, make_url
 
 from cronhare.adapters.sql import SqlClaimStore
@@ -110,6 +111,14 @@ def dialects(servers: Production) -> list[Figure]:
         ]
 
 
+def keyed(servers: Production) -> list[Figure]:
+    """Dispatch 10,000 that share concurrency keys, beside as many that have none."""
+    figures = beside_plain(lambda keys: _keyed_alone(servers, keys), where="MariaDB")
+    with postgresql.private() as database:
+        other = Production(servers.broker, database)
+        return figures + beside_plain(lambda keys: _keyed_alone(other, keys), where="PostgreSQL")
+
+
 def idle(servers: Production) -> list[Figure]:
     """Rest beside 100,000 schedules of which none is due: what a minute of it costs."""
     url = servers.ledger(MANY, busy=FEW)
@@ -158,6 +167,20 @@ def _alone(servers: Production, busy: int) -> float:
         container.broker().declare([MAIN_QUEUE])
         seconds = seconds_of(lambda: dispatcher.tick(BUSY))
     _each_once(url, busy)
+    return seconds
+
+
+def _keyed_alone(servers: Production, keys: int) -> float:
+    """Let a scheduler meet a busy minute of nothing but schedules that share so many keys."""
+    url = servers.ledger(FEW, busy=FEW, keys=keys)
+    with servers.broker.vhost() as vhost, opened(url, vhost) as container:
+        dispatcher = container.dispatcher()
+        dispatcher.tick(QUIET)
+        container.broker().declare([MAIN_QUEUE])
+        seconds = seconds_of(lambda: dispatcher.tick(BUSY))
+    [[rows, schedules, published]] = databases.run(make_url(url), _CLAIMED)
+    begin = min(FEW, keys * LIMIT) if keys else FEW  # the others are held back
+    assert (int(rows), int(schedules), int(published)) == (FEW, FEW, begin), (rows, published)
     return seconds
 
 

@@ -62,12 +62,15 @@ class Ledgers:
     """
 
     folder: Path
-    planning_seconds: dict[tuple[int, int], float] = attrs.field(factory=dict)
+    planning_seconds: dict[tuple[int, int, int], float] = attrs.field(factory=dict)
 
     @contextmanager
-    def copy(self, count: int, *, busy: int) -> Iterator[Path]:
-        """Give a file with *count* planned schedules, of which *busy* are due at `BUSY`."""
-        original = self._filled(count, busy)
+    def copy(self, count: int, *, busy: int, keys: int = 0) -> Iterator[Path]:
+        """Give a file with *count* planned schedules, of which *busy* are due at `BUSY`.
+
+        They share so many concurrency *keys*, if any.
+        """
+        original = self._filled(count, busy, keys)
         path = self.folder / "copy.sqlite3"
         shutil.copyfile(original, path)
         try:
@@ -76,14 +79,15 @@ class Ledgers:
             for left in self.folder.glob("copy.sqlite3*"):
                 left.unlink()
 
-    def _filled(self, count: int, busy: int) -> Path:
-        path = self.folder / f"{count}-{busy}.sqlite3"
-        if (count, busy) not in self.planning_seconds:
+    def _filled(self, count: int, busy: int, keys: int) -> Path:
+        path = self.folder / f"{count}-{busy}-{keys}.sqlite3"
+        if (count, busy, keys) not in self.planning_seconds:
             clock = FrozenClock(WRITTEN)
             with opened(path, clock) as container:
                 upgrade(container.engine(), WRITTEN)
-                container.schedules().save(drafts(count, busy=busy), source=None, now=WRITTEN)
+                made = drafts(count, busy=busy, keys=keys)
+                container.schedules().save(made, source=None, now=WRITTEN)
                 began = time.perf_counter()
                 container.dispatcher().tick(WRITTEN)
-                self.planning_seconds[count, busy] = time.perf_counter() - began
+                self.planning_seconds[count, busy, keys] = time.perf_counter() - began
         return path

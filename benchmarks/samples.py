@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 
@@ -50,8 +51,15 @@ def random_text(rng: random.Random, *, earliest: int = 0) -> str:
     return f"{minute} {hour} {day} {month} {week_day}"
 
 
-def drafts(count: int, *, busy: int) -> list[ScheduleDraft]:
-    """Make schedules with distinct expressions, of which *busy* are due at `BUSY`, none before."""
+#: Runs of a key at a time, where schedules have one.
+LIMIT = 5
+
+
+def drafts(count: int, *, busy: int, keys: int = 0) -> list[ScheduleDraft]:
+    """Make schedules with distinct expressions, of which *busy* are due at `BUSY`, none before.
+
+    They share so many concurrency *keys*, if any.
+    """
     texts = _distinct(busy, _busy_text) + _distinct(count - busy, _later_text)
     return [
         ScheduleDraft(
@@ -60,6 +68,7 @@ def drafts(count: int, *, busy: int) -> list[ScheduleDraft]:
             schedule=text,
             timezone=WHOLE_HOUR_ZONES[number % len(WHOLE_HOUR_ZONES)],
             params=f'{{"customer":{number}}}',
+            concurrency=Concurrency(key=f"key-{number % keys}", limit=LIMIT) if keys else None,
         )
         for number, text in enumerate(texts)
     ]

@@ -13,7 +13,7 @@ from .clock_changes import AS_CRON, ClockChanges
 from .days import DayRule, fires
 from .errors import CronExpressionError
 from .fields import Field, read_field
-from .hashed import Resolved, is_hashed, resolve
+from .hashed import names_matter, resolve
 from .kinds import KINDS
 from .pattern import NEVER, WallPattern
 from .text import split_fields
@@ -60,15 +60,18 @@ class CronExpression:
             CronExpressionError: with every fault of every field.
         """
         written = split_fields(text)
-        resolved = resolve(written, name) if is_hashed(written) else Resolved(tuple(written), ())
-        minute, hour, month_day, month, week_day = fields = _fields(resolved.fields)
-        faults = [*resolved.faults, *(fault for field in fields for fault in field.faults)]
+        hashed = resolve(written, name) if names_matter(text) else None
+        plain = written if hashed is None else hashed.fields
+        minute, hour, month_day, month, week_day = fields = _fields(plain)
+        faults = [fault for field in fields for fault in field.faults]
+        if hashed is not None:
+            faults = [*hashed.faults, *faults]
         if faults:
             raise CronExpressionError(*faults)
         rule = _day_rule(month_day, week_day)
         return cls(
             text=text.strip(" \t"),
-            plain=" ".join(resolved.fields),
+            plain=" ".join(plain),
             wildcard=minute.starred or hour.starred,
             fires=fires(rule, month.mask),
             pattern=WallPattern(minute.mask, hour.mask, month.mask, rule),

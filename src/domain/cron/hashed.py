@@ -20,6 +20,9 @@ from .refusals import Refusal
 
 _ITEM: Final = re.compile(r"h(?:\(([0-9a-z]+)-([0-9a-z]+)\))?(?:/([0-9]+))?")
 
+#: An item that is hashed: no name of a month or a day begins so.
+_HASHED: Final = re.compile(r"(?:^|[\s,])h", re.IGNORECASE)
+
 #: The last day of a month that `H` takes: one that each month has.
 LAST_HASHED_DAY: Final = 28
 
@@ -32,22 +35,14 @@ class Resolved:
     faults: tuple[CronFault, ...]
 
 
-def is_hashed(fields: Sequence[str]) -> bool:
-    """Tell whether any item of these fields, in lower case, is hashed.
-
-    >>> is_hashed(["h/15", "*", "*", "*", "thu"]), is_hashed(["15", "*", "*", "mar", "thu"])
-    (True, False)
-    """
-    return any(item.startswith("h") for field in fields for item in field.split(","))
-
-
 def names_matter(text: str) -> bool:
     """Tell whether a cron text may mean something else for each name, without reading it.
 
-    >>> names_matter("H 3 * * *"), names_matter("0 3 * * THU"), names_matter("@daily")
+    >>> names_matter("H 3 * * *"), names_matter("0 3 * * THU"), names_matter("@hourly")
     (True, False, False)
     """
-    return is_hashed(text.lower().split())
+    # The letter alone says no for nearly all, in a tenth of the time.
+    return ("h" in text or "H" in text) and _HASHED.search(text) is not None
 
 
 def resolve(fields: Sequence[str], name: str | None) -> Resolved:

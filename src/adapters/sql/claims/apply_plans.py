@@ -177,8 +177,10 @@ def _planned(
     unfinished: dict[int, Unfinished],
     found: Mapping[int, Found],
 ) -> Planned:
-    idle = read_idle(row)
-    next_due = row.next_due_at or (None if idle else row.resume_at)
+    idle, next_due = None, row.next_due_at
+    if not next_due:  # what is due is not idle
+        idle = read_idle(row)
+        next_due = None if idle else row.resume_at
     circumstances = found.get(schedule.id) if found else None
     return Planned(
         schedule=schedule,

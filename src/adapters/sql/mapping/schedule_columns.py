@@ -139,25 +139,35 @@ def read_named_times(named: tuple[Any, ...]) -> ScheduleTimes:
 
 
 def _read_times(values: tuple[Any, ...], name: str | None) -> ScheduleTimes:
-    row = _Values(TIME_COLUMNS, values)
+    row = _Values(TIME_COLUMNS[:1], values[:1])
     # Forms that people fill in leave an empty text where nothing is meant.
     text = row.text("schedule", LONGEST_EXPRESSION) or None
-    gap, fold = row.one_of("gap_policy", Gap.AFTER), row.one_of("fold_policy", Fold.FIRST)
-    said: dict[str, Any] = {
-        "schedule": text,
-        "every": row.span("every_ms", None, INTERVALS_MS),
-        "timezone": row.text("timezone", LONGEST_ZONE) or DEFAULT_ZONE,
-        **in_effect(text, gap, fold),
-        **{column: row.moment(column) for column in ("date_time", "starts_at", "ends_at")},
-    }
     if name is None and text is not None and names_matter(text):
         return ScheduleTimes(draft={}, schedule={}, faults=(), named=True)
+    others = _read_other_times(values[1:])
+    said: dict[str, Any] = {"schedule": text, **others.draft}
+    if text is None:
+        said |= in_effect(text, said["gap"], said["fold"])
     timing, wrong = validate_times(name=name, **said)
     return ScheduleTimes(
         draft=said,
-        schedule={**kept_fields(said), "timing": timing},
-        faults=(*row.faults, *wrong),
+        schedule={**others.schedule, "timing": timing},
+        faults=(*row.faults, *others.faults, *wrong),
     )
+
+
+@cached(entries=TIMES_CACHED)
+def _read_other_times(values: tuple[Any, ...]) -> _Fields:
+    """Read what `TIME_COLUMNS` have beside the cron text: nearly all rows agree in it."""
+    row = _Values(TIME_COLUMNS[1:], values)
+    said: dict[str, Any] = {
+        "every": row.span("every_ms", None, INTERVALS_MS),
+        "timezone": row.text("timezone", LONGEST_ZONE) or DEFAULT_ZONE,
+        "gap": row.one_of("gap_policy", Gap.AFTER),
+        "fold": row.one_of("fold_policy", Fold.FIRST),
+        **{column: row.moment(column) for column in ("date_time", "starts_at", "ends_at")},
+    }
+    return _Fields(draft=said, schedule=kept_fields(said), faults=tuple(row.faults))
 
 
 @cached(entries=RUN_OPTIONS_CACHED)
@@ -232,7 +242,7 @@ class _Values:
 
     def one_of(self, column: str, default: E) -> E:
         value, kinds = self.values[column], type(default)
-        if value is None:
+        if value is None or value == default:  # nearly always
             return default
         for kind in kinds:
             if kind.value == value:
