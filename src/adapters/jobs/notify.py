@@ -54,7 +54,7 @@ _WAYS: Final = ("command", "webhook", "email", "python")
 _ENCODED: Final = "whsec_"
 
 Function = Annotated[
-    str, Meta(pattern=f"^{_FUNCTION}$", description='a function, such as "alerts:told"')
+    str, Meta(pattern=rf"^{_FUNCTION}\Z", description='a function, such as "alerts:told"')
 ]
 Names = Annotated[
     list[str], Meta(max_length=MOST_NAMED, description=f"a list of {MOST_NAMED} names at most")

@@ -34,7 +34,7 @@ def _whole_number(least: int, most: int) -> Meta:
 
 Id = Annotated[int, _whole_number(1, LARGEST_NUMBER)]
 OwnerNumber = Annotated[int, _whole_number(0, LARGEST_NUMBER)]
-Source = Annotated[str, Meta(pattern=f"^{NAME}$", description="a name of a-z, 0-9 and . _ -")]
+Source = Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a-z, 0-9 and . _ -")]
 Cap = Annotated[int, _whole_number(CAPS[0], CAPS[-1])]
 Limit = Annotated[int, _whole_number(LIMITS[0], LIMITS[-1])]
 User = Annotated[
@@ -83,7 +83,7 @@ HttpHeaders = Annotated[
 QueueName = Annotated[
     str,
     Meta(
-        pattern=r"^[a-z0-9_][a-z0-9._-]{0,62}$",
+        pattern=r"^[a-z0-9_][a-z0-9._-]{0,62}\Z",
         description="a queue's name: a-z, 0-9, dot, dash and underscore, at most 63",
     ),
 ]

@@ -27,11 +27,11 @@ LARGEST_NUMBER = 2**31 - 1
 SYSTEM = "system"
 
 #: The names of users that a task may run as.
-USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$"
+USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}\Z"
 
 
 #: A type of one's own: it only tells tasks apart, as a worker runs all of them alike.
-TYPE_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+TYPE_NAME = r"^[a-z][a-z0-9_-]{0,31}\Z"
 
 
 class TaskType(enum.StrEnum):

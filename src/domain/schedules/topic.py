@@ -14,7 +14,7 @@ from .task import TaskRef, TaskType, assigned_number
 LONGEST_TOPIC: Final = 255
 
 #: How a topic is named.
-TOPIC: Final = rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,{LONGEST_TOPIC - 1}}}$"
+TOPIC: Final = rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,{LONGEST_TOPIC - 1}}}\Z"
 
 #: Topics that one task listens to.
 MOST_TOPICS: Final = 100
