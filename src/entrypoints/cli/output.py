@@ -88,6 +88,7 @@ def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
         _print(Padding(text(sentence, style=style), (0, 0, 0, indent), expand=False))
     else:
         sys.stdout.write(f"{' ' * indent}{shown}\n")
+        sys.stdout.flush()  # whoever waits for a run is told its number first
 
 
 def print_notes(notes: Iterable[object]) -> None:
