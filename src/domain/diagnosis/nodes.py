@@ -7,6 +7,7 @@ from datetime import datetime
 import attrs
 
 from cronhare.domain.nodes import NodeReport, alive
+from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 
@@ -102,14 +103,14 @@ def _owner(owner: Owner, *, now: datetime, start: str, reports: bool) -> Iterato
     tasks = counted(owner.running, "task")
     if owner.lease_until is None or now - owner.lease_until <= OVERDUE_AFTER:
         if not reports:
-            yield Finding(Severity.OK, SUBJECT, f"{owner.name} runs {tasks}")
+            yield Finding(Severity.OK, SUBJECT, f"{shown(owner.name)} runs {tasks}")
         return
     what = "does not renew the lease of" if reports else "vanished with"
     yield Finding(
         Severity.ERROR,
         SUBJECT,
-        f"{owner.name} {what} {tasks}: its lease ended at {say_moment(owner.lease_until)}, and "
-        "nobody has taken them up",
+        f"{shown(owner.name)} {what} {tasks}: its lease ended at {say_moment(owner.lease_until)}, "
+        "and nobody has taken them up",
         f"start {start}: it takes up what was lost",
     )
 

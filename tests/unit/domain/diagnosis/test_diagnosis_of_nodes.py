@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.domain.diagnosis.finding import NAMES_TOLD, Finding, Severity
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_unserved
-from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.nodes import Owner, judge_nodes
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 
@@ -216,3 +216,13 @@ def test_rows_that_cannot_be_read_and_reports_that_were_not_looked_at_are_counte
         (Severity.NOTE, "99,000 other nodes reported themselves and are not looked at"),
         (Severity.WARNING, "1 row of SchedulerNode cannot be read, and counts for nothing"),
     ]
+
+
+@pytest.mark.parametrize("since", [-20 * SECOND, timedelta(hours=20)])
+def test_an_owner_of_any_name_is_told_in_one_line(since: timedelta) -> None:
+    owner = Owner(name="\n" + "x" * 200_000, running=1, lease_until=NOON - since)
+
+    [finding] = [*judge_nodes([], [owner], now=NOON, start="`cronhare up`")]
+
+    assert len(finding.what) < 250
+    assert "\n" not in finding.what
