@@ -12,9 +12,9 @@ from cronhare.adapters.http.client import HttpClient
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.adapters.notify.mail import make_postman
+from cronhare.adapters.notify.mail import make_mailer
+from cronhare.adapters.notify.notifier import Notifier
 from cronhare.adapters.notify.reminders import ReminderRunner
-from cronhare.adapters.notify.teller import Teller
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAlertStore,
@@ -47,7 +47,7 @@ from cronhare.application.administration.schedule_desk import ReportDesk, Schedu
 from cronhare.application.administration.statistics import Statistics
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
-from cronhare.application.events.telling import Herald
+from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
@@ -146,22 +146,22 @@ class Container(containers.DeclarativeContainer):
     http = providers.Singleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
     )
-    postman = providers.Singleton(
-        make_postman, settings.provided.mail_server, sender=settings.provided.smtp_from
+    mailer = providers.Singleton(
+        make_mailer, settings.provided.mail_server, sender=settings.provided.smtp_from
     )
     #: Commands of targets run apart from the tasks: the caller closes it.
-    teller = providers.Factory(
-        Teller,
+    notifier = providers.Factory(
+        Notifier,
         http=http,
         runner=providers.Factory(ProcessRunner),
-        postman=postman,
+        mailer=mailer,
         now=clock.provided.now,
     )
     runner = providers.Singleton(
         TaskRunners,
         providers.Singleton(ProcessRunner),
         providers.Singleton(HttpTaskRunner, http),
-        providers.Singleton(ReminderRunner, teller, subscribers),
+        providers.Singleton(ReminderRunner, notifier, subscribers),
     )
     ledger_threads = _threads("ledger", 2)
     #: For what may wait for locks of other sessions: starts, ends, adoptions.
@@ -278,10 +278,10 @@ class Container(containers.DeclarativeContainer):
         clock=ledger_clock,
     )
     events_thread = _threads("events", 1)
-    herald = providers.Factory(
-        Herald,
+    outbox_relay = providers.Factory(
+        OutboxRelay,
         store=events,
-        teller=teller,
+        notifier=notifier,
         subscribers=subscribers,
         clock=ledger_clock,
         node=node,

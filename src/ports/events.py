@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.task import TaskRef
 
@@ -23,14 +23,14 @@ EVENT_VARIABLES: Final = (
 
 
 @attrs.frozen(kw_only=True)
-class Letter:
+class MailContent:
     """What a mail says, where that is not the event itself."""
 
     subject: str
     text: str
 
 
-class NotTold(Exception):
+class NotDelivered(Exception):
     """A target was not told of an event, or may not have heard of it.
 
     *asked* is how long it asks us to wait. *for_good* says that another try changes nothing.
@@ -45,16 +45,18 @@ class NotTold(Exception):
         super().__init__(reason)
 
 
-class TellerPort(Protocol):
+class NotifierPort(Protocol):
     """Tells targets: runs commands, asks servers, sends mail. Used from one event loop."""
 
-    async def tell(self, target: Target, event: Delivery, letter: Letter | None = None) -> None:
+    async def notify(
+        self, target: Target, event: OutboxRow, mail: MailContent | None = None
+    ) -> None:
         """Tell a target of an event, within its timeout. A target may hear of it twice.
 
-        A mail is the *letter*, if there is one.
+        A mail is the *mail*, if there is one.
 
         Raises:
-            NotTold: with the reason, in a line.
+            NotDelivered: with the reason, in a line.
         """
         ...
 
@@ -65,13 +67,13 @@ class TellerPort(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Expired:
-    """What nobody will be told of: *failures* that no process took, and *deliveries*.
+    """What nobody will be told of: *failures* that no process took, and *rows* of the outbox.
 
     *more* says that there may be more to give up, or to delete.
     """
 
     failures: int = 0
-    deliveries: int = 0
+    rows: int = 0
     more: bool = False
 
 
@@ -93,7 +95,7 @@ class EventStorePort(Protocol):
         ...
 
     def announce(
-        self, told: Mapping[int, Sequence[Delivery]], *, now: datetime, until: datetime | None
+        self, rows: Mapping[int, Sequence[OutboxRow]], *, now: datetime, until: datetime | None
     ) -> int:
         """Take care of bad ends: add what targets are to be told, and find them no more.
 
@@ -103,7 +105,7 @@ class EventStorePort(Protocol):
         """
         ...
 
-    def add(self, deliveries: Sequence[Delivery]) -> int:
+    def add(self, rows: Sequence[OutboxRow]) -> int:
         """Add what is not there yet; answers how many."""
         ...
 
@@ -124,7 +126,7 @@ class EventStorePort(Protocol):
         lease: timedelta,
         node: str,
         limit: int,
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[OutboxRow]:
         """Take what is due for a target, the earliest first: each is one caller's until the lease.
 
         A try is counted before it is begun. After the lease it is due for all.
@@ -133,8 +135,8 @@ class EventStorePort(Protocol):
 
     def settle(
         self,
-        delivery: Delivery,
-        state: DeliveryState,
+        row: OutboxRow,
+        state: OutboxState,
         *,
         now: datetime,
         next_try_at: datetime | None = None,
@@ -143,7 +145,7 @@ class EventStorePort(Protocol):
         """Note what came of a try; False if another process has begun the next one."""
         ...
 
-    def expected(self, *, source: str, limit: int) -> Sequence[Delivery]:
+    def expected(self, *, source: str, limit: int) -> Sequence[OutboxRow]:
         """List the recoveries that are expected, the oldest first."""
         ...
 
@@ -151,7 +153,7 @@ class EventStorePort(Protocol):
         """Find the first execution of a schedule that has succeeded after a time."""
         ...
 
-    def recover(self, expected: Delivery, event: Event, *, now: datetime) -> bool:
+    def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
         """Tell of a recovery from now on; False if somebody else does."""
         ...
 
@@ -178,8 +180,8 @@ class EventStorePort(Protocol):
         """
         ...
 
-    def deliveries(
-        self, *, states: Collection[DeliveryState] = (), schedule: str | None = None, limit: int
-    ) -> Sequence[Delivery]:
+    def rows(
+        self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[OutboxRow]:
         """List the outbox, newest first."""
         ...

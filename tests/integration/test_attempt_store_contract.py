@@ -354,7 +354,7 @@ def test_the_system_starts_its_own(ledger: Ledger) -> None:
     assert answer.state is State.RUNNING
 
 
-def test_the_answers_come_in_the_order_of_the_wishes(ledger: Ledger) -> None:
+def test_the_answers_come_in_the_order_of_the_requests(ledger: Ledger) -> None:
     first, second = ledger.claimed("first"), ledger.claimed("second")
     requests = [
         StartRequest(execution_id=execution_id, attempt=1, nacks=NO_NACKS)
@@ -380,7 +380,7 @@ def test_what_is_started_together_is_kept_apart(ledger: Ledger) -> None:
     assert [len(ledger.records.attempts(one.id)) for one in (fresh, dying)] == [1, 2]
 
 
-def test_no_wishes_have_no_answers(ledger: Ledger) -> None:
+def test_no_requests_have_no_answers(ledger: Ledger) -> None:
     assert not ledger.attempts.start([], now=ledger.now, node="ant", lease=LEASE)
     assert not ledger.attempts.finish([], now=ledger.now, node="ant")
     assert not ledger.attempts.give_up([], now=ledger.now)

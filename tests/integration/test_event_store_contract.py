@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Delivery, DeliveryState
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.task import TaskRef
 from tests.integration.ledgers import CRASH, MINUTE, SECOND, Ledger, at_once, draft
@@ -19,21 +19,21 @@ def bad_ends(ledger: Ledger, *, limit: int = 100) -> list[Archived]:
     return [*ledger.events.bad_ends(source=SHOP, refs=refs, now=ledger.now, limit=limit)]
 
 
-def told(ledger: Ledger, ended: Archived, *targets: str) -> list[Delivery]:
+def told(ledger: Ledger, ended: Archived, *targets: str) -> list[OutboxRow]:
     event = events.bad_end(ended)
-    return [Delivery.of(event, target, source=SHOP, now=ledger.now) for target in targets]
+    return [OutboxRow.of(event, target, source=SHOP, now=ledger.now) for target in targets]
 
 
-def announced(ledger: Ledger, *targets: str, name: str = "report") -> Delivery:
+def announced(ledger: Ledger, *targets: str, name: str = "report") -> OutboxRow:
     """Let a run fail, and announce that; gives what the first target is to be told."""
     ledger.failed(name)
     [ended] = bad_ends(ledger)
     rows = {ended.id: told(ledger, ended, *targets)}
     assert ledger.events.announce(rows, now=ledger.now, until=None) == 1
-    return next(row for row in ledger.events.deliveries(limit=9) if row.target == targets[0])
+    return next(row for row in ledger.events.rows(limit=9) if row.target == targets[0])
 
 
-def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[Delivery]:
+def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[OutboxRow]:
     now, events = ledger.now, ledger.events
     return [*events.take(target, source=SHOP, now=now, lease=LEASE, node=node, limit=limit)]
 
@@ -47,7 +47,7 @@ def test_a_bad_end_is_announced_once_by_whoever_comes_first(ledger: Ledger) -> N
 
     assert sorted(answers) == [0, 0, 0, 1]
     assert bad_ends(ledger) == []
-    assert {row.target for row in ledger.events.deliveries(limit=9)} == {"hook", "mail"}
+    assert {row.target for row in ledger.events.rows(limit=9)} == {"hook", "mail"}
     assert ledger.events.add(rows[ended.id]) == 0
 
 
@@ -65,7 +65,7 @@ def test_a_bad_end_that_is_left_to_others_comes_back_and_expires_after_a_day(
     expired = ledger.events.expire(before=ledger.now, kept_since=ledger.now - DAY, now=ledger.now)
 
     assert (meanwhile, again.id) == ([], ended.id)
-    assert (expired.failures, expired.deliveries) == (1, 0)
+    assert (expired.failures, expired.rows) == (1, 0)
     assert bad_ends(ledger) == []
 
 
@@ -78,8 +78,8 @@ def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_anoth
     [mine] = [one for answer in answers for one in answer]
     ledger.clock.advance(LEASE)
     [theirs] = take(ledger, "hook", node="bee")
-    late = ledger.events.settle(mine, DeliveryState.DELIVERED, now=ledger.now)
-    settled = ledger.events.settle(theirs, DeliveryState.DELIVERED, now=ledger.now)
+    late = ledger.events.settle(mine, OutboxState.DELIVERED, now=ledger.now)
+    settled = ledger.events.settle(theirs, OutboxState.DELIVERED, now=ledger.now)
 
     assert (mine.tries, theirs.tries, theirs.owner) == (1, 2, "bee")
     assert (late, settled) == (False, True)
@@ -87,7 +87,7 @@ def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_anoth
     assert ledger.events.due(["hook", "mail"], source=SHOP, now=ledger.now) == ["mail"]
     assert ledger.events.due(["mail"], source="other", now=ledger.now) == []
     assert ledger.events.waiting(["hook", "mail"]) == 1
-    [row] = ledger.events.deliveries(states=[DeliveryState.DELIVERED], limit=9)
+    [row] = ledger.events.rows(states=[OutboxState.DELIVERED], limit=9)
     assert (row.id, row.finished_at, row.payload) == (mine.id, ledger.now, mine.payload)
 
 
@@ -97,19 +97,19 @@ def test_a_try_in_vain_waits_and_what_is_too_old_is_given_up_then_deleted(ledger
 
     later = ledger.now + SECOND
     ledger.events.settle(
-        mine, DeliveryState.WAITING, now=ledger.now, next_try_at=later, error="refused"
+        mine, OutboxState.WAITING, now=ledger.now, next_try_at=later, error="refused"
     )
     at_once_ = take(ledger, "hook")
     ledger.clock.advance(SECOND)
     [again] = take(ledger, "hook")
     ledger.clock.advance(DAY)
     expired = ledger.events.expire(before=ledger.now, kept_since=ledger.now - DAY, now=ledger.now)
-    [row] = ledger.events.deliveries(limit=9)
+    [row] = ledger.events.rows(limit=9)
     ledger.events.expire(before=ledger.now, kept_since=ledger.now + SECOND, now=ledger.now)
 
-    assert (at_once_, again.last_error, expired.deliveries) == ([], "refused", 1)
-    assert row.state == DeliveryState.EXPIRED
-    assert ledger.events.deliveries(limit=9) == []
+    assert (at_once_, again.last_error, expired.rows) == ([], "refused", 1)
+    assert row.state == OutboxState.EXPIRED
+    assert ledger.events.rows(limit=9) == []
 
 
 def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> None:
@@ -117,7 +117,7 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
     for _ in range(2):
         ledger.failed("report", schedule=None)
         [ended] = bad_ends(ledger)
-        hope = Delivery.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
+        hope = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
         ledger.events.announce({ended.id: [hope]}, now=ledger.now, until=None)
         hopes.append(hope)
     [expected] = ledger.events.expected(source=SHOP, limit=9)

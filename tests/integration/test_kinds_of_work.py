@@ -149,8 +149,8 @@ def test_a_reminder_is_mailed_at_its_time_and_again_to_whom_it_was_not(
             box.refuses = None
             ended = until(arena.records, {"water": State.SUCCEEDED})
 
-            [letter] = box.letters
-            assert (letter["Subject"], letter.get_content().strip()) == (
+            [mail] = box.mails
+            assert (mail["Subject"], mail.get_content().strip()) == (
                 "Plants",
                 "Water the plants",
             )

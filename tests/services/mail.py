@@ -1,4 +1,4 @@
-"""A little SMTP server: it keeps each letter that it takes, as RFC 5321 has it."""
+"""A little SMTP server: it keeps each mail that it takes, as RFC 5321 has it."""
 
 import email
 import socketserver
@@ -13,11 +13,11 @@ import attrs
 
 @attrs.define
 class MailBox:
-    """The letters that a server took. While *refuses* is set it says that to each recipient."""
+    """The mails that a server took. While *refuses* is set it says that to each recipient."""
 
     port: int
     refuses: str | None = None
-    letters: list[EmailMessage] = attrs.field(factory=list)
+    mails: list[EmailMessage] = attrs.field(factory=list)
     recipients: list[str] = attrs.field(factory=list)
 
     @property
@@ -52,9 +52,9 @@ class _Conversation(socketserver.StreamRequestHandler):
     def _take(self) -> None:
         lines = list(iter(self.rfile.readline, b".\r\n"))
         content = b"".join(line.removeprefix(b".") if line[:2] == b".." else line for line in lines)
-        letter = email.message_from_bytes(content, policy=default)
-        assert isinstance(letter, EmailMessage)
-        self.box.letters.append(letter)
+        mail = email.message_from_bytes(content, policy=default)
+        assert isinstance(mail, EmailMessage)
+        self.box.mails.append(mail)
         self._say("250 taken")
 
     def _say(self, text: str) -> None:

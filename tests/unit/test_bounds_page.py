@@ -34,7 +34,7 @@ from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.application.administration.views import metrics
-from cronhare.application.events import announcing, telling
+from cronhare.application.events import announcing, relay
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
@@ -251,7 +251,7 @@ BOUNDS: dict[str, list[str]] = {
         f"a text of {reminder.LONGEST_TEXT:,}",
         f"{notify.MOST_NAMED} targets",
     ],
-    "reminders that reached some of their targets": [f"{reminders.MOST_HALF_TOLD:,}"],
+    "reminders that reached some of their targets": [f"{reminders.MOST_HALF_NOTIFIED:,}"],
     "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
     "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
     "a webhook's secret": [
@@ -265,14 +265,14 @@ BOUNDS: dict[str, list[str]] = {
     "telling a target": [
         f"{events.MOST_TRIES} tries",
         f"{events.EXPIRES_AFTER // timedelta(hours=1)} h",
-        f"{telling.AT_A_TIME} events at a time",
+        f"{relay.AT_A_TIME} events at a time",
         "one until it has heard of any",
-        f"{telling.MOST_AT_A_TIME} of all",
-        f"{telling.MOST_OF_FAILING} of those that have failed",
+        f"{relay.MOST_AT_A_TIME} of all",
+        f"{relay.MOST_OF_FAILING} of those that have failed",
     ],
     "events that wait for a target": [f"{announcing.MOST_WAITING:,}"],
     "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
-    "letters under way": [f"{mail.MOST_AT_A_TIME}"],
+    "mails under way": [f"{mail.MOST_AT_A_TIME}"],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "what a database's server says before a session is set up": [
         f"{2 * server_sessions.CONNECT_SECONDS} s",

@@ -23,16 +23,16 @@ from cronhare.domain.schedules.notify import (
     MOST_ADDRESSES,
     MOST_NAMED,
     MOST_TARGETS,
-    NO_WISHES,
+    NO_NOTIFICATION_SETTINGS,
     ByCommand,
     ByEmail,
     ByListener,
     ByWebhook,
     EventKind,
     Means,
+    NotificationSettings,
     Subscriptions,
     Target,
-    Wishes,
     by_number,
 )
 from cronhare.domain.schedules.task import Task
@@ -78,7 +78,7 @@ class NotifyTable:
 
 
 @attrs.frozen(kw_only=True)
-class WishTable:
+class NotificationTable:
     """What defaults, a class, a task or a schedule say of events."""
 
     notify: Names | None = None
@@ -86,7 +86,7 @@ class WishTable:
     late_after: str | None = None
 
 
-_WISHES: Final = tuple(attrs.fields_dict(WishTable))
+_FIELDS: Final = tuple(attrs.fields_dict(NotificationTable))
 
 #: A place in the file, and what is wrong there.
 Found = Iterator[tuple[str, Fault]]
@@ -115,14 +115,14 @@ class SubscriptionReader:
         *schedules* have the names of their tasks.
         """
         self._read_targets(notify)
-        usual = self._wishes("defaults", defaults)
+        usual = self._settings_of("defaults", defaults)
         by_class = {
-            name: _over(self._wishes(f"classes.{name}", table), usual)
+            name: _over(self._settings_of(f"classes.{name}", table), usual)
             for name, table in classes.items()
         }
         of_tasks = {
             name: _over(
-                self._wishes(f"tasks.{name}", table, task.user),
+                self._settings_of(f"tasks.{name}", table, task.user),
                 by_class.get(task.task_class or "", usual),
             )
             for name, (table, task) in tasks.items()
@@ -133,13 +133,17 @@ class SubscriptionReader:
                 self.faults += [(f"tasks.{name}", fault) for fault in found]
         users = {name: task.user for name, (_, task) in tasks.items()}
         of_schedules = {
-            name: self._wishes(f"schedules.{name}", table, users.get(task))
+            name: self._settings_of(f"schedules.{name}", table, users.get(task))
             for name, (table, task) in schedules.items()
         }
         return Subscriptions(
             source=self.source,
             targets=self.targets,
-            schedules={name: each for name, each in of_schedules.items() if each != NO_WISHES},
+            schedules={
+                name: each
+                for name, each in of_schedules.items()
+                if each != NO_NOTIFICATION_SETTINGS
+            },
             tasks=of_tasks,
             task_of={name: task for name, (_, task) in schedules.items()},
             refs=by_number(task for _, task in tasks.values()),
@@ -216,22 +220,24 @@ class SubscriptionReader:
             faults.append(Fault(field, str(error)))
             return None
 
-    def _wishes(self, place: str, table: object, user: str | None = None) -> Wishes:
-        if not isinstance(table, Mapping) or not any(name in table for name in _WISHES):
-            return NO_WISHES
+    def _settings_of(
+        self, place: str, table: object, user: str | None = None
+    ) -> NotificationSettings:
+        if not isinstance(table, Mapping) or not any(name in table for name in _FIELDS):
+            return NO_NOTIFICATION_SETTINGS
         found = list[Fault]()
-        said = {name: table[name] for name in _WISHES if name in table}
-        wishes = read_table(WishTable, said, found)
-        names = tuple(dict.fromkeys(wishes.notify or ()))
+        said = {name: table[name] for name in _FIELDS if name in table}
+        settings = read_table(NotificationTable, said, found)
+        names = tuple(dict.fromkeys(settings.notify or ()))
         found += self._unknown("notify", names)
-        late = read_duration("late_after", wishes.late_after, found)
+        late = read_duration("late_after", settings.late_after, found)
         if late is not None and not late:
             found.append(Fault("late_after", "must be longer than nothing"))
-        command = self._on_failure(place, wishes.on_failure, user, found)
+        command = self._on_failure(place, settings.on_failure, user, found)
         self.faults += [(place, fault) for fault in found]
         known = tuple(name for name in names if name in self.targets)
-        return Wishes(
-            notify=None if wishes.notify is None else known, on_failure=command, late_after=late
+        return NotificationSettings(
+            notify=None if settings.notify is None else known, on_failure=command, late_after=late
         )
 
     def _unknown(self, field: str, names: Sequence[str]) -> Iterator[Fault]:
@@ -250,9 +256,9 @@ class SubscriptionReader:
         return Target(name=f"{place}:on_failure", means=means)
 
 
-def _over(near: Wishes, far: Wishes) -> Wishes:
+def _over(near: NotificationSettings, far: NotificationSettings) -> NotificationSettings:
     """Let what is said nearer go before."""
-    return Wishes(
+    return NotificationSettings(
         notify=far.notify if near.notify is None else near.notify,
         on_failure=near.on_failure or far.on_failure,
         late_after=near.late_after or far.late_after,

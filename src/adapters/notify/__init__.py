@@ -1,1 +1,1 @@
-"""Telling targets of events: commands, webhooks, mail, listeners. Start reading at `teller`."""
+"""Telling targets of events: commands, webhooks, mail, listeners. Start reading at `notifier`."""

@@ -4,11 +4,11 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.notify import ByCommand, ByListener, Target, type_of
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.events import EVENT_VARIABLES, NotTold
+from cronhare.ports.events import EVENT_VARIABLES, NotDelivered
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: Bytes of an event that fit into a variable; Linux takes 128 KiB.
@@ -24,12 +24,12 @@ _LISTEN: Final = (
 
 
 async def by_command(
-    runner: TaskRunnerPort, target: Target, means: ByCommand, event: Delivery
+    runner: TaskRunnerPort, target: Target, means: ByCommand, event: OutboxRow
 ) -> None:
     """Run a command; any end but exit status 0 is a failure.
 
     Raises:
-        NotTold: see `TellerPort`.
+        NotDelivered: see `NotifierPort`.
     """
     task = Task(
         name=target.name,
@@ -54,22 +54,22 @@ async def by_command(
     )
     result = await runner.run(invocation)
     if result.outcome.ending is not Ending.SUCCEEDED:
-        raise NotTold(result.outcome.in_brief)
+        raise NotDelivered(result.outcome.in_brief)
 
 
 async def by_listener(
-    runner: TaskRunnerPort, target: Target, means: ByListener, event: Delivery
+    runner: TaskRunnerPort, target: Target, means: ByListener, event: OutboxRow
 ) -> None:
     """Call a function of Python in a process of its own; an exception is a failure.
 
     Raises:
-        NotTold: see `TellerPort`.
+        NotDelivered: see `NotifierPort`.
     """
     command = ByCommand(command=("python", "-c", _LISTEN, means.function), cwd=means.cwd)
     await by_command(runner, target, command, event)
 
 
-def _variables(target: Target, event: Delivery) -> dict[str, str]:
+def _variables(target: Target, event: OutboxRow) -> dict[str, str]:
     """Describe the event to a shell script; the whole of it only where it fits."""
     fits = len(event.payload.encode()) <= _LARGEST_VARIABLE
     whole = event.payload if fits else ""

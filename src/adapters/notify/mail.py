@@ -1,4 +1,4 @@
-"""Mail by SMTP. Each letter has a connection and a thread of its own."""
+"""Mail by SMTP. Each mail has a connection and a thread of its own."""
 
 import asyncio
 import smtplib
@@ -16,24 +16,24 @@ from typing import Final
 import msgspec
 
 from cronhare.domain.addresses import MailServer
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByEmail, type_of
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.events import Letter, NotTold
+from cronhare.ports.events import MailContent, NotDelivered
 
 #: Characters of a subject's part that a person may have written.
 LONGEST_SUBJECT: Final = 120
 
-#: Letters under way; a server that hangs keeps its threads until they time out.
+#: Mails under way; a server that hangs keeps its threads until they time out.
 MOST_AT_A_TIME: Final = 16
 
 #: From here on a reply of SMTP is final (RFC 5321).
 _FOR_GOOD: Final = 500
 
 
-class Postman:
-    """Hands letters to one server, in its own name."""
+class Mailer:
+    """Hands mails to one server, in its own name."""
 
     def __init__(self, server: MailServer, *, sender: str) -> None:
         """*sender* is an address."""
@@ -42,30 +42,35 @@ class Postman:
         self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
 
     async def send(
-        self, means: ByEmail, event: Delivery, said: Letter | None = None, *, within: timedelta
+        self,
+        means: ByEmail,
+        event: OutboxRow,
+        said: MailContent | None = None,
+        *,
+        within: timedelta,
     ) -> None:
-        """Send a letter: see `written`.
+        """Send a mail: see `written`.
 
         Raises:
-            NotTold: the server did not take it, or not in time.
+            NotDelivered: the server did not take it, or not in time.
         """
-        letter = written(means, event, said, sender=self._sender)
+        mail = written(means, event, said, sender=self._sender)
         done: Future[None] = Future()
         if not self._room.acquire(blocking=False):
-            raise NotTold(f"{MOST_AT_A_TIME} letters are on their way, no more is begun")
-        hand_in = self._in_thread(done, lambda: self._hand_in(letter, within.total_seconds()))
+            raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
+        hand_in = self._in_thread(done, lambda: self._hand_in(mail, within.total_seconds()))
         threading.Thread(target=hand_in, name="mail", daemon=True).start()
         try:
             async with asyncio.timeout(within.total_seconds()):
                 await asyncio.wrap_future(done)
         except TimeoutError as error:
-            raise NotTold(f"{self._server} took longer than the timeout") from error
+            raise NotDelivered(f"{self._server} took longer than the timeout") from error
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
             refused = all(code >= _FOR_GOOD for code in codes)
-            raise NotTold(f"{self._server}: {_said(error)}", for_good=refused) from error
+            raise NotDelivered(f"{self._server}: {_said(error)}", for_good=refused) from error
         except (OSError, ValueError, smtplib.SMTPException) as error:
-            raise NotTold(f"{self._server}: {_said(error)}") from error
+            raise NotDelivered(f"{self._server}: {_said(error)}") from error
 
     def _in_thread(self, done: Future[None], work: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
@@ -82,7 +87,7 @@ class Postman:
 
         return run
 
-    def _hand_in(self, letter: EmailMessage, seconds: float) -> None:
+    def _hand_in(self, mail: EmailMessage, seconds: float) -> None:
         [host] = self._server.url.hosts
         context = ssl.create_default_context()
         is_wrapped = self._server.url.scheme == "smtps"
@@ -96,48 +101,48 @@ class Postman:
                 smtp.starttls(context=context)  # raises where the server has none
             if self._server.url.user is not None:
                 smtp.login(self._server.url.user, self._server.url.password or "")
-            smtp.send_message(letter)
+            smtp.send_message(mail)
 
 
-def make_postman(server: MailServer | None, *, sender: str) -> Postman | None:
-    """Make a postman, if there is a server."""
-    return None if server is None else Postman(server, sender=sender)
+def make_mailer(server: MailServer | None, *, sender: str) -> Mailer | None:
+    """Make a mailer, if there is a server."""
+    return None if server is None else Mailer(server, sender=sender)
 
 
 def written(
-    means: ByEmail, event: Delivery, said: Letter | None = None, *, sender: str
+    means: ByEmail, event: OutboxRow, said: MailContent | None = None, *, sender: str
 ) -> EmailMessage:
-    """Write a letter of an event, or as it is *said*.
+    """Write a mail of an event, or as it is *said*.
 
     What a person may have written is in one line of the subject, escaped.
     """
-    letter = EmailMessage(policy=SMTP)
-    letter["From"] = sender
-    letter["To"] = ", ".join(means.to)
-    letter["Subject"] = _subject(event) if said is None else printable(said.subject)
-    letter["Date"] = format_datetime(datetime.now(UTC))
-    # The same for each try, so that a mailbox can tell a letter that came twice.
+    mail = EmailMessage(policy=SMTP)
+    mail["From"] = sender
+    mail["To"] = ", ".join(means.to)
+    mail["Subject"] = _subject(event) if said is None else printable(said.subject)
+    mail["Date"] = format_datetime(datetime.now(UTC))
+    # The same for each try, so that a mailbox can tell a mail that came twice.
     domain = sender.rpartition("@")[2] or "localhost"
-    letter["Message-ID"] = f"<{_mark(event)}@{domain}>"
-    letter["Auto-Submitted"] = "auto-generated"
-    letter.set_content(_body(event) if said is None else f"{said.text}\n")
-    return letter
+    mail["Message-ID"] = f"<{_mark(event)}@{domain}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(_body(event) if said is None else f"{said.text}\n")
+    return mail
 
 
-def _subject(event: Delivery) -> str:
+def _subject(event: OutboxRow) -> str:
     name = shortened(printable(event.schedule_name), LONGEST_SUBJECT)
     return f"[cronhare] {name}: {_word(event)}" if name else f"[cronhare] {_word(event)}"
 
 
-def _word(event: Delivery) -> str:
+def _word(event: OutboxRow) -> str:
     return printable(event.event)
 
 
-def _mark(event: Delivery) -> str:
+def _mark(event: OutboxRow) -> str:
     return "".join(sign if sign.isalnum() else "." for sign in f"{event.event_key}.{event.target}")
 
 
-def _body(event: Delivery) -> str:
+def _body(event: OutboxRow) -> str:
     try:
         document = msgspec.json.format(event.payload, indent=2)
     except msgspec.DecodeError:  # somebody wrote into its row

@@ -14,11 +14,11 @@ from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskErr
 from cronhare.domain.schedules.notify import Subscribers, Target
 from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.events import Letter, NotTold, TellerPort
+from cronhare.ports.events import MailContent, NotDelivered, NotifierPort
 from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
 
 #: So many runs are remembered of which some targets were told, and others were not.
-MOST_HALF_TOLD: Final = 1_000
+MOST_HALF_NOTIFIED: Final = 1_000
 
 
 @attrs.define(eq=False)
@@ -29,7 +29,7 @@ class ReminderRunner:
     same id. *subscribers* knows the targets by their names.
     """
 
-    _teller: TellerPort
+    _notifier: NotifierPort
     _subscribers: Subscribers
     _attempts: CoroutineAttempts = attrs.field(init=False, factory=CoroutineAttempts)
     _told: OrderedDict[int, set[str]] = attrs.field(init=False, factory=OrderedDict[int, set[str]])
@@ -49,7 +49,7 @@ class ReminderRunner:
     async def close(self) -> None:
         """See `TaskRunnerPort.close`."""
         await self._attempts.close()
-        await self._teller.close()
+        await self._notifier.close()
 
     async def _remind(self, invocation: Invocation) -> AttemptResult:
         reminder = invocation.task.reminder
@@ -64,19 +64,21 @@ class ReminderRunner:
         if gone := [name for name, target in found.items() if target is None]:
             why = f"this worker's jobs file has no notify.{' and no notify.'.join(gone)}"
             return failed(why, ErrorClass.PERMANENT)
-        told = self._half_told(invocation.execution_id)
+        told = self._half_notified(invocation.execution_id)
         left = [target for name, target in found.items() if target and name not in told]
-        letter = Letter(subject=subject, text=text)
+        mail = MailContent(subject=subject, text=text)
         try:
             async with asyncio.timeout(invocation.task.timeout.total_seconds()):
                 answers = await asyncio.gather(
-                    *(self._tell(target, invocation, letter) for target in left)
+                    *(self._tell(target, invocation, mail) for target in left)
                 )
         except TimeoutError:
             return failed("the targets took longer than the timeout", ErrorClass.TRANSIENT)
         return self._result(invocation, left, answers)
 
-    async def _tell(self, target: Target, invocation: Invocation, letter: Letter) -> NotTold | None:
+    async def _tell(
+        self, target: Target, invocation: Invocation, mail: MailContent
+    ) -> NotDelivered | None:
         event = reminding(
             target=target.name,
             schedule=invocation.schedule_name,
@@ -84,26 +86,29 @@ class ReminderRunner:
             execution_id=invocation.execution_id,
             attempt=invocation.attempt,
             due_at=invocation.due_at,
-            subject=letter.subject,
-            text=letter.text,
+            subject=mail.subject,
+            text=mail.text,
         )
         try:
-            await self._teller.tell(target, event, letter)
-        except NotTold as refusal:
+            await self._notifier.notify(target, event, mail)
+        except NotDelivered as refusal:
             return refusal
-        self._half_told(invocation.execution_id).add(target.name)
+        self._half_notified(invocation.execution_id).add(target.name)
         return None
 
-    def _half_told(self, execution_id: int) -> set[str]:
+    def _half_notified(self, execution_id: int) -> set[str]:
         """Give the targets that earlier attempts have told, as far as they are remembered."""
         told = self._told.setdefault(execution_id, set())
         self._told.move_to_end(execution_id)
-        if len(self._told) > MOST_HALF_TOLD:
+        if len(self._told) > MOST_HALF_NOTIFIED:
             self._told.popitem(last=False)
         return told
 
     def _result(
-        self, invocation: Invocation, asked: Sequence[Target], answers: Sequence[NotTold | None]
+        self,
+        invocation: Invocation,
+        asked: Sequence[Target],
+        answers: Sequence[NotDelivered | None],
     ) -> AttemptResult:
         pairs = list(zip(asked, answers, strict=True))
         refusals = [(target.name, answer) for target, answer in pairs if answer is not None]
@@ -117,7 +122,7 @@ class ReminderRunner:
         return AttemptResult(outcome=outcome, stdout=stdout, stderr=stderr)
 
 
-def _error(refusals: Sequence[tuple[str, NotTold]]) -> TaskError:
+def _error(refusals: Sequence[tuple[str, NotDelivered]]) -> TaskError:
     """Say who was not told; it is worth a retry unless each of them refused for good."""
     for_good = all(refusal.for_good for _, refusal in refusals)
     asked = max((refusal.asked or timedelta(0) for _, refusal in refusals), default=timedelta(0))

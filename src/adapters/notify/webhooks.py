@@ -5,10 +5,10 @@ from base64 import b64encode
 from datetime import datetime, timedelta
 from typing import Final
 
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.retry_after import read_retry_after
 from cronhare.domain.schedules.notify import ByWebhook, Target
-from cronhare.ports.events import NotTold
+from cronhare.ports.events import NotDelivered
 from cronhare.ports.http import HttpAnswer, HttpFailed, HttpPort, HttpRefused, HttpRequest
 
 #: Bytes of an answer that are read: it says nothing but its status.
@@ -19,12 +19,12 @@ _GONE: Final = 410
 
 
 async def by_webhook(
-    http: HttpPort, target: Target, means: ByWebhook, event: Delivery, *, now: datetime
+    http: HttpPort, target: Target, means: ByWebhook, event: OutboxRow, *, now: datetime
 ) -> None:
     """Post an event. Any status but 2xx is a failure, a redirect too.
 
     Raises:
-        NotTold: see `TellerPort`.
+        NotDelivered: see `NotifierPort`.
     """
     body = event.payload.encode()
     request = HttpRequest(
@@ -38,16 +38,16 @@ async def by_webhook(
     try:
         answer = await http.send(request)
     except HttpRefused as refusal:
-        raise NotTold(str(refusal), for_good=True) from refusal
+        raise NotDelivered(str(refusal), for_good=True) from refusal
     except HttpFailed as failure:
-        raise NotTold(str(failure)) from failure
+        raise NotDelivered(str(failure)) from failure
     if not answer.is_success:
         text = f"{means.address} answered {answer.status}"
         asked = _asked(answer, now)
-        raise NotTold(text, asked=asked, for_good=answer.status == _GONE)
+        raise NotDelivered(text, asked=asked, for_good=answer.status == _GONE)
 
 
-def signed(secret: bytes | None, event: Delivery, body: bytes, *, now: datetime) -> dict[str, str]:
+def signed(secret: bytes | None, event: OutboxRow, body: bytes, *, now: datetime) -> dict[str, str]:
     """Give the headers that name an event, and prove where it comes from."""
     timestamp = str(int(now.timestamp()))
     headers = {"webhook-id": event.event_key, "webhook-timestamp": timestamp}

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from cronhare.domain.lifecycle.events import DeliveryState
+from cronhare.domain.lifecycle.events import OutboxState
 from cronhare.ports.events import EventStorePort
 
 from .views.events import EventView
@@ -16,8 +16,8 @@ class Outbox:
         self._events = events
 
     def events(
-        self, *, states: Collection[DeliveryState], schedule: str | None, limit: int
+        self, *, states: Collection[OutboxState], schedule: str | None, limit: int
     ) -> Sequence[EventView]:
         """List events and their targets, newest first; those in any of *states*, if some are."""
-        found = self._events.deliveries(states=states, schedule=schedule, limit=limit)
+        found = self._events.rows(states=states, schedule=schedule, limit=limit)
         return [EventView.of(row) for row in found]

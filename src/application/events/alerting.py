@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timedelta
 
 from cronhare.domain.lifecycle.alerts import EVERY, AlertPolicy, judge, raised
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.events import EventStorePort
@@ -39,7 +39,7 @@ class AlertWatch:
             self._judge(now)
         source = subscriptions.source or ""
         told = [
-            Delivery.of(raised(alert, source=source), target.name, source=source, now=now)
+            OutboxRow.of(raised(alert, source=source), target.name, source=source, now=now)
             for alert in self._alerts.raised()
             for target in targets
         ]

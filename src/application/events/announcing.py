@@ -12,7 +12,7 @@ from typing import Final
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Delivery, Event
+from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
 from cronhare.domain.schedules.notify import EventKind, Subscribers, Subscriptions
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.clock import ClockPort
@@ -107,20 +107,20 @@ class Announcer:
                 later = {one.id: () for one in strange}
                 self._store.announce(later, now=now, until=now + LEFT_TO_OTHERS)
             if known:
-                told = {one.id: _told(one, subscriptions, now) for one in known}
-                self._announce_page(told, now)
+                rows = {one.id: _rows_of(one, subscriptions, now) for one in known}
+                self._announce_page(rows, now)
             if len(found) < PAGE:
                 return False
         return True
 
-    def _announce_page(self, told: Mapping[int, Sequence[Delivery]], now: datetime) -> None:
+    def _announce_page(self, rows: Mapping[int, Sequence[OutboxRow]], now: datetime) -> None:
         """Announce a page; of what the ledger refuses of it, that one end alone is not told."""
         try:
-            self._store.announce(told, now=now, until=None)
+            self._store.announce(rows, now=now, until=None)
         except LedgerRefused:
-            for id_, deliveries in told.items():
+            for id_, its in rows.items():
                 try:
-                    self._store.announce({id_: deliveries}, now=now, until=None)
+                    self._store.announce({id_: its}, now=now, until=None)
                 except LedgerRefused as refusal:
                     text = f"Nobody is told of failure {id_}: {refusal}"
                     say(log, logging.ERROR, "event.refused", text)
@@ -138,9 +138,9 @@ class Announcer:
         ]
         source = subscriptions.source or ""
         wanted = [
-            Delivery.of(event, target.name, source=source, now=now)
+            OutboxRow.of(event, target.name, source=source, now=now)
             for event in found
-            for target in subscriptions.told(event.kind, event.schedule, None)
+            for target in subscriptions.recipients(event.kind, event.schedule, None)
         ]
         if wanted:
             self._store.add(wanted)
@@ -185,28 +185,28 @@ class Announcer:
         last = self._expired_at
         if last is not None and timedelta(0) <= now - last < EXPIRE_EVERY:
             return
-        failures = deliveries = 0
+        failures = rows = 0
         for _ in range(PAGES):
             expired = self._store.expire(
                 before=now - EXPIRES_AFTER, kept_since=now - KEPT_FOR, now=now
             )
             failures += expired.failures
-            deliveries += expired.deliveries
+            rows += expired.rows
             if not expired.more:
                 self._expired_at = now  # else the next round goes on
                 break
-        _say_expired(failures, deliveries)
+        _say_expired(failures, rows)
 
 
-def _say_expired(failures: int, deliveries: int) -> None:
+def _say_expired(failures: int, rows: int) -> None:
     if failures:
         text = (
             f"Nobody was told of {counted(failures, 'failure')} within a day: no worker with the "
             "jobs file of its schedule was there to say who wants to know"
         )
         say(log, logging.WARNING, "event.expired", text)
-    if deliveries:
-        those = counted(deliveries, "event")
+    if rows:
+        those = counted(rows, "event")
         text = f"{those} could not be told within a day; `cronhare events list` has them"
         say(log, logging.WARNING, "event.expired", text)
 
@@ -217,17 +217,17 @@ def _is_known(row: Archived, subscriptions: Subscriptions) -> bool:
     return subscriptions.knows(row.schedule_name, row.task_name)
 
 
-def _told(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequence[Delivery]:
+def _rows_of(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequence[OutboxRow]:
     event = events.bad_end(row)
     source = subscriptions.source or ""
     task = row.task_name
     if row.source is None:
         task = subscriptions.named(row.task_type, row.task_id)
-    told = subscriptions.told(event.kind, row.schedule_name, task)
-    hoping = subscriptions.told(EventKind.RECOVERED, row.schedule_name, task)
+    recipients = subscriptions.recipients(event.kind, row.schedule_name, task)
+    hoping = subscriptions.recipients(EventKind.RECOVERED, row.schedule_name, task)
     return [
-        *(Delivery.of(event, target.name, source=source, now=now) for target in told),
-        *(Delivery.expecting(event, target.name, source=source, now=now) for target in hoping),
+        *(OutboxRow.of(event, target.name, source=source, now=now) for target in recipients),
+        *(OutboxRow.expecting(event, target.name, source=source, now=now) for target in hoping),
     ]
 
 

@@ -40,7 +40,7 @@ _REMINDER: Final = "reminder"
 LONGEST_NAME: Final = 255
 
 
-class DeliveryState(enum.StrEnum):
+class OutboxState(enum.StrEnum):
     """What became of telling one target of one event."""
 
     EXPECTED = "expected"  # a recovery, once the schedule succeeds again
@@ -71,7 +71,7 @@ class Event:
 
 
 @attrs.frozen(kw_only=True)
-class Delivery:
+class OutboxRow:
     """One event for one target, as a row of the outbox; *tries* counts those that have begun.
 
     *problem* says what is wrong with its row, where a person spoilt it.
@@ -87,7 +87,7 @@ class Delivery:
     execution_id: int | None
     occurred_at: datetime
     payload: str = attrs.field(repr=False)
-    state: str = DeliveryState.WAITING.value
+    state: str = OutboxState.WAITING.value
     tries: int = 0
     next_try_at: datetime | None = None
     owner: str | None = None
@@ -96,7 +96,7 @@ class Delivery:
     problem: str | None = None
 
     @classmethod
-    def of(cls, event: Event, target: str, *, source: str, now: datetime) -> "Delivery":
+    def of(cls, event: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
         """Tell a target of an event from *now* on."""
         return cls(
             event_key=event.id,
@@ -112,11 +112,11 @@ class Delivery:
         )
 
     @classmethod
-    def expecting(cls, failed: Event, target: str, *, source: str, now: datetime) -> "Delivery":
+    def expecting(cls, failed: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
         """Note that a target wants to know when a schedule that has failed succeeds again."""
         event = attrs.evolve(failed, id=f"expected:{failed.id}", kind=EventKind.RECOVERED)
         row = cls.of(event, target, source=source, now=now)
-        return attrs.evolve(row, state=DeliveryState.EXPECTED.value, payload="")
+        return attrs.evolve(row, state=OutboxState.EXPECTED.value, payload="")
 
 
 def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | None:
@@ -232,7 +232,7 @@ def late(execution: Execution, *, now: datetime) -> Event:
     )
 
 
-def recovered(expected: Delivery, execution: Execution) -> Event:
+def recovered(expected: OutboxRow, execution: Execution) -> Event:
     """Describe the event of a schedule that has succeeded after a bad end."""
     return Event(
         id=_id(EventKind.RECOVERED, execution.id, execution.executed_at),
@@ -261,7 +261,7 @@ def reminder(
     due_at: datetime,
     subject: str,
     text: str,
-) -> Delivery:
+) -> OutboxRow:
     """Describe a message at its time, for a target; it stands in no outbox, as its run is a row.
 
     Its id is the same in each attempt of the run, so that a target can know a repetition.
@@ -271,7 +271,7 @@ def reminder(
     said = {"subject": subject, "text": text, "attempt": attempt, "metadata": place}
     data = {"scheduledJobId": scheduler_id, **said}
     event = {"id": id_, "type": f"schedule.{_REMINDER}", "timestamp": due_at, "data": data}
-    return Delivery(
+    return OutboxRow(
         event_key=id_,
         event=_REMINDER,
         target=target,

@@ -102,7 +102,7 @@ class Target:
 
 
 @attrs.frozen(kw_only=True)
-class Wishes:
+class NotificationSettings:
     """What one schedule, or task, says of its events; None where it says nothing.
 
     *on_failure* is the target that its command became.
@@ -113,7 +113,7 @@ class Wishes:
     late_after: timedelta | None = None
 
 
-NO_WISHES: Final = Wishes()
+NO_NOTIFICATION_SETTINGS: Final = NotificationSettings()
 
 
 @attrs.frozen(kw_only=True)
@@ -125,15 +125,17 @@ class Subscriptions:
 
     source: str | None = None
     targets: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
-    schedules: Mapping[str, Wishes] = attrs.field(factory=dict[str, Wishes])
-    tasks: Mapping[str, Wishes] = attrs.field(factory=dict[str, Wishes])
+    schedules: Mapping[str, NotificationSettings] = attrs.field(
+        factory=dict[str, NotificationSettings]
+    )
+    tasks: Mapping[str, NotificationSettings] = attrs.field(factory=dict[str, NotificationSettings])
     task_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     refs: Mapping[TaskRef, str] = attrs.field(factory=dict[TaskRef, str])
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
-        return not self.alerted and not any(self._all_wishes())
+        return not self.alerted and not any(self._is_set())
 
     @property
     def alerted(self) -> tuple[Target, ...]:
@@ -148,7 +150,7 @@ class Subscriptions:
         """Name the task with a number; rows that people write know no name."""
         return self.refs.get(TaskRef(type_, id_))
 
-    def told(self, kind: EventKind, schedule: str, task: str | None) -> tuple[Target, ...]:
+    def recipients(self, kind: EventKind, schedule: str, task: str | None) -> tuple[Target, ...]:
         """Give the targets that are told of an event."""
         return tuple(target for target in self._of(schedule, task) if kind in target.events)
 
@@ -165,18 +167,18 @@ class Subscriptions:
 
     def wanting(self, kind: EventKind) -> Mapping[str, tuple[Target, ...]]:
         """Give the schedules of this file of which somebody is told such an event."""
-        found = ((name, self.told(kind, name, None)) for name in self.task_of)
+        found = ((name, self.recipients(kind, name, None)) for name in self.task_of)
         return {name: targets for name, targets in found if targets}
 
     def late_after(self, schedule: str) -> timedelta:
         """Say how much later than due a run may begin."""
-        own = self.schedules.get(schedule, NO_WISHES).late_after
-        task = self.tasks.get(self.task_of.get(schedule, ""), NO_WISHES).late_after
+        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS).late_after
+        task = self.tasks.get(self.task_of.get(schedule, ""), NO_NOTIFICATION_SETTINGS).late_after
         return own or task or DEFAULT_LATE_AFTER
 
     def _of(self, schedule: str, task: str | None) -> Iterator[Target]:
-        own = self.schedules.get(schedule, NO_WISHES)
-        its = self.tasks.get(task or self.task_of.get(schedule, ""), NO_WISHES)
+        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS)
+        its = self.tasks.get(task or self.task_of.get(schedule, ""), NO_NOTIFICATION_SETTINGS)
         names = its.notify if own.notify is None else own.notify
         yield from (self.targets[name] for name in names or ())
         if (command := own.on_failure or its.on_failure) is not None:
@@ -184,11 +186,11 @@ class Subscriptions:
 
     @property
     def _commands(self) -> Mapping[str, Target]:
-        wishes = (*self.schedules.values(), *self.tasks.values())
-        given = (each.on_failure for each in wishes)
+        settings = (*self.schedules.values(), *self.tasks.values())
+        given = (each.on_failure for each in settings)
         return {target.name: target for target in given if target is not None}
 
-    def _all_wishes(self) -> Iterator[bool]:
+    def _is_set(self) -> Iterator[bool]:
         for each in (*self.schedules.values(), *self.tasks.values()):
             yield bool(each.notify) or each.on_failure is not None
 

@@ -72,7 +72,7 @@ async def run(
     weights = container.weights()
     if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
-    telling = asyncio.create_task(container.herald().run(shutdown.requested), name="events")
+    telling = asyncio.create_task(container.outbox_relay().run(shutdown.requested), name="events")
     watches = [consumer.bring_back(shutdown)]
     if settings.failed_monitor:
         watches.append(monitoring.begin(shutdown))

@@ -80,11 +80,11 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
         """
     )
 
-    names = [target.name for target in said.told(EventKind.FAILED, "charge", "charge")]
+    names = [target.name for target in said.recipients(EventKind.FAILED, "charge", "charge")]
     assert names == ["mail"]
-    told = {target.name: target for target in said.told(EventKind.FAILED, "tidy", "tidy")}
+    told = {target.name: target for target in said.recipients(EventKind.FAILED, "tidy", "tidy")}
     assert set(told) == {"script", "schedules.tidy:on_failure"}
-    assert [each.name for each in said.told(EventKind.SKIPPED, "tidy", None)] == ["listener"]
+    assert [each.name for each in said.recipients(EventKind.SKIPPED, "tidy", None)] == ["listener"]
     hook = said.targets["hook"]
     address = WebAddress.parse("https://hooks.example.org/x")
     assert hook.means == ByWebhook(address=address, secret=SECRET.encode())
@@ -111,7 +111,7 @@ def test_a_command_on_failure_runs_as_the_tasks_user(read: Read) -> None:
         '[schedules.s]\ntask = "t"\nschedule = "@daily"\non_failure = ["page"]\n'
     )
 
-    [target] = said.told(EventKind.FAILED, "s", "t")
+    [target] = said.recipients(EventKind.FAILED, "s", "t")
     assert isinstance(target.means, ByCommand)
     assert target.means.user == "shop"
 

@@ -10,9 +10,9 @@ import pytest
 
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.notify.mail import written
-from cronhare.adapters.notify.teller import Teller
+from cronhare.adapters.notify.notifier import Notifier
 from cronhare.domain.addresses import WebAddress
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.notify import (
     ByCommand,
@@ -22,13 +22,13 @@ from cronhare.domain.schedules.notify import (
     Means,
     Target,
 )
-from cronhare.ports.events import NotTold
+from cronhare.ports.events import NotDelivered
 from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from cronhare.ports.runner import Invocation
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HOOK = ByWebhook(address=WebAddress.parse("https://hooks.example.org/x"), secret=b"s" * 24)
-EVENT = Delivery(
+EVENT = OutboxRow(
     event_key="failed:1:5",
     event="failed",
     target="ops",
@@ -56,15 +56,15 @@ class Http:
         return self.answer
 
 
-async def tell(means: Means, http: Http, runner: ScriptedRunner | None = None) -> None:
-    teller = Teller(http=http, runner=runner or ScriptedRunner(), postman=None, now=lambda: NOON)
-    await teller.tell(Target(name="ops", means=means), EVENT)
+async def notify(means: Means, http: Http, runner: ScriptedRunner | None = None) -> None:
+    notifier = Notifier(http=http, runner=runner or ScriptedRunner(), mailer=None, now=lambda: NOON)
+    await notifier.notify(Target(name="ops", means=means), EVENT)
 
 
 async def test_a_webhook_is_signed_as_the_standard_webhooks_are() -> None:
     http = Http(HttpAnswer(status=204))
 
-    await tell(HOOK, http)
+    await notify(HOOK, http)
 
     [asked] = http.asked
     assert (asked.method, asked.body) == ("POST", EVENT.payload.encode())
@@ -89,8 +89,8 @@ async def test_a_webhook_is_signed_as_the_standard_webhooks_are() -> None:
 async def test_what_a_server_answers_decides_about_another_try(
     answer: HttpAnswer | Exception, asked: timedelta | None, for_good: bool
 ) -> None:
-    with pytest.raises(NotTold) as failure:
-        await tell(HOOK, Http(answer))
+    with pytest.raises(NotDelivered) as failure:
+        await notify(HOOK, Http(answer))
 
     assert (failure.value.asked, failure.value.for_good) == (asked, for_good)
 
@@ -103,10 +103,10 @@ async def test_a_command_is_given_the_event_and_its_failure_is_one() -> None:
         return Outcome(ending=Ending.FAILED, exit_code=3)
 
     http = Http(HttpAnswer(status=204))
-    with pytest.raises(NotTold):
-        await tell(ByCommand(command=("page", "me")), http, ScriptedRunner(script))
-    with pytest.raises(NotTold):
-        await tell(ByListener(function="alerts:told"), http, ScriptedRunner(script))
+    with pytest.raises(NotDelivered):
+        await notify(ByCommand(command=("page", "me")), http, ScriptedRunner(script))
+    with pytest.raises(NotDelivered):
+        await notify(ByListener(function="alerts:told"), http, ScriptedRunner(script))
 
     command, listener = seen
     assert json.loads(command.task.env["CRON_EVENT_JSON"]) == json.loads(EVENT.payload)
@@ -115,29 +115,29 @@ async def test_a_command_is_given_the_event_and_its_failure_is_one() -> None:
 
 
 async def test_without_a_mail_server_no_mail_is_tried_again() -> None:
-    with pytest.raises(NotTold, match="CRON_SMTP_URL") as failure:
-        await tell(ByEmail(to=("ops@example.org",)), Http(HttpAnswer(status=204)))
+    with pytest.raises(NotDelivered, match="CRON_SMTP_URL") as failure:
+        await notify(ByEmail(to=("ops@example.org",)), Http(HttpAnswer(status=204)))
 
     assert failure.value.for_good
 
 
 @pytest.mark.parametrize("payload", ["garbage", "[[[", "", "\r\nBcc: all@example.org\r\n\r\n"])
-def test_a_payload_that_somebody_spoilt_is_a_letter_all_the_same(payload: str) -> None:
+def test_a_payload_that_somebody_spoilt_is_a_mail_all_the_same(payload: str) -> None:
     event = attrs.evolve(EVENT, payload=payload)
 
-    letter = written(ByEmail(to=("ops@example.org",)), event, sender="cron@example.org")
+    mail = written(ByEmail(to=("ops@example.org",)), event, sender="cron@example.org")
 
-    assert letter["Bcc"] is None
-    assert "schedule:  charge" in letter.get_content()
+    assert mail["Bcc"] is None
+    assert "schedule:  charge" in mail.get_content()
 
 
-def test_no_name_of_a_schedule_becomes_a_header_of_a_letter() -> None:
+def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
     hostile = attrs.evolve(EVENT, schedule_name="a\r\nBcc: everyone@example.org\x00\u202e")
 
-    letter = written(ByEmail(to=("ops@example.org",)), hostile, sender="cron@example.org")
+    mail = written(ByEmail(to=("ops@example.org",)), hostile, sender="cron@example.org")
 
-    head, _, _ = letter.as_bytes().partition(b"\r\n\r\n")
+    head, _, _ = mail.as_bytes().partition(b"\r\n\r\n")
     names = [line.partition(b":")[0] for line in head.split(b"\r\n") if line[:1] not in b" \t"]
     assert b"Bcc" not in names
-    assert letter["To"] == "ops@example.org"
-    assert letter["Subject"].startswith("[cronhare] a\\r\\nBcc: everyone@example.org\\x00")
+    assert mail["To"] == "ops@example.org"
+    assert mail["Subject"].startswith("[cronhare] a\\r\\nBcc: everyone@example.org\\x00")

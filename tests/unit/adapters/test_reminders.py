@@ -10,13 +10,13 @@ import attrs
 import pytest
 
 from cronhare.adapters.notify.mail import written
-from cronhare.adapters.notify.reminders import MOST_HALF_TOLD, ReminderRunner
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.adapters.notify.reminders import MOST_HALF_NOTIFIED, ReminderRunner
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.notify import ByEmail, Subscribers, Subscriptions, Target
 from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, LONGEST_TEXT, Reminder
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.events import Letter, NotTold
+from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
 
 EIGHT = datetime(2025, 12, 12, 8, tzinfo=UTC)
@@ -24,21 +24,23 @@ BY_MAIL = ByEmail(to=("ann@example.org",))
 
 
 @attrs.define
-class Teller:
+class Notifier:
     """Answers as told; targets in *silent* never answer."""
 
-    answers: Mapping[str, list[NotTold | None]] = attrs.field(factory=dict)
+    answers: Mapping[str, list[NotDelivered | None]] = attrs.field(factory=dict)
     silent: tuple[str, ...] = ()
-    told: list[tuple[str, Delivery, Letter | None]] = attrs.field(factory=list)
+    told: list[tuple[str, OutboxRow, MailContent | None]] = attrs.field(factory=list)
     closed: bool = False
 
-    async def tell(self, target: Target, event: Delivery, letter: Letter | None = None) -> None:
+    async def notify(
+        self, target: Target, event: OutboxRow, mail: MailContent | None = None
+    ) -> None:
         if target.name in self.silent:
             await asyncio.Event().wait()
         answers = self.answers.get(target.name)
         if answers and (refusal := answers.pop(0)) is not None:
             raise refusal
-        self.told.append((target.name, event, letter))
+        self.told.append((target.name, event, mail))
 
     async def close(self) -> None:
         self.closed = True
@@ -48,9 +50,9 @@ class Teller:
         return [name for name, _, _ in self.told]
 
 
-def runner(teller: Teller) -> ReminderRunner:
+def runner(notifier: Notifier) -> ReminderRunner:
     targets = {name: Target(name=name, means=BY_MAIL) for name in ("ann", "ops")}
-    return ReminderRunner(teller, Subscribers(Subscriptions(targets=targets)))
+    return ReminderRunner(notifier, Subscribers(Subscriptions(targets=targets)))
 
 
 def invocation(params: object = None, *, id_: int = 7, attempt: int = 1, **said: Any) -> Invocation:  # noqa: ANN401
@@ -75,14 +77,14 @@ def invocation(params: object = None, *, id_: int = 7, attempt: int = 1, **said:
 
 
 async def test_each_target_is_told_at_its_time() -> None:
-    teller = Teller()
+    notifier = Notifier()
 
-    ran = await runner(teller).run(invocation(subject="Plants"))
+    ran = await runner(notifier).run(invocation(subject="Plants"))
 
     assert (ran.outcome.ending, ran.stdout.head) == (Ending.SUCCEEDED, "ann: told\nops: told\n")
-    assert teller.names == ["ann", "ops"]
-    _, event, letter = teller.told[0]
-    assert letter == Letter(subject="Plants", text="Water the plants")
+    assert notifier.names == ["ann", "ops"]
+    _, event, mail = notifier.told[0]
+    assert mail == MailContent(subject="Plants", text="Water the plants")
     document = json.loads(event.payload)
     assert (document["type"], document["timestamp"]) == (
         "schedule.reminder",
@@ -99,15 +101,15 @@ async def test_each_target_is_told_at_its_time() -> None:
 
 
 async def test_params_may_say_otherwise_and_the_schedule_is_the_usual_subject() -> None:
-    teller = Teller()
+    notifier = Notifier()
 
-    await runner(teller).run(invocation({"text": "Feed the cat"}))
+    await runner(notifier).run(invocation({"text": "Feed the cat"}))
 
-    assert teller.told[0][2] == Letter(subject="plants", text="Feed the cat")
+    assert notifier.told[0][2] == MailContent(subject="plants", text="Feed the cat")
 
 
-def test_a_letter_says_what_the_reminder_says() -> None:
-    event = Delivery(
+def test_a_mail_says_what_the_reminder_says() -> None:
+    event = OutboxRow(
         event_key="reminder:7:1",
         event="reminder",
         target="ann",
@@ -119,10 +121,12 @@ def test_a_letter_says_what_the_reminder_says() -> None:
         payload="{}",
     )
 
-    letter = written(BY_MAIL, event, Letter(subject="Plänts", text="Wäter"), sender="c@example.org")
+    mail = written(
+        BY_MAIL, event, MailContent(subject="Plänts", text="Wäter"), sender="c@example.org"
+    )
 
-    assert (letter["Subject"], letter.get_content()) == ("Plänts", "Wäter\n")
-    assert letter["Message-ID"] == "<reminder.7.1.ann@example.org>"
+    assert (mail["Subject"], mail.get_content()) == ("Plänts", "Wäter\n")
+    assert mail["Message-ID"] == "<reminder.7.1.ann@example.org>"
 
 
 @pytest.mark.parametrize(
@@ -140,20 +144,20 @@ def test_a_letter_says_what_the_reminder_says() -> None:
     ],
 )
 async def test_hostile_params_fail_for_good_and_tell_nobody(params: object) -> None:
-    teller = Teller()
-    reminders = runner(teller)
+    notifier = Notifier()
+    reminders = runner(notifier)
 
     ran = await reminders.run(invocation(params))
     await reminders.run(invocation(id_=8))  # an innocent neighbour
 
     assert ran.outcome.error is not None
     assert ran.outcome.error.error_class is ErrorClass.PERMANENT
-    assert {event.execution_id for _, event, _ in teller.told} == {8}
+    assert {event.execution_id for _, event, _ in notifier.told} == {8}
 
 
 async def test_a_retry_tells_those_that_were_not_told() -> None:
-    teller = Teller({"ops": [NotTold("busy", asked=timedelta(seconds=9)), None]})
-    reminders = runner(teller)
+    notifier = Notifier({"ops": [NotDelivered("busy", asked=timedelta(seconds=9)), None]})
+    reminders = runner(notifier)
 
     first = await reminders.run(invocation())
     second = await reminders.run(invocation(attempt=2))
@@ -167,40 +171,40 @@ async def test_a_retry_tells_those_that_were_not_told() -> None:
     assert error.retry_after == timedelta(seconds=9)
     assert (first.stdout.head, first.stderr.head) == ("ann: told\n", "ops: busy\n")
     assert second.outcome.ending is Ending.SUCCEEDED
-    assert teller.names == ["ann", "ops"]
+    assert notifier.names == ["ann", "ops"]
 
 
 async def test_a_run_that_is_asked_for_again_tells_all_again() -> None:
-    teller = Teller()
-    reminders = runner(teller)
+    notifier = Notifier()
+    reminders = runner(notifier)
 
     for _ in range(2):
         await reminders.run(invocation())
 
-    assert teller.names == ["ann", "ops"] * 2
+    assert notifier.names == ["ann", "ops"] * 2
 
 
 async def test_so_many_half_told_runs_are_remembered() -> None:
-    gone: list[NotTold | None] = [NotTold("away")] * (MOST_HALF_TOLD + 2)
-    reminders = runner(Teller({"ops": gone}))
+    gone: list[NotDelivered | None] = [NotDelivered("away")] * (MOST_HALF_NOTIFIED + 2)
+    reminders = runner(Notifier({"ops": gone}))
 
-    for number in range(MOST_HALF_TOLD + 2):
+    for number in range(MOST_HALF_NOTIFIED + 2):
         await reminders.run(invocation(id_=number))
 
-    assert len(reminders._told) == MOST_HALF_TOLD
+    assert len(reminders._told) == MOST_HALF_NOTIFIED
 
 
 async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
-    refusal = NotTold("no such user", for_good=True)
+    refusal = NotDelivered("no such user", for_good=True)
 
-    ran = await runner(Teller({"ann": [refusal], "ops": [refusal]})).run(invocation())
+    ran = await runner(Notifier({"ann": [refusal], "ops": [refusal]})).run(invocation())
 
     assert ran.outcome.error is not None
     assert ran.outcome.error.error_class is ErrorClass.PERMANENT
 
 
 async def test_a_target_that_a_reload_took_away_fails_for_good() -> None:
-    ran = await runner(Teller()).run(invocation(targets=("ann", "gone")))
+    ran = await runner(Notifier()).run(invocation(targets=("ann", "gone")))
 
     assert ran.outcome.error is not None
     assert "has no notify.gone" in ran.outcome.error.message
@@ -210,7 +214,7 @@ async def test_targets_that_do_not_answer_are_given_up_at_the_timeout() -> None:
     brief = invocation()
     task = attrs.evolve(brief.task, timeout=timedelta(milliseconds=1))
 
-    ran = await runner(Teller(silent=("ops",))).run(attrs.evolve(brief, task=task))
+    ran = await runner(Notifier(silent=("ops",))).run(attrs.evolve(brief, task=task))
 
     assert ran.outcome.error is not None
     assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
@@ -218,7 +222,7 @@ async def test_targets_that_do_not_answer_are_given_up_at_the_timeout() -> None:
 
 @pytest.mark.parametrize("reason", [StopReason.CANCELLED, StopReason.LEASE_LOST])
 async def test_a_reminder_can_be_stopped(reason: StopReason) -> None:
-    reminders = runner(Teller(silent=("ann", "ops")))
+    reminders = runner(Notifier(silent=("ann", "ops")))
     running: asyncio.Task[AttemptResult] = asyncio.create_task(reminders.run(invocation()))
     await asyncio.sleep(0)
 
@@ -228,9 +232,9 @@ async def test_a_reminder_can_be_stopped(reason: StopReason) -> None:
     assert not reminders.stop(7, reason)
 
 
-async def test_at_the_end_the_tellers_processes_are_ended() -> None:
-    teller = Teller()
+async def test_at_the_end_the_notifiers_processes_are_ended() -> None:
+    notifier = Notifier()
 
-    await runner(teller).close()
+    await runner(notifier).close()
 
-    assert teller.closed
+    assert notifier.closed

@@ -11,25 +11,25 @@ import pytest
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.runner import Script
-from cronhare.application.events import announcing, telling
+from cronhare.application.events import announcing, relay
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
-from cronhare.application.events.telling import Herald
+from cronhare.application.events.relay import OutboxRelay
 from cronhare.domain.lifecycle.alerts import AlertPolicy
-from cronhare.domain.lifecycle.events import MOST_TRIES, Delivery, DeliveryState
+from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.notify import (
     BAD_ENDS,
     ByCommand,
     EventKind,
+    NotificationSettings,
     Subscribers,
     Subscriptions,
     Target,
-    Wishes,
     by_number,
 )
-from cronhare.ports.events import Letter, NotTold
+from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import SUCCESS, always, failure, one_by_one
@@ -40,7 +40,7 @@ SHOP = "shop"
 MINUTE = timedelta(minutes=1)
 FAILS = always(failure("boom"))
 TASK = attrs.evolve(REPORT, source=SHOP)
-Hears = Callable[[Target, Delivery], None]
+Hears = Callable[[Target, OutboxRow], None]
 
 
 def target(name: str, *events: EventKind) -> Target:
@@ -49,18 +49,18 @@ def target(name: str, *events: EventKind) -> Target:
 
 
 @attrs.define
-class Teller:
+class Notifier:
     """Notes who is told, and lets a test decide what comes of it."""
 
     hears: Hears = lambda _target, _event: None
     told: list[tuple[str, str]] = attrs.field(factory=list)
     hangs: set[str] = attrs.field(factory=set)
 
-    async def tell(
+    async def notify(
         self,
         target: Target,
-        event: Delivery,
-        letter: Letter | None = None,  # noqa: ARG002 - the port's
+        event: OutboxRow,
+        mail: MailContent | None = None,  # noqa: ARG002 - the port's
     ) -> None:
         self.told.append((target.name, event.event))
         if target.name in self.hangs:
@@ -76,12 +76,12 @@ class Outpost:
 
     house: House
     subscriptions: Subscriptions
-    teller: Teller = attrs.field(factory=Teller)
+    notifier: Notifier = attrs.field(factory=Notifier)
     node: str = "ant"
     store: MemoryEventStore = attrs.field(init=False)
     alerts: AlertWatch = attrs.field(init=False)
     announcer: Announcer = attrs.field(init=False)
-    herald: Herald = attrs.field(init=False)
+    outbox_relay: OutboxRelay = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.store = MemoryEventStore(self.house.ledger)
@@ -92,9 +92,9 @@ class Outpost:
         self.announcer = Announcer(
             store=self.store, alerts=self.alerts, subscribers=subscribers, clock=clock
         )
-        self.herald = Herald(
+        self.outbox_relay = OutboxRelay(
             store=self.store,
-            teller=self.teller,
+            notifier=self.notifier,
             subscribers=subscribers,
             clock=clock,
             node=self.node,
@@ -104,21 +104,21 @@ class Outpost:
     async def turn(self) -> None:
         """Announce and tell what there is now."""
         self.announcer.round()
-        await self.herald.round()
+        await self.outbox_relay.round()
         for _ in range(5):
             await asyncio.sleep(0)
 
     def states(self) -> dict[str, str]:
-        return {row.target: row.state for row in self.store.deliveries(limit=100)}
+        return {row.target: row.state for row in self.store.rows(limit=100)}
 
 
-def subscriptions(*targets: Target, **wishes: Any) -> Subscriptions:  # noqa: ANN401
-    named = Wishes(notify=tuple(each.name for each in targets), **wishes)
+def subscriptions(*targets: Target, **settings: Any) -> Subscriptions:  # noqa: ANN401
+    named = NotificationSettings(notify=tuple(each.name for each in targets), **settings)
     return Subscriptions(
         source=SHOP,
         targets={each.name: each for each in targets},
         schedules={"report": named},
-        tasks={TASK.name: Wishes()},
+        tasks={TASK.name: NotificationSettings()},
         task_of={"report": TASK.name},
         refs=by_number([TASK]),
     )
@@ -148,56 +148,60 @@ async def test_a_failure_is_told_to_each_who_wants_it_and_to_no_other() -> None:
     await outpost.turn()
     await outpost.turn()
 
-    assert sorted(outpost.teller.told) == [("cmd", "failed"), ("log", "failed"), ("ops", "failed")]
-    assert set(outpost.states().values()) == {DeliveryState.DELIVERED.value}
+    assert sorted(outpost.notifier.told) == [
+        ("cmd", "failed"),
+        ("log", "failed"),
+        ("ops", "failed"),
+    ]
+    assert set(outpost.states().values()) == {OutboxState.DELIVERED.value}
 
 
 async def test_two_workers_tell_of_an_event_once() -> None:
     made = house()
     one = Outpost(made, subscriptions(target("ops")))
-    other = Outpost(made, one.subscriptions, one.teller, "bee")
+    other = Outpost(made, one.subscriptions, one.notifier, "bee")
     await failed(made)
 
     for each in (one, other, one, other):
         await each.turn()
 
-    assert one.teller.told == [("ops", "failed")]
+    assert one.notifier.told == [("ops", "failed")]
 
 
 async def test_a_worker_that_dies_between_telling_and_noting_it_is_repeated_by_another() -> None:
     made = house()
-    one = Outpost(made, subscriptions(target("ops")), Teller(hangs={"ops"}))
+    one = Outpost(made, subscriptions(target("ops")), Notifier(hangs={"ops"}))
     other = Outpost(made, one.subscriptions)
     await failed(made)
     await one.turn()
-    await one.herald.close()
+    await one.outbox_relay.close()
 
     await other.turn()
-    before = list(other.teller.told)
-    made.clock.advance(target("ops").timeout + telling.MARGIN)
+    before = list(other.notifier.told)
+    made.clock.advance(target("ops").timeout + relay.MARGIN)
     await other.turn()
 
-    assert (before, other.teller.told) == ([], [("ops", "failed")])
+    assert (before, other.notifier.told) == ([], [("ops", "failed")])
 
 
 async def test_a_target_that_hangs_or_fails_holds_up_no_other() -> None:
     made = house()
-    teller = Teller(hangs={"slow"})
+    notifier = Notifier(hangs={"slow"})
 
-    def hears(told: Target, _: Delivery) -> None:
+    def hears(told: Target, _: OutboxRow) -> None:
         if told.name == "dead":
-            raise NotTold("connection refused")
+            raise NotDelivered("connection refused")
 
-    teller.hears = hears
-    outpost = Outpost(made, subscriptions(target("slow"), target("dead"), target("ops")), teller)
+    notifier.hears = hears
+    outpost = Outpost(made, subscriptions(target("slow"), target("dead"), target("ops")), notifier)
     await failed(made)
 
     for _ in range(8):
         await outpost.turn()
         await made.turn(MINUTE)
-    await outpost.herald.close()
+    await outpost.outbox_relay.close()
 
-    names = [name for name, _ in teller.told]
+    names = [name for name, _ in notifier.told]
     assert names.count("ops") == 8
     assert names.count("slow") == 1
     assert 1 <= names.count("dead") < 8
@@ -205,38 +209,38 @@ async def test_a_target_that_hangs_or_fails_holds_up_no_other() -> None:
 
 async def test_many_targets_that_hang_leave_places_for_those_that_hear() -> None:
     made = house()
-    hanging = [target(f"dead-{number:02}") for number in range(telling.MOST_AT_A_TIME)]
+    hanging = [target(f"dead-{number:02}") for number in range(relay.MOST_AT_A_TIME)]
     outpost = Outpost(made, subscriptions(*hanging, target("ops")))
 
-    def hears(told: Target, _: Delivery) -> None:
+    def hears(told: Target, _: OutboxRow) -> None:
         if told in hanging:
-            raise NotTold("took longer than its timeout")
+            raise NotDelivered("took longer than its timeout")
 
-    outpost.teller.hears = hears
+    outpost.notifier.hears = hears
     await failed(made)
     for _ in range(3):
         await outpost.turn()
-    outpost.teller.hangs = {each.name for each in hanging}
-    outpost.teller.told.clear()
+    outpost.notifier.hangs = {each.name for each in hanging}
+    outpost.notifier.told.clear()
 
     for _ in range(5):
         await made.turn(MINUTE)
         await outpost.turn()
-    await outpost.herald.close()
+    await outpost.outbox_relay.close()
 
-    names = [name for name, _ in outpost.teller.told]
+    names = [name for name, _ in outpost.notifier.told]
     assert names.count("ops") == 5
-    assert len(names) - 5 == telling.MOST_OF_FAILING
+    assert len(names) - 5 == relay.MOST_OF_FAILING
 
 
 async def test_a_fault_of_ours_is_a_failure_and_holds_up_nothing(lines: Lines) -> None:
     made = house()
 
-    def break_down(told: Target, _: Delivery) -> None:
+    def break_down(told: Target, _: OutboxRow) -> None:
         if told.name == "ops":
             raise ValueError("nobody thought of that")
 
-    outpost = Outpost(made, subscriptions(target("ops"), target("log")), Teller(hears=break_down))
+    outpost = Outpost(made, subscriptions(target("ops"), target("log")), Notifier(hears=break_down))
     await failed(made)
 
     for _ in range(3 * MOST_TRIES):
@@ -244,8 +248,8 @@ async def test_a_fault_of_ours_is_a_failure_and_holds_up_nothing(lines: Lines) -
         made.clock.advance(timedelta(hours=1))
 
     assert outpost.states() == {
-        "ops": DeliveryState.GIVEN_UP.value,
-        "log": DeliveryState.DELIVERED.value,
+        "ops": OutboxState.GIVEN_UP.value,
+        "log": OutboxState.DELIVERED.value,
     }
     assert "Telling ops met a fault of ours" in "\n".join(lines())
 
@@ -262,45 +266,45 @@ async def test_while_a_target_has_too_much_to_hear_nothing_is_added(
         made.dispatcher.tick(made.now)
         made.clock.advance(10 * MINUTE)
         outpost.announcer.round()
-    kinds = [row.event for row in outpost.store.deliveries(limit=100)]
+    kinds = [row.event for row in outpost.store.rows(limit=100)]
     monkeypatch.undo()
     made.clock.advance(MINUTE)
     outpost.announcer.round()
 
     assert kinds.count(EventKind.LATE) == 0
-    assert [r.event for r in outpost.store.deliveries(limit=100)].count(EventKind.LATE) > 0
+    assert [r.event for r in outpost.store.rows(limit=100)].count(EventKind.LATE) > 0
 
 
 async def test_a_target_that_always_fails_is_given_up_with_a_warning(lines: Lines) -> None:
     made = house()
 
-    def refuse(_target: Target, _event: Delivery) -> None:
-        raise NotTold("it answered 500")
+    def refuse(_target: Target, _event: OutboxRow) -> None:
+        raise NotDelivered("it answered 500")
 
-    outpost = Outpost(made, subscriptions(target("ops")), Teller(hears=refuse))
+    outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=refuse))
     await failed(made)
 
     for _ in range(3 * MOST_TRIES):
         await outpost.turn()
         made.clock.advance(timedelta(hours=1))
 
-    assert len(outpost.teller.told) == MOST_TRIES
-    assert outpost.states() == {"ops": DeliveryState.GIVEN_UP.value}
+    assert len(outpost.notifier.told) == MOST_TRIES
+    assert outpost.states() == {"ops": OutboxState.GIVEN_UP.value}
     assert f"Given up after try {MOST_TRIES}" in "\n".join(lines())
 
 
 async def test_what_a_target_says_for_good_is_not_tried_again() -> None:
     made = house()
 
-    def gone(_target: Target, _event: Delivery) -> None:
-        raise NotTold("it answered 410", for_good=True)
+    def gone(_target: Target, _event: OutboxRow) -> None:
+        raise NotDelivered("it answered 410", for_good=True)
 
-    outpost = Outpost(made, subscriptions(target("ops")), Teller(hears=gone))
+    outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=gone))
     await failed(made)
 
     await outpost.turn()
 
-    assert outpost.states() == {"ops": DeliveryState.GIVEN_UP.value}
+    assert outpost.states() == {"ops": OutboxState.GIVEN_UP.value}
 
 
 async def test_a_recovery_is_told_once_after_a_failure() -> None:
@@ -308,14 +312,14 @@ async def test_a_recovery_is_told_once_after_a_failure() -> None:
     outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
     await failed(made)
     await outpost.turn()
-    quiet = list(outpost.teller.told)
+    quiet = list(outpost.notifier.told)
 
     for _ in range(3):
         await made.turn(MINUTE)
         await outpost.turn()
 
     assert quiet == []
-    assert outpost.teller.told == [("ops", "recovered")]
+    assert outpost.notifier.told == [("ops", "recovered")]
 
 
 async def test_of_a_run_that_begins_too_late_one_event_is_told() -> None:
@@ -329,7 +333,7 @@ async def test_of_a_run_that_begins_too_late_one_event_is_told() -> None:
     told = []
     for _ in range(4):
         await outpost.turn()
-        told.append(len(outpost.teller.told))
+        told.append(len(outpost.notifier.told))
         made.clock.advance(MINUTE)
 
     assert told == [0, 0, 0, 1]
@@ -345,7 +349,7 @@ async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Line
     made.clock.advance(announcing.LEFT_TO_OTHERS)
     await knows.turn()
 
-    assert knows.teller.told == [("ops", "failed")]
+    assert knows.notifier.told == [("ops", "failed")]
     assert "expired" not in "\n".join(lines())
 
 
@@ -380,10 +384,10 @@ async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "due", sometimes)
-        patch.setattr(telling, "FIRST_PAUSE", 0.0)
-        await outpost.herald.run(ending)
+        patch.setattr(relay, "FIRST_PAUSE", 0.0)
+        await outpost.outbox_relay.run(ending)
 
-    assert outpost.teller.told == [("ops", "failed")]
+    assert outpost.notifier.told == [("ops", "failed")]
 
 
 def test_a_schedule_says_more_than_its_task() -> None:
@@ -392,13 +396,16 @@ def test_a_schedule_says_more_than_its_task() -> None:
     said = Subscriptions(
         source=SHOP,
         targets=given,
-        schedules={"a": Wishes(notify=("dev",)), "quiet": Wishes(notify=())},
-        tasks={"t": Wishes(notify=("ops",), on_failure=target("cmd"))},
+        schedules={
+            "a": NotificationSettings(notify=("dev",)),
+            "quiet": NotificationSettings(notify=()),
+        },
+        tasks={"t": NotificationSettings(notify=("ops",), on_failure=target("cmd"))},
         task_of={"a": "t", "b": "t", "quiet": "t"},
     )
 
     names = {
-        name: [each.name for each in said.told(EventKind.FAILED, name, "t")]
+        name: [each.name for each in said.recipients(EventKind.FAILED, name, "t")]
         for name in ("a", "b", "quiet", "by-hand")
     }
 
@@ -429,7 +436,7 @@ async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(line
     for _ in range(5):
         await outpost.turn()
         made.clock.advance(MINUTE)
-    told = list(outpost.teller.told)
+    told = list(outpost.notifier.told)
     made.ledger.archive.clear()
     for _ in range(7):
         await outpost.turn()
@@ -438,7 +445,7 @@ async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(line
     await outpost.turn()
 
     assert sorted(told) == [("ops", "alert"), ("pager", "alert")]
-    assert len(outpost.teller.told) == 4
+    assert len(outpost.notifier.told) == 4
     said = [line for line in lines() if "cron tasks" in line or "is over" in line]
     assert [line.split("] ")[-1] for line in said] == [
         "6 failed cron tasks",
@@ -450,7 +457,7 @@ async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(line
 async def test_two_workers_tell_of_an_alert_once_and_each_file_has_its_own_targets() -> None:
     made = house()
     one = Outpost(made, watching("ops"))
-    other = Outpost(made, one.subscriptions, one.teller, "bee")
+    other = Outpost(made, one.subscriptions, one.notifier, "bee")
     of_another_file = Outpost(made, watching("ops", source="bar"), node="cat")
     fill_the_archive(made, 6)
 
@@ -458,8 +465,8 @@ async def test_two_workers_tell_of_an_alert_once_and_each_file_has_its_own_targe
         await each.turn()
         made.clock.advance(MINUTE)
 
-    assert one.teller.told == [("ops", "alert")]
-    assert of_another_file.teller.told == [("ops", "alert")]
+    assert one.notifier.told == [("ops", "alert")]
+    assert of_another_file.notifier.told == [("ops", "alert")]
 
 
 async def test_where_no_target_wants_alerts_nothing_is_judged() -> None:
@@ -469,5 +476,5 @@ async def test_where_no_target_wants_alerts_nothing_is_judged() -> None:
 
     await outpost.turn()
 
-    assert outpost.teller.told == []
+    assert outpost.notifier.told == []
     assert outpost.alerts._alerts.begin(now=made.now, every=MINUTE)

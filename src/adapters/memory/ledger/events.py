@@ -10,14 +10,14 @@ import attrs
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired
 
 from .tables import MemoryLedger
 
-_WAITING, _EXPECTED = DeliveryState.WAITING.value, DeliveryState.EXPECTED.value
+_WAITING, _EXPECTED = OutboxState.WAITING.value, OutboxState.EXPECTED.value
 
 
 class MemoryEventStore:
@@ -25,7 +25,7 @@ class MemoryEventStore:
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
-        self._rows = ledger.deliveries
+        self._rows = ledger.outbox
 
     def bad_ends(
         self, *, source: str, refs: Collection[TaskRef], now: datetime, limit: int
@@ -43,22 +43,22 @@ class MemoryEventStore:
             return ours[:limit]
 
     def announce(
-        self, told: Mapping[int, Sequence[Delivery]], *, now: datetime, until: datetime | None
+        self, rows: Mapping[int, Sequence[OutboxRow]], *, now: datetime, until: datetime | None
     ) -> int:
         """See `EventStorePort.announce`."""
         with self._ledger.lock:
             archive = self._ledger.archive
-            taken = [id_ for id_ in sorted(told) if id_ in archive and _is_due(archive[id_], now)]
+            taken = [id_ for id_ in sorted(rows) if id_ in archive and _is_due(archive[id_], now)]
             for id_ in taken:
                 archive[id_] = attrs.evolve(archive[id_], event_at=until)
                 if until is None:
-                    self._add(told[id_])
+                    self._add(rows[id_])
             return len(taken)
 
-    def add(self, deliveries: Sequence[Delivery]) -> int:
+    def add(self, rows: Sequence[OutboxRow]) -> int:
         """See `EventStorePort.add`."""
         with self._ledger.lock:
-            return self._add(deliveries)
+            return self._add(rows)
 
     def waiting(self, targets: Collection[str]) -> int:
         """See `EventStorePort.waiting`."""
@@ -80,7 +80,7 @@ class MemoryEventStore:
         lease: timedelta,
         node: str,
         limit: int,
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
         with self._ledger.lock:
             due = [row for row in self._due(source, now) if row.target == target]
@@ -92,8 +92,8 @@ class MemoryEventStore:
 
     def settle(
         self,
-        delivery: Delivery,
-        state: DeliveryState,
+        row: OutboxRow,
+        state: OutboxState,
         *,
         now: datetime,
         next_try_at: datetime | None = None,
@@ -101,13 +101,13 @@ class MemoryEventStore:
     ) -> bool:
         """See `EventStorePort.settle`."""
         with self._ledger.lock:
-            row = self._rows.get(delivery.id)
-            mine = (_WAITING, delivery.owner, delivery.tries)
-            if row is None or (row.state, row.owner, row.tries) != mine:
+            stored = self._rows.get(row.id)
+            mine = (_WAITING, row.owner, row.tries)
+            if stored is None or (stored.state, stored.owner, stored.tries) != mine:
                 return False
-            is_over = state is not DeliveryState.WAITING
+            is_over = state is not OutboxState.WAITING
             self._write(
-                row,
+                stored,
                 state=state.value,
                 next_try_at=None if is_over else next_try_at,
                 finished_at=now if is_over else None,
@@ -115,7 +115,7 @@ class MemoryEventStore:
             )
             return True
 
-    def expected(self, *, source: str, limit: int) -> Sequence[Delivery]:
+    def expected(self, *, source: str, limit: int) -> Sequence[OutboxRow]:
         """See `EventStorePort.expected`."""
         with self._ledger.lock:
             rows = (row for row in self._rows.values() if row.state == _EXPECTED)
@@ -131,7 +131,7 @@ class MemoryEventStore:
             ]
             return min(ended, key=attrgetter("finished_at", "id"), default=None)
 
-    def recover(self, expected: Delivery, event: Event, *, now: datetime) -> bool:
+    def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
         """See `EventStorePort.recover`."""
         with self._ledger.lock:
             row = self._rows.get(expected.id)
@@ -140,7 +140,7 @@ class MemoryEventStore:
             if (event.id, row.target) in self._places():
                 del self._rows[row.id]
                 return False
-            told = Delivery.of(event, row.target, source=row.source, now=now)
+            told = OutboxRow.of(event, row.target, source=row.source, now=now)
             self._rows[row.id] = attrs.evolve(told, id=row.id)
             return True
 
@@ -190,18 +190,16 @@ class MemoryEventStore:
             rows = list(self._rows.values())
             old = [r for r in rows if r.state == _WAITING and r.occurred_at < before]
             for one in old:
-                self._write(
-                    one, state=DeliveryState.EXPIRED.value, finished_at=now, next_try_at=None
-                )
+                self._write(one, state=OutboxState.EXPIRED.value, finished_at=now, next_try_at=None)
             for one in rows:
                 if one.state != _WAITING and (one.finished_at or one.occurred_at) < kept_since:
                     del self._rows[one.id]
-            return Expired(failures=len(untaken), deliveries=len(old))
+            return Expired(failures=len(untaken), rows=len(old))
 
-    def deliveries(
-        self, *, states: Collection[DeliveryState] = (), schedule: str | None = None, limit: int
-    ) -> Sequence[Delivery]:
-        """See `EventStorePort.deliveries`."""
+    def rows(
+        self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[OutboxRow]:
+        """See `EventStorePort.rows`."""
         with self._ledger.lock:
             found = [
                 row
@@ -211,7 +209,7 @@ class MemoryEventStore:
             ]
             return sorted(found, key=attrgetter("id"), reverse=True)[:limit]
 
-    def _add(self, wanted: Sequence[Delivery]) -> int:
+    def _add(self, wanted: Sequence[OutboxRow]) -> int:
         added = 0
         for one in wanted:
             known = [
@@ -224,7 +222,7 @@ class MemoryEventStore:
                 latest = max(known[0].occurred_at, one.occurred_at)
                 self._write(known[0], occurred_at=latest, execution_id=one.execution_id)
             elif (one.event_key, one.target) not in self._places():
-                id_ = next(self._ledger.delivery_ids)
+                id_ = next(self._ledger.outbox_ids)
                 self._rows[id_] = attrs.evolve(one, id=id_)
                 added += 1
         return added
@@ -232,7 +230,7 @@ class MemoryEventStore:
     def _places(self) -> set[tuple[str, str]]:
         return {(row.event_key, row.target) for row in self._rows.values()}
 
-    def _due(self, source: str, now: datetime) -> list[Delivery]:
+    def _due(self, source: str, now: datetime) -> list[OutboxRow]:
         return [
             row
             for row in self._rows.values()
@@ -242,7 +240,7 @@ class MemoryEventStore:
             and row.next_try_at <= now
         ]
 
-    def _write(self, row: Delivery, **changes: Any) -> Delivery:  # noqa: ANN401 - its fields
+    def _write(self, row: OutboxRow, **changes: Any) -> OutboxRow:  # noqa: ANN401 - its fields
         self._rows[row.id] = attrs.evolve(row, **changes)
         return self._rows[row.id]
 

@@ -14,7 +14,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.breaker import Breaker
@@ -55,8 +55,8 @@ class MemoryLedger:
         self.budgets: dict[str, Budget] = {}
         self.breakers: dict[str, Breaker] = {}
         self.unheard: dict[str, Unheard] = {}
-        self.deliveries: dict[int, Delivery] = {}
-        self.delivery_ids = count(1)
+        self.outbox: dict[int, OutboxRow] = {}
+        self.outbox_ids = count(1)
         #: Alerts by their rules, each with when it held last; and when they were judged.
         self.alerts: dict[str, tuple[RaisedAlert, datetime]] = {}
         self.holds: dict[str, dict[str, Hold]] = {}

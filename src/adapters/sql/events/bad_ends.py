@@ -9,11 +9,11 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, and_, bindparam, or_, select, update
 
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Delivery, DeliveryState
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.schedules.task import TaskRef
 
 from ..mapping.archive_rows import read_archived
-from ..schema.tables import deliveries, failed_tasks
+from ..schema.tables import failed_tasks, outbox
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable
 from .rows import insert_new
@@ -38,16 +38,16 @@ _NEXT: Final = (
     .values(event_at=bindparam("until", type_=UtcDateTime))
 )
 _EXPECTED: Final = (
-    select(deliveries.c.id, deliveries.c.scheduler_id, deliveries.c.target)
+    select(outbox.c.id, outbox.c.scheduler_id, outbox.c.target)
     .where(
-        deliveries.c.state == DeliveryState.EXPECTED.value,
-        deliveries.c.scheduler_id.in_(bindparam("schedules", expanding=True)),
+        outbox.c.state == OutboxState.EXPECTED.value,
+        outbox.c.scheduler_id.in_(bindparam("schedules", expanding=True)),
     )
     .with_for_update()
 )
 _EXPECT_LATER: Final = (
-    update(deliveries)
-    .where(deliveries.c.id == bindparam("this"))
+    update(outbox)
+    .where(outbox.c.id == bindparam("this"))
     .values(occurred_at=bindparam("at", type_=UtcDateTime), execution_id=bindparam("execution"))
 )
 
@@ -67,17 +67,17 @@ class BadEnds(StorePart):
 
     @repeatable
     def announce(
-        self, told: Mapping[int, Sequence[Delivery]], *, now: datetime, until: datetime | None
+        self, rows: Mapping[int, Sequence[OutboxRow]], *, now: datetime, until: datetime | None
     ) -> int:
         """See `EventStorePort.announce`."""
         with self._database.write("announcing events") as connection:
-            asked = {"ids": sorted(told), "now": now}
+            asked = {"ids": sorted(rows), "now": now}
             taken = list(connection.scalars(_STILL_DUE, asked))
             if not taken:
                 return 0
             connection.execute(_NEXT, {"ids": taken, "until": until})
             if until is None:
-                wanted = [each for id_ in taken for each in told[id_]]
+                wanted = [each for id_ in taken for each in rows[id_]]
                 insert_new(connection, _without_expected(connection, wanted))
             return len(taken)
 
@@ -95,9 +95,9 @@ def _of_numbers(refs: Collection[TaskRef]) -> list[Any]:
     ]
 
 
-def _without_expected(connection: Connection, wanted: Sequence[Delivery]) -> Sequence[Delivery]:
+def _without_expected(connection: Connection, wanted: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
     """Leave out recoveries that are expected already: from now on after the later bad end."""
-    hoped = [one for one in wanted if one.state == DeliveryState.EXPECTED]
+    hoped = [one for one in wanted if one.state == OutboxState.EXPECTED]
     if not hoped:
         return wanted
     asked = {"schedules": sorted({one.scheduler_id for one in hoped})}
@@ -109,7 +109,7 @@ def _without_expected(connection: Connection, wanted: Sequence[Delivery]) -> Seq
             changed = {"this": there[place], "at": one.occurred_at, "execution": one.execution_id}
             connection.execute(_EXPECT_LATER, changed)
     new = [one for place, one in latest.items() if place not in there]
-    return [*(one for one in wanted if one.state != DeliveryState.EXPECTED), *new]
+    return [*(one for one in wanted if one.state != OutboxState.EXPECTED), *new]
 
 
 _AT = attrgetter("occurred_at")

@@ -7,19 +7,19 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 
 from ..mapping.execution_rows import EXECUTION, executions_of
-from ..schema.tables import deliveries, executions
+from ..schema.tables import executions, outbox
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable
-from .rows import read_delivery
+from .rows import read_outbox_row
 
-_IS_EXPECTED: Final = deliveries.c.state == DeliveryState.EXPECTED.value
+_IS_EXPECTED: Final = outbox.c.state == OutboxState.EXPECTED.value
 _EXPECTED: Final = (
-    select(deliveries)
-    .where(_IS_EXPECTED, deliveries.c.source == bindparam("source"))
-    .order_by(deliveries.c.id)
+    select(outbox)
+    .where(_IS_EXPECTED, outbox.c.source == bindparam("source"))
+    .order_by(outbox.c.id)
     .limit(bindparam("limit"))
 )
 _SUCCESS: Final = (
@@ -31,38 +31,38 @@ _SUCCESS: Final = (
     .order_by(executions.c.finished_at, executions.c.id)
     .limit(1)
 )
-_TOLD: Final = select(deliveries.c.id).where(
-    deliveries.c.event_key == bindparam("key"), deliveries.c.target == bindparam("target")
+_TOLD: Final = select(outbox.c.id).where(
+    outbox.c.event_key == bindparam("key"), outbox.c.target == bindparam("target")
 )
 _STILL: Final = (
-    select(deliveries.c.id)
-    .where(deliveries.c.id == bindparam("this"), _IS_EXPECTED)
+    select(outbox.c.id)
+    .where(outbox.c.id == bindparam("this"), _IS_EXPECTED)
     .with_for_update(skip_locked=True)
 )
 _TELL: Final = (
-    update(deliveries)
-    .where(deliveries.c.id == bindparam("this"))
+    update(outbox)
+    .where(outbox.c.id == bindparam("this"))
     .values(
         event_key=bindparam("key"),
         occurred_at=bindparam("at", type_=UtcDateTime),
         execution_id=bindparam("execution"),
         payload=bindparam("document"),
-        state=DeliveryState.WAITING.value,
+        state=OutboxState.WAITING.value,
         next_try_at=bindparam("now", type_=UtcDateTime),
     )
 )
-_DELETE: Final = delete(deliveries).where(deliveries.c.id == bindparam("this"))
+_DELETE: Final = delete(outbox).where(outbox.c.id == bindparam("this"))
 
 
 class Recoveries(StorePart):
     """The part of `EventStorePort` that is about recoveries."""
 
     @repeatable
-    def expected(self, *, source: str, limit: int) -> Sequence[Delivery]:
+    def expected(self, *, source: str, limit: int) -> Sequence[OutboxRow]:
         """See `EventStorePort.expected`."""
         with self._database.read("looking for recoveries") as connection:
             rows = connection.execute(_EXPECTED, {"source": source, "limit": limit})
-            return list(map(read_delivery, rows))
+            return list(map(read_outbox_row, rows))
 
     @repeatable
     def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
@@ -72,7 +72,7 @@ class Recoveries(StorePart):
             return next(iter(executions_of(connection, rows)), None)
 
     @repeatable
-    def recover(self, expected: Delivery, event: Event, *, now: datetime) -> bool:
+    def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
         """See `EventStorePort.recover`."""
         this: dict[str, Any] = {"this": expected.id}
         with self._database.write("telling of a recovery") as connection:

@@ -5,22 +5,22 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, insert, select
 
-from cronhare.domain.lifecycle.events import LARGEST_EVENT, Delivery
+from cronhare.domain.lifecycle.events import LARGEST_EVENT, OutboxRow
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 
 from ..mapping.tolerant_reading import COUNTS, TableReader, text, whole
-from ..schema.tables import deliveries
+from ..schema.tables import outbox
 
 #: Rows that are inserted by one statement.
 AT_ONCE: Final = 500
 
-_WRITTEN: Final = [column.name for column in deliveries.c if column.name != "id"]
-_INSERT: Final = insert(deliveries)
-_THERE: Final = select(deliveries.c.event_key, deliveries.c.target).where(
-    deliveries.c.event_key.in_(bindparam("keys", expanding=True))
+_WRITTEN: Final = [column.name for column in outbox.c if column.name != "id"]
+_INSERT: Final = insert(outbox)
+_THERE: Final = select(outbox.c.event_key, outbox.c.target).where(
+    outbox.c.event_key.in_(bindparam("keys", expanding=True))
 )
 _READER: Final = TableReader(
-    deliveries,
+    outbox,
     event_key=text(LONGEST_NAME),
     event=text(32),
     target=text(LONGEST_NAME),
@@ -34,12 +34,12 @@ _READER: Final = TableReader(
 )
 
 
-def read_delivery(row: Any) -> Delivery:  # noqa: ANN401 - see `TableReader.read`
-    """Read a row with all columns; a broken one says so in `Delivery.problem`."""
-    return Delivery(**_READER.fields(row))
+def read_outbox_row(row: Any) -> OutboxRow:  # noqa: ANN401 - see `TableReader.read`
+    """Read a row with all columns; a broken one says so in `OutboxRow.problem`."""
+    return OutboxRow(**_READER.fields(row))
 
 
-def insert_new(connection: Connection, wanted: Sequence[Delivery]) -> int:
+def insert_new(connection: Connection, wanted: Sequence[OutboxRow]) -> int:
     """Insert what is not there; what another has just added raises, to be repeated."""
     added = 0
     for at in range(0, len(wanted), AT_ONCE):
@@ -57,5 +57,5 @@ def _there(connection: Connection, keys: Collection[str]) -> set[tuple[str, str]
     return {(row.event_key, row.target) for row in rows}
 
 
-def _values(delivery: Delivery) -> dict[str, Any]:
-    return {name: getattr(delivery, name) for name in _WRITTEN}
+def _values(row: OutboxRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _WRITTEN}

@@ -6,56 +6,56 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, bindparam, case, delete, func, select, update
 
-from cronhare.domain.lifecycle.events import Delivery, DeliveryState
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import Expired
 
-from ..schema.tables import deliveries, failed_tasks
+from ..schema.tables import failed_tasks, outbox
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .bad_ends import BadEnds
 from .findings import Findings
 from .recoveries import Recoveries
-from .rows import insert_new, read_delivery
+from .rows import insert_new, read_outbox_row
 
 #: Rows that one transaction gives up, or deletes; and targets that one statement asks for.
 STEP: Final = 1_000
 _ASKED_AT_ONCE: Final = 32
 
-_WAITING: Final = DeliveryState.WAITING.value
+_WAITING: Final = OutboxState.WAITING.value
 _IDS: Final[Any] = bindparam("ids", expanding=True)
 _NOW: Final = bindparam("now", type_=UtcDateTime)
-_THESE: Final = deliveries.c.id.in_(_IDS)
+_THESE: Final = outbox.c.id.in_(_IDS)
 _TAKEABLE: Final = (
-    select(deliveries.c.id)
+    select(outbox.c.id)
     .where(
-        deliveries.c.state == _WAITING,
-        deliveries.c.target == bindparam("target"),
-        deliveries.c.next_try_at <= _NOW,
-        deliveries.c.source == bindparam("source"),
+        outbox.c.state == _WAITING,
+        outbox.c.target == bindparam("target"),
+        outbox.c.next_try_at <= _NOW,
+        outbox.c.source == bindparam("source"),
     )
-    .order_by(deliveries.c.next_try_at, deliveries.c.id)
+    .order_by(outbox.c.next_try_at, outbox.c.id)
     .limit(bindparam("limit"))
 )
 _TAKE: Final = (
-    update(deliveries)
+    update(outbox)
     .where(_THESE)
     .values(
         owner=bindparam("node"),
         # A number that somebody wrote may be the largest there is.
-        tries=case((deliveries.c.tries.between(0, MOST - 1), deliveries.c.tries + 1), else_=MOST),
+        tries=case((outbox.c.tries.between(0, MOST - 1), outbox.c.tries + 1), else_=MOST),
         next_try_at=bindparam("until", type_=UtcDateTime),
     )
 )
-_READ: Final = select(deliveries)
+_READ: Final = select(outbox)
 _SETTLE: Final = (
-    update(deliveries)
+    update(outbox)
     .where(
-        deliveries.c.id == bindparam("this"),
-        deliveries.c.state == _WAITING,
-        deliveries.c.owner == bindparam("by"),
-        deliveries.c.tries == bindparam("tried"),
+        outbox.c.id == bindparam("this"),
+        outbox.c.state == _WAITING,
+        outbox.c.owner == bindparam("by"),
+        outbox.c.tries == bindparam("tried"),
     )
     .values(
         state=bindparam("came"),
@@ -65,21 +65,21 @@ _SETTLE: Final = (
     )
 )
 _MOST: Final = select(func.count()).where(
-    deliveries.c.state == _WAITING, deliveries.c.target == bindparam("target")
+    outbox.c.state == _WAITING, outbox.c.target == bindparam("target")
 )
 _TOO_OLD: Final = (
-    select(deliveries.c.id)
+    select(outbox.c.id)
     .where(
-        deliveries.c.state == _WAITING,
-        deliveries.c.occurred_at < bindparam("before", type_=UtcDateTime),
+        outbox.c.state == _WAITING,
+        outbox.c.occurred_at < bindparam("before", type_=UtcDateTime),
     )
     .limit(STEP)
     .with_for_update(skip_locked=True)
 )
 _EXPIRE: Final = (
-    update(deliveries)
+    update(outbox)
     .where(_THESE)
-    .values(state=DeliveryState.EXPIRED.value, finished_at=_NOW, next_try_at=None)
+    .values(state=OutboxState.EXPIRED.value, finished_at=_NOW, next_try_at=None)
 )
 _UNTAKEN: Final = (
     select(failed_tasks.c.id)
@@ -92,16 +92,16 @@ _UNTAKEN: Final = (
 )
 _LET_GO: Final = update(failed_tasks).where(failed_tasks.c.id.in_(_IDS)).values(event_at=None)
 _OVER: Final = (
-    select(deliveries.c.id)
+    select(outbox.c.id)
     .where(
-        deliveries.c.state != _WAITING,
-        func.coalesce(deliveries.c.finished_at, deliveries.c.occurred_at)
+        outbox.c.state != _WAITING,
+        func.coalesce(outbox.c.finished_at, outbox.c.occurred_at)
         < bindparam("kept", type_=UtcDateTime),
     )
     .limit(STEP)
     .with_for_update(skip_locked=True)
 )
-_DELETE: Final = delete(deliveries).where(_THESE)
+_DELETE: Final = delete(outbox).where(_THESE)
 
 
 class SqlEventStore(BadEnds, Recoveries, Findings):
@@ -112,10 +112,10 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
         super().__init__(Database(engine, clock))
 
     @repeatable
-    def add(self, deliveries: Sequence[Delivery]) -> int:
+    def add(self, rows: Sequence[OutboxRow]) -> int:
         """See `EventStorePort.add`."""
         with self._database.write("adding events") as connection:
-            return insert_new(connection, deliveries)
+            return insert_new(connection, rows)
 
     @repeatable
     def waiting(self, targets: Collection[str]) -> int:
@@ -132,12 +132,12 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
             for at in range(0, len(asked), _ASKED_AT_ONCE):
                 part = asked[at : at + _ASKED_AT_ONCE]
                 looks = [
-                    select(deliveries.c.id)
+                    select(outbox.c.id)
                     .where(
-                        deliveries.c.state == _WAITING,
-                        deliveries.c.target == target,
-                        deliveries.c.next_try_at <= now,
-                        deliveries.c.source == source,
+                        outbox.c.state == _WAITING,
+                        outbox.c.target == target,
+                        outbox.c.next_try_at <= now,
+                        outbox.c.source == source,
                     )
                     .limit(1)
                     .scalar_subquery()
@@ -158,7 +158,7 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
         lease: timedelta,
         node: str,
         limit: int,
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
         asked = {"target": target, "source": source, "now": now, "limit": limit}
         with self._database.write("taking events") as connection:
@@ -168,25 +168,25 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
                 return ()
             connection.execute(_TAKE, {"ids": ids, "node": node, "until": now + lease})
             rows = connection.execute(_READ.where(_THESE), {"ids": ids})
-            return sorted(map(read_delivery, rows), key=lambda one: ids.index(one.id))
+            return sorted(map(read_outbox_row, rows), key=lambda one: ids.index(one.id))
 
     @repeatable
     def settle(
         self,
-        delivery: Delivery,
-        state: DeliveryState,
+        row: OutboxRow,
+        state: OutboxState,
         *,
         now: datetime,
         next_try_at: datetime | None = None,
         error: str | None = None,
     ) -> bool:
         """See `EventStorePort.settle`."""
-        is_over = state is not DeliveryState.WAITING
+        is_over = state is not OutboxState.WAITING
         with self._database.write("noting what came of an event") as connection:
             asked = {
-                "this": delivery.id,
-                "by": delivery.owner,
-                "tried": delivery.tries,
+                "this": row.id,
+                "by": row.owner,
+                "tried": row.tries,
                 "came": state.value,
                 "next": None if is_over else next_try_at,
                 "over": now if is_over else None,
@@ -208,17 +208,17 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
             if over:
                 connection.execute(_DELETE, {"ids": over})
         more = max(len(untaken), len(old), len(over)) == STEP
-        return Expired(failures=len(untaken), deliveries=len(old), more=more)
+        return Expired(failures=len(untaken), rows=len(old), more=more)
 
     @repeatable
-    def deliveries(
-        self, *, states: Collection[DeliveryState] = (), schedule: str | None = None, limit: int
-    ) -> Sequence[Delivery]:
-        """See `EventStorePort.deliveries`."""
-        statement = _READ.order_by(deliveries.c.id.desc()).limit(limit)
+    def rows(
+        self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[OutboxRow]:
+        """See `EventStorePort.rows`."""
+        statement = _READ.order_by(outbox.c.id.desc()).limit(limit)
         if states:
-            statement = statement.where(deliveries.c.state.in_([each.value for each in states]))
+            statement = statement.where(outbox.c.state.in_([each.value for each in states]))
         if schedule is not None:
-            statement = statement.where(deliveries.c.schedule_name == schedule)
+            statement = statement.where(outbox.c.schedule_name == schedule)
         with self._database.read("listing events") as connection:
-            return list(map(read_delivery, connection.execute(statement)))
+            return list(map(read_outbox_row, connection.execute(statement)))

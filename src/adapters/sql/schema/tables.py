@@ -378,7 +378,7 @@ breakers = Table(
 
 
 #: The outbox: one event for one target. Rows that it refers to may be gone: no foreign keys.
-deliveries = Table(
+outbox = Table(
     "EventDelivery",
     metadata,
     Column("id", Id, primary_key=True),

@@ -5,14 +5,14 @@ from typing import Any, Self
 
 import attrs
 
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 
 from .values import json_value
 
 
 @attrs.frozen(kw_only=True)
 class EventView:
-    """One event for one target; *state* is a `DeliveryState`.
+    """One event for one target; *state* is a `OutboxState`.
 
     *tries* counts those that have begun; *last_error* is of the last one. *document* is what the
     target gets; None while a recovery is only expected.
@@ -36,7 +36,7 @@ class EventView:
     problem: str | None
 
     @classmethod
-    def of(cls, row: Delivery) -> Self:
+    def of(cls, row: OutboxRow) -> Self:
         """Show a row of the outbox."""
         return cls(
             id=row.id,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cronhare.application.administration.views.events import EventView
-from cronhare.domain.lifecycle.events import DeliveryState
+from cronhare.domain.lifecycle.events import OutboxState
 
 from ..output import MOST_LINES, Columns, Json, moment, print_rows, state
 from ..wiring import open_ledger
@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 def list_(
     *,
     states: Annotated[
-        list[DeliveryState] | None, typer.Option("--state", help="Only those in this state.")
+        list[OutboxState] | None, typer.Option("--state", help="Only those in this state.")
     ] = None,
     schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,

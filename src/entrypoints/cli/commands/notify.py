@@ -9,7 +9,7 @@ import attrs
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.domain.lifecycle.events import Delivery, trial
+from cronhare.domain.lifecycle.events import OutboxRow, trial
 from cronhare.domain.schedules.notify import (
     ByCommand,
     ByEmail,
@@ -19,7 +19,7 @@ from cronhare.domain.schedules.notify import (
     Target,
 )
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.events import NotTold, TellerPort
+from cronhare.ports.events import NotDelivered, NotifierPort
 
 from ...settings.settings import Settings
 from ..errors import Refusal, Status
@@ -75,20 +75,20 @@ def try_(
         raise Refusal(f"{file.path} has no target {name!r}; it has: {there}")
     container = wire_with(settings)
     now = datetime.now(UTC)
-    event = Delivery.of(trial(name, now=now, id_=str(uuid4())), name, source=file.source, now=now)
+    event = OutboxRow.of(trial(name, now=now, id_=str(uuid4())), name, source=file.source, now=now)
     try:
-        asyncio.run(_tell(container.teller(), target, attrs.evolve(event, tries=1)))
-    except NotTold as failure:
+        asyncio.run(_tell(container.notifier(), target, attrs.evolve(event, tries=1)))
+    except NotDelivered as failure:
         print_line(f"{name} was not told: {failure}", style="red")
         raise typer.Exit(Status.RUN_FAILED) from failure
     print_line(f"{name} was told.")
 
 
-async def _tell(teller: TellerPort, target: Target, event: Delivery) -> None:
+async def _tell(notifier: NotifierPort, target: Target, event: OutboxRow) -> None:
     try:
-        await teller.tell(target, event)
+        await notifier.notify(target, event)
     finally:
-        await teller.close()
+        await notifier.close()
 
 
 def _file(jobs: Jobs, settings: Settings) -> JobsFile:

@@ -3,36 +3,38 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByCommand, ByEmail, ByListener, ByWebhook, Target
-from cronhare.ports.events import Letter, NotTold
+from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.http import HttpPort
 from cronhare.ports.runner import TaskRunnerPort
 
 from .commands import by_command, by_listener
-from .mail import Postman
+from .mail import Mailer
 from .webhooks import by_webhook
 
 
-class Teller:
-    """Satisfies `TellerPort`. Its commands run apart from the tasks, with a warden of their own."""
+class Notifier:
+    """Satisfies `NotifierPort`. Its commands run apart from the tasks, under their own warden."""
 
     def __init__(
         self,
         *,
         http: HttpPort,
         runner: TaskRunnerPort,
-        postman: Postman | None,
+        mailer: Mailer | None,
         now: Callable[[], datetime],
     ) -> None:
-        """Without a *postman* no mail can be sent. *now* is the time that servers compare."""
+        """Without a *mailer* no mail can be sent. *now* is the time that servers compare."""
         self._http = http
         self._runner = runner
-        self._postman = postman
+        self._mailer = mailer
         self._now = now
 
-    async def tell(self, target: Target, event: Delivery, letter: Letter | None = None) -> None:
-        """See `TellerPort.tell`."""
+    async def notify(
+        self, target: Target, event: OutboxRow, mail: MailContent | None = None
+    ) -> None:
+        """See `NotifierPort.notify`."""
         match target.means:
             case ByCommand() as means:
                 await by_command(self._runner, target, means, event)
@@ -41,10 +43,10 @@ class Teller:
             case ByWebhook() as means:
                 await by_webhook(self._http, target, means, event, now=self._now())
             case ByEmail() as means:
-                if self._postman is None:
-                    raise NotTold("CRON_SMTP_URL names no mail server", for_good=True)
-                await self._postman.send(means, event, letter, within=target.timeout)
+                if self._mailer is None:
+                    raise NotDelivered("CRON_SMTP_URL names no mail server", for_good=True)
+                await self._mailer.send(means, event, mail, within=target.timeout)
 
     async def close(self) -> None:
-        """See `TellerPort.close`."""
+        """See `NotifierPort.close`."""
         await self._runner.close()

@@ -15,14 +15,14 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from cronhare.domain.lifecycle.events import (
-    Delivery,
-    DeliveryState,
+    OutboxRow,
+    OutboxState,
     wait_after,
 )
 from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.schedules.notify import Subscribers, Target
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.events import EventStorePort, NotTold, TellerPort
+from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..logs import say
@@ -69,14 +69,14 @@ class _Room:
         return (AT_A_TIME if self.has_heard else 1) - self.under_way
 
 
-class Herald:
+class OutboxRelay:
     """Takes what is due for the targets of this process, and tells them."""
 
     def __init__(
         self,
         *,
         store: EventStorePort,
-        teller: TellerPort,
+        notifier: NotifierPort,
         subscribers: Subscribers,
         clock: ClockPort,
         node: str,
@@ -84,7 +84,7 @@ class Herald:
     ) -> None:
         """*executor* runs what asks the ledger; *clock* is the ledger's."""
         self._store = store
-        self._teller = teller
+        self._notifier = notifier
         self._subscribers = subscribers
         self._clock = clock
         self._node = node
@@ -118,7 +118,7 @@ class Herald:
             task.cancel()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=1.0)
-        await self._teller.close()
+        await self._notifier.close()
 
     async def round(self) -> float:
         """Begin what is due and has a place; answers how many seconds to rest."""
@@ -137,9 +137,9 @@ class Herald:
             most = min(room.free(at), self._places(room))
             if target is None or most <= 0:
                 continue
-            for delivery in await self._take(target, source, most):
+            for row in await self._take(target, source, most):
                 taken += 1
-                self._begin(target, room, delivery)
+                self._begin(target, room, row)
         return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else EVERY / 4
 
     async def settled(self) -> None:
@@ -155,7 +155,7 @@ class Herald:
         failing = sum(each.under_way for each in self._rooms.values() if each.is_failing)
         return min(left, MOST_OF_FAILING - failing)
 
-    async def _take(self, target: Target, source: str, most: int) -> Sequence[Delivery]:
+    async def _take(self, target: Target, source: str, most: int) -> Sequence[OutboxRow]:
         take = partial(
             self._store.take,
             target.name,
@@ -167,8 +167,8 @@ class Herald:
         )
         return await self._ask(take)
 
-    def _begin(self, target: Target, room: _Room, delivery: Delivery) -> None:
-        task = asyncio.create_task(self._tell(target, room, delivery))
+    def _begin(self, target: Target, room: _Room, row: OutboxRow) -> None:
+        task = asyncio.create_task(self._tell(target, room, row))
         self._under_way.add(task)
         room.under_way += 1
         task.add_done_callback(partial(self._done, room))
@@ -179,27 +179,27 @@ class Herald:
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("An event met a fault of ours", exc_info=fault, extra={"action": "fault"})
 
-    async def _tell(self, target: Target, room: _Room, delivery: Delivery) -> None:
-        if delivery.problem is not None:
-            broken = NotTold(f"its row is broken: {delivery.problem}", for_good=True)
-            await self._not_told(delivery, broken)
+    async def _tell(self, target: Target, room: _Room, row: OutboxRow) -> None:
+        if row.problem is not None:
+            broken = NotDelivered(f"its row is broken: {row.problem}", for_good=True)
+            await self._not_delivered(row, broken)
             return
         try:
-            await self._teller.tell(target, delivery)
-        except NotTold as failure:
+            await self._notifier.notify(target, row)
+        except NotDelivered as failure:
             self._note_failure(room)
-            await self._not_told(delivery, failure)
+            await self._not_delivered(row, failure)
         except Exception as fault:
-            text = f"Telling {delivery.target} met a fault of ours"
+            text = f"Telling {row.target} met a fault of ours"
             log.exception("%s", text, extra={"action": "fault"})
             self._note_failure(room)
-            await self._not_told(delivery, NotTold(f"a fault of ours: {type(fault).__name__}"))
+            await self._not_delivered(row, NotDelivered(f"a fault of ours: {type(fault).__name__}"))
         else:
             room.has_heard, room.is_failing, room.opens_at = True, False, 0.0
             room.pauses.reset()
-            text = f"Told {delivery.target} of {delivery.event_key}"
-            say(log, logging.DEBUG, "event.told", text, **_place(delivery))
-            await self._settle(delivery, DeliveryState.DELIVERED)
+            text = f"Told {row.target} of {row.event_key}"
+            say(log, logging.DEBUG, "event.delivered", text, **_place(row))
+            await self._settle(row, OutboxState.DELIVERED)
 
     def _note_failure(self, room: _Room) -> None:
         """Let a target rest; of several that fail together the first counts."""
@@ -208,22 +208,22 @@ class Herald:
             room.has_heard, room.is_failing = False, True
             room.opens_at = at + room.pauses.next()
 
-    async def _not_told(self, delivery: Delivery, failure: NotTold) -> None:
-        wait = None if failure.for_good else wait_after(delivery.tries, asked=failure.asked)
-        text = f"{delivery.target} was not told of {delivery.event_key}: {failure}"
+    async def _not_delivered(self, row: OutboxRow, failure: NotDelivered) -> None:
+        wait = None if failure.for_good else wait_after(row.tries, asked=failure.asked)
+        text = f"{row.target} was not told of {row.event_key}: {failure}"
         if wait is None:
-            text = f"{text}. Given up after try {delivery.tries}"
-            say(log, logging.WARNING, "event.given-up", text, **_place(delivery))
-            await self._settle(delivery, DeliveryState.GIVEN_UP, error=str(failure))
+            text = f"{text}. Given up after try {row.tries}"
+            say(log, logging.WARNING, "event.given-up", text, **_place(row))
+            await self._settle(row, OutboxState.GIVEN_UP, error=str(failure))
             return
-        text = f"{text}. Try {delivery.tries + 1} in {wait.total_seconds():g} s"
-        say(log, logging.INFO, "event.not-told", text, **_place(delivery))
-        await self._settle(delivery, DeliveryState.WAITING, error=str(failure), wait=wait)
+        text = f"{text}. Try {row.tries + 1} in {wait.total_seconds():g} s"
+        say(log, logging.INFO, "event.not-delivered", text, **_place(row))
+        await self._settle(row, OutboxState.WAITING, error=str(failure), wait=wait)
 
     async def _settle(
         self,
-        delivery: Delivery,
-        state: DeliveryState,
+        row: OutboxRow,
+        state: OutboxState,
         *,
         error: str | None = None,
         wait: timedelta | None = None,
@@ -231,7 +231,7 @@ class Herald:
         now = self._clock.now()
         settle = partial(
             self._store.settle,
-            delivery,
+            row,
             state,
             now=now,
             next_try_at=None if wait is None else now + wait,
@@ -240,8 +240,8 @@ class Herald:
         try:
             await self._ask(settle)
         except (LedgerUnavailable, LedgerRefused) as unknown:
-            text = f"Whether {delivery.target} was told is not noted, and told again: {unknown}"
-            say(log, logging.WARNING, "event.unknown", text, **_place(delivery))
+            text = f"Whether {row.target} was told is not noted, and told again: {unknown}"
+            say(log, logging.WARNING, "event.unknown", text, **_place(row))
 
     async def _ask(self, question: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, question)
@@ -250,10 +250,10 @@ class Herald:
         return self._rooms.setdefault(name, _Room(name))
 
 
-def _place(delivery: Delivery) -> dict[str, Any]:
-    place: dict[str, Any] = {"schedule": delivery.schedule_name}
-    if delivery.execution_id is not None:
-        place["execution"] = delivery.execution_id
+def _place(row: OutboxRow) -> dict[str, Any]:
+    place: dict[str, Any] = {"schedule": row.schedule_name}
+    if row.execution_id is not None:
+        place["execution"] = row.execution_id
     return place
 
 
