@@ -39,6 +39,7 @@ from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
 from cronhare.application.worker import live_output, lock_waits, own_waits, recording
+from cronhare.application.worker import standalone as keeping_alive
 from cronhare.domain import nodes, task_report, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
@@ -76,6 +77,7 @@ from cronhare.domain.schedules import (
     planning,
     reminder,
     schedule,
+    standalone,
     topic,
 )
 from cronhare.domain.schedules.retention import KEPT
@@ -436,6 +438,13 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "an Idempotency-Key": [f"{web_openapi.LONGEST_KEY} signs"],
     "the end of `cronhare web`": [f"{web_server.ENDING} s", f"{2 * web_server.ENDING} s"],
+    "the wait before a schedule with `stay_alive` is begun again": [
+        f"{standalone.FIRST_WAIT.seconds} s, doubled",
+        f"up to {standalone.LONGEST_WAIT // MINUTE} min",
+        f"a run of {standalone.STEADY // MINUTE} min",
+        f"its last {standalone.RUNS_LOOKED_AT} runs",
+        f"each {keeping_alive.LOOK_EVERY:.0f} s",
+    ],
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "pages that are chosen for one that is taken, where others hold rows": [
         f"{behind_held.MOST_PAGES}"

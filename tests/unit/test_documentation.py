@@ -4,7 +4,11 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -164,3 +168,29 @@ def test_the_readme_leads_to_every_page() -> None:
     pages = {name_of(page) for page in (ROOT / "docs").glob("*.md")}
 
     assert {page for page in pages if f"]({page}" not in text_of(ROOT / "README.md")} == set()
+
+
+def test_each_transition_of_an_execution_is_drawn() -> None:
+    drawing = re.search(r"(?s)\n## States\n.*?```\n(.*?)```", text_of(ROOT / "docs" / "design.md"))
+    assert drawing
+    above, below = drawing[1].split("\n\n", maxsplit=1)
+    listed = {
+        (State(before), State(after))
+        for befores, after in re.findall(r"(?m)^([a-z, -]+?) ─+► ([a-z-]+)", below)
+        for before in befores.split(", ")
+    }
+    chain = [State(name) for name in re.findall(r"[a-z-]+", above.splitlines()[0])]
+    pictured = {*pairwise(chain), *_branches_of_running(above)}
+    allowed = {
+        (before, after) for before, afters in ALLOWED_TRANSITIONS.items() for after in afters
+    }
+
+    assert listed | pictured == allowed
+
+
+def _branches_of_running(picture: str) -> Iterator[tuple[State, State]]:
+    """Read `├──► failed ───► claimed`, and what hangs below `running` both ways."""
+    for end, again in re.findall(r"[├└]──► ([a-z-]+) ─+► ([a-z-]+)", picture):
+        yield from [(State.RUNNING, State(end)), (State(end), State(again))]
+    below = State(picture.splitlines()[-1].strip())
+    yield from [(State.RUNNING, below), (below, State.RUNNING)]

@@ -21,7 +21,7 @@ from .archive import Archived
 MOST_TRIES: Final = 8
 EXPIRES_AFTER: Final = timedelta(hours=24)
 
-#: Between two tries: 10 s, 30 s, 90 s … up to an hour, 1 h 52 min in all.
+#: Between two tries: 10 s, 30 s, 90 s … up to an hour; `wait_after` has the sum.
 FIRST_WAIT: Final = timedelta(seconds=10)
 LONGEST_WAIT: Final = timedelta(hours=1)
 GROWTH: Final = 3
@@ -126,6 +126,9 @@ def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | Non
 
     >>> [str(wait_after(tries)) for tries in (1, 2, 3, 7, 8)]
     ['0:00:10', '0:00:30', '0:01:30', '1:00:00', 'None']
+    >>> waits = [wait_after(tries) or timedelta(0) for tries in range(1, MOST_TRIES)]
+    >>> str(sum(waits, timedelta(0)))
+    '2:00:40'
     """
     if tries >= MOST_TRIES:
         return None

@@ -345,7 +345,7 @@ nodes = Table(
     Column("clock_offset_ms", BigInteger, nullable=False),
 )
 
-#: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/budget_rows.py`.
+#: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/limit_rows.py`.
 budgets = Table(
     "RetryBudget",
     metadata,
@@ -358,7 +358,7 @@ budgets = Table(
 )
 
 #: What is known of a task's circuit breaker, by the task (`report 25`); *failures* is JSON, see
-#: `mapping/breaker_rows.py`.
+#: `mapping/limit_rows.py`.
 breakers = Table(
     "CircuitBreaker",
     metadata,
