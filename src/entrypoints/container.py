@@ -48,6 +48,7 @@ from cronhare.application.administration.statistics import Statistics
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.relay import OutboxRelay
+from cronhare.application.events.subscribers import Subscribers
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
@@ -65,7 +66,7 @@ from cronhare.application.worker.task_runners import TaskRunners
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.notify import Subscribers, Subscriptions
+from cronhare.domain.schedules.notify import Subscriptions
 
 from . import rabbitmq
 from .background import BackgroundExecutor

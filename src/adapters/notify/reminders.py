@@ -9,9 +9,10 @@ from typing import Final
 import attrs
 
 from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
+from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.events import reminder as reminding
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.notify import Subscribers, Target
+from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.events import MailContent, NotDelivered, NotifierPort
@@ -60,7 +61,7 @@ class ReminderRunner:
             )
         except ReminderInvalid as invalid:
             return failed(f"params: {invalid}", ErrorClass.PERMANENT)
-        found = {name: self._subscribers.now.target(name) for name in reminder.targets}
+        found = {name: self._subscribers.current.target(name) for name in reminder.targets}
         if gone := [name for name, target in found.items() if target is None]:
             why = f"this worker's jobs file has no notify.{' and no notify.'.join(gone)}"
             return failed(why, ErrorClass.PERMANENT)

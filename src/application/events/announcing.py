@@ -13,7 +13,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
-from cronhare.domain.schedules.notify import EventKind, Subscribers, Subscriptions
+from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import EventStorePort
@@ -21,6 +21,7 @@ from cronhare.ports.ledger import LedgerRefused
 
 from ..logs import say
 from .alerting import AlertWatch
+from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Announcer:
 
     def round(self) -> float:
         """Look once; answers how many seconds to rest."""
-        now, subscriptions = self._clock.now(), self._subscribers.now
+        now, subscriptions = self._clock.now(), self._subscribers.current
         if subscriptions.source is None:
             return EVERY_FOR_NOBODY
         more = False

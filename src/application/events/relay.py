@@ -20,13 +20,14 @@ from cronhare.domain.lifecycle.events import (
     wait_after,
 )
 from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.schedules.notify import Subscribers, Target
+from cronhare.domain.schedules.notify import Target
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..logs import say
 from ..outages import Outage
+from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class OutboxRelay:
 
     async def round(self) -> float:
         """Begin what is due and has a place; answers how many seconds to rest."""
-        subscriptions, at = self._subscribers.now, self._clock.monotonic()
+        subscriptions, at = self._subscribers.current, self._clock.monotonic()
         if subscriptions.is_empty:
             return EVERY
         names = [name for name in subscriptions.names if self._room(name).free(at) > 0]

@@ -198,11 +198,3 @@ class Subscriptions:
 def by_number(tasks: Iterable[Task]) -> Mapping[TaskRef, str]:
     """Give the names of tasks by their numbers, for rows that know no name."""
     return {task.ref: task.name for task in tasks}
-
-
-class Subscribers:
-    """The subscriptions of this process; a reload replaces them."""
-
-    def __init__(self, subscriptions: Subscriptions | None = None) -> None:
-        """Nobody is told of anything, unless a jobs file says so."""
-        self.now = subscriptions or Subscriptions()

@@ -128,7 +128,7 @@ class Reloading:
         after = {task.name: task for task in file.tasks}
         with catalog.replacing(file.tasks):
             await self._take_until_answered(file)
-        self._container.subscribers().now = file.subscriptions
+        self._container.subscribers().current = file.subscriptions
         self._has_schedules = bool(file.drafts)
         changes = "; ".join(_difference(before, after))
         return f"Reloaded {file.path}: {changes or 'the same tasks'}"

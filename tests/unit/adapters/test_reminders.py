@@ -11,9 +11,10 @@ import pytest
 
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.reminders import MOST_HALF_NOTIFIED, ReminderRunner
+from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.notify import ByEmail, Subscribers, Subscriptions, Target
+from cronhare.domain.schedules.notify import ByEmail, Subscriptions, Target
 from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, LONGEST_TEXT, Reminder
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import MailContent, NotDelivered

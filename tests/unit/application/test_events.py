@@ -15,6 +15,7 @@ from cronhare.application.events import announcing, relay
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.relay import OutboxRelay
+from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import RetryPolicy
@@ -24,7 +25,6 @@ from cronhare.domain.schedules.notify import (
     ByCommand,
     EventKind,
     NotificationSettings,
-    Subscribers,
     Subscriptions,
     Target,
     by_number,
