@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder, ins
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
-from cronhare.domain.schedules.schedule import ByHand, Schedule
+from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -91,7 +91,7 @@ def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]
 def _faults_of_schedule(stored: StoredSchedule) -> Iterator[tuple[str, str]]:
     if stored.draft is None:
         yield "schedule", f"its row is broken: {stored.problem}"
-    elif isinstance(_understood(stored).timing, ByHand):
+    elif not stored.draft.has_times:
         yield "schedule", "it has no times of its own: `cronhare run` runs it"
 
 

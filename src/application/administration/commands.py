@@ -14,6 +14,7 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
+from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import manual_key, start_key
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
@@ -142,10 +143,9 @@ class Administrator:
 
     def _may_begin_by_itself(self, name: str, now: datetime) -> StoredSchedule:
         schedule = find_schedule(self._schedules, name)
-        if schedule.draft is not None and not schedule.draft.status:
-            raise CannotRun(f"schedule {name!r} does not run by itself: it is disabled")
-        if schedule.pause is not None and schedule.pause.is_on(now):
-            raise CannotRun(f"schedule {name!r} does not run by itself: it is {schedule.pause}")
+        why = schedule.draft and hindrance(schedule.draft, schedule.pause, now=now)
+        if why is not None:
+            raise CannotRun(f"schedule {name!r} does not run by itself: it is {why}")
         return schedule
 
     def _begin(

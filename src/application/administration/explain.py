@@ -73,8 +73,7 @@ def explain(
 
 def has_times(stored: StoredSchedule) -> bool:
     """Whether a schedule is ever due by itself, as far as its row can be understood."""
-    schedule = _understood(stored)
-    return schedule is None or not isinstance(schedule.timing, ByHand)
+    return stored.draft is None or stored.draft.has_times
 
 
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:

@@ -6,7 +6,9 @@ from datetime import datetime
 from cronhare.domain.execution import Execution
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.boot import LONGEST_AGO
+from cronhare.domain.schedules.by_itself import Disabled, hindrance
 from cronhare.domain.schedules.keys import Trigger, trigger_of
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
@@ -16,6 +18,7 @@ _CAME_OF = {
     Trigger.HAND: "Somebody asked for it",
     Trigger.START: "It began with a start of `cronhare up`",
     Trigger.BOOT: "It is the run of a boot of a host",
+    Trigger.ALIVE: "It was begun to stay alive",
     Trigger.TIME: "It was due then, before the schedule lost its times",
     Trigger.BACKFILL: "A backfill asked for it",
 }
@@ -26,6 +29,9 @@ def who_begins_it(
 ) -> Iterator[str]:
     """Say who would begin a schedule without times, and whether anything keeps them from it."""
     yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
+    if stored.draft is not None and stored.draft.stay_alive:
+        keeper = f"cronhare worker --standalone {stored.name}"
+        yield f"It is kept alive: `{keeper}`, or `cronhare up`, begins it whenever it has ended."
     if stored.source is None:
         return
     yield (
@@ -33,10 +39,11 @@ def who_begins_it(
         f"with it, and no worker; on_boot: the first of its workers, or `cronhare up`, within "
         f"{say_duration(LONGEST_AGO)} of a boot. The ledger does not know which it says."
     )
-    if stored.draft is not None and not stored.draft.status:
-        yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
-    elif stored.pause is not None and stored.pause.is_on(now):
-        yield f"But it is {stored.pause}: `cronhare schedules resume {stored.name}` ends that."
+    match stored.draft and hindrance(stored.draft, stored.pause, now=now):
+        case Disabled():
+            yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
+        case Pause() as pause:
+            yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
     at_work = [node.name for node in nodes if node.works and not node.is_silent(now)]
     if not at_work:
         yield "No worker and no `cronhare up` reports itself now: none would begin it at a boot."

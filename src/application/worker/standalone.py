@@ -9,7 +9,8 @@ import attrs
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.schedules.keys import ALIVE
+from cronhare.domain.schedules.by_itself import hindrance
+from cronhare.domain.schedules.keys import alive_key
 from cronhare.domain.schedules.standalone import RUNS_LOOKED_AT, restart_wait
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -52,12 +53,13 @@ class StandaloneKeeper:
         return LOOK_EVERY
 
     def _keep(self, name: str, stored: StoredSchedule | None, now: datetime) -> None:
-        is_on, why = _is_on(stored, now)
+        why = _why_off(stored, now)
+        draft = None if stored is None else stored.draft
         which = ExecutionFilter(schedule=name, states=UNFINISHED, limit=RUNS_LOOKED_AT)
         unfinished = self._records.executions(which)
-        if not is_on:
+        if why is not None:
             self._stop(name, why, unfinished, now)
-        elif stored is not None and not unfinished and _has_no_times(stored):
+        elif stored and draft and not (unfinished or draft.has_times):
             self._begin(stored, now)
 
     def _stop(self, name: str, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
@@ -78,7 +80,7 @@ class StandaloneKeeper:
         wait = restart_wait([_length(run) for run in lately])
         if ended is not None and now < ended + wait:
             return
-        key = f"{ALIVE}{last[0].id if last else 0}"
+        key = alive_key(last[0].id if last else 0)
         try:
             run = self._records.run_now(stored.id, key=key, params=None, now=now, node=self._node)
         except (NotToBeRun, LedgerRefused) as error:
@@ -89,23 +91,15 @@ class StandaloneKeeper:
         say(log, logging.INFO, "standalone.begin", "Begun, to stay alive", **place_of(run))
 
 
-def _is_on(stored: StoredSchedule | None, now: datetime) -> tuple[bool, str]:
+def _why_off(stored: StoredSchedule | None, now: datetime) -> str | None:
     if stored is None:
-        return False, "there is no such schedule"
+        return "there is no such schedule"
     if stored.draft is None:
-        return False, f"its row is broken: {stored.problem}"
+        return f"its row is broken: {stored.problem}"
     if not stored.draft.stay_alive:
-        return False, "its row has no stay_alive"
-    if not stored.draft.status:
-        return False, "it is switched off"
-    if stored.pause is not None and stored.pause.is_on(now):
-        return False, "it is paused"
-    return True, ""
-
-
-def _has_no_times(stored: StoredSchedule) -> bool:
-    draft = stored.draft
-    return draft is not None and (draft.schedule, draft.date_time, draft.every) == (None,) * 3
+        return "its row has no stay_alive"
+    found = hindrance(stored.draft, stored.pause, now=now)
+    return None if found is None else f"it is {found}"
 
 
 def _length(run: Execution) -> timedelta:

@@ -103,6 +103,11 @@ class ScheduleDraft:
     language_id: int | None = None
 
     @property
+    def has_times(self) -> bool:
+        """Whether it is ever due by itself."""
+        return (self.schedule, self.date_time, self.every) != (None, None, None)
+
+    @property
     def runs_on(self) -> str:
         """The queue of its runs: with *stay_alive* one of its own."""
         return standalone_queue(self.name) if self.stay_alive else self.queue

@@ -8,6 +8,7 @@ a repeated hour have two keys, and a schedule whose zone is edited cannot run th
 import enum
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Final
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 #: The most characters of any key, in a message or a row.
@@ -60,19 +61,37 @@ class Trigger(enum.StrEnum):
     HAND = "hand"
     START = "start"
     BOOT = "boot"
+    ALIVE = "alive"
     BACKFILL = "backfill"
+
+
+_TRIGGERS: Final = {
+    **dict.fromkeys(DUE, Trigger.TIME),
+    MANUAL: Trigger.HAND,
+    START: Trigger.START,
+    BOOT: Trigger.BOOT,
+    ALIVE: Trigger.ALIVE,
+    BACKFILL: Trigger.BACKFILL,
+}
 
 
 def trigger_of(key: str) -> Trigger:
     """Tell by its key what a run came of; foreign messages are by hand.
 
-    >>> trigger_of("cron-2025-12-12-8-0").value, trigger_of("manual-1").value
-    ('time', 'hand')
+    >>> trigger_of("cron-2025-12-12-8-0").value, trigger_of("alive-7").value, trigger_of("x").value
+    ('time', 'alive', 'hand')
     """
-    if key.startswith(DUE):
-        return Trigger.TIME
-    others = ((BACKFILL, Trigger.BACKFILL), (START, Trigger.START), (BOOT, Trigger.BOOT))
-    return next((trigger for begins, trigger in others if key.startswith(begins)), Trigger.HAND)
+    found = (trigger for begins, trigger in _TRIGGERS.items() if key.startswith(begins))
+    return next(found, Trigger.HAND)
+
+
+def alive_key(last: int) -> str:
+    """Name the run that follows the execution *last* of what stays alive; 0 if there is none.
+
+    >>> alive_key(7)
+    'alive-7'
+    """
+    return f"{ALIVE}{last}"
 
 
 def backfill_key(due: datetime) -> str:

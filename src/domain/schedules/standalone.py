@@ -11,6 +11,8 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import Final
 
+from ..retries.backoff import exponential
+
 #: How the queues of such schedules begin.
 PREFIX: Final = "cron_standalone."
 
@@ -58,5 +60,4 @@ def restart_wait(runs: Sequence[timedelta]) -> timedelta:
     brief = sum(1 for _ in takewhile(lambda run: run < STEADY, runs))
     if not brief:
         return timedelta(0)
-    wait: timedelta = min(FIRST_WAIT * 2 ** (brief - 1), LONGEST_WAIT)
-    return wait
+    return exponential(FIRST_WAIT, brief - 1, LONGEST_WAIT)

@@ -7,12 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import attrs
+import msgspec
+import pytest
 
 from cronhare.application.administration.waits import what_it_waits_for
+from cronhare.application.administration.without_times import what_it_came_of
 from cronhare.application.worker.invocation import prepare
 from cronhare.application.worker.standalone import StandaloneKeeper
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.runner import Invocation
@@ -55,6 +60,30 @@ async def test_it_is_begun_once_by_any_number_of_keepers() -> None:
 
     assert (house.only.state, house.only.queue) == (State.CLAIMED, OWN)
     assert house.only.key == "alive-0"
+
+
+@pytest.mark.parametrize("begins", [CRON, MANUAL, START, BOOT, BACKFILL])
+def test_explain_has_a_sentence_for_whatever_a_run_came_of(begins: str) -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    begun = house.only
+    said = what_it_came_of(begun)
+    assert said.startswith("It was begun to stay alive, at 2026-03-02 12:00")
+
+    assert what_it_came_of(msgspec.structs.replace(begun, key=f"{begins}7")) != said
+
+
+def test_a_pause_stops_it_with_its_reason(lines: Lines) -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    pause = Pause(since=house.now, by="ann", reason="a new pump")
+    house.schedules.pause("pump", pause, now=house.now)
+
+    keeper(house).round()
+
+    assert house.executions() == []
+    assert any("does not run here: it is paused by ann" in line for line in lines())
 
 
 async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
@@ -112,7 +141,7 @@ async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Li
     assert house.only.state is State.CANCELLED
     kept.round()
     assert len(house.executions()) == 1
-    assert any("pump does not run here: it is switched off" in line for line in lines())
+    assert any("pump does not run here: it is disabled" in line for line in lines())
 
     house.schedules.switch(["pump"], on=True, now=house.now)
     kept.round()

@@ -120,11 +120,14 @@ def _misfire(schedule: ScheduleView) -> str | None:
     return f"{schedule.misfire_policy}, within {window}, {schedule.misfire_cap} at once"
 
 
+_CAME_OF: Final = {Trigger.TIME: "due", Trigger.ALIVE: "to stay alive"}
+
+
 def _last(schedule: ScheduleView) -> str | None:
     last = schedule.last_run
     if last is None:
         return None
-    came_of = "due" if last.trigger is Trigger.TIME else f"by {last.trigger.value}"
+    came_of = _CAME_OF.get(last.trigger, f"by {last.trigger.value}")
     return f"execution {last.execution_id}, {last.state}, {came_of} {say_due(last.due_at)}"
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.schedules.keys import cron_key, manual_key, once_key
+from cronhare.domain.schedules import keys
+from cronhare.domain.schedules.keys import Trigger, cron_key, manual_key, once_key, trigger_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -43,6 +44,16 @@ def test_a_one_off_and_a_manual_run_have_keys_of_their_own() -> None:
 
     assert once_key(datetime(2025, 12, 15, 15, 0, tzinfo=UTC)) == "once-2025-12-15-15-0"
     assert manual_key(uuid) == "manual-0b6b0f3e-6f0c-4c0c-9a53-0d5f7a3a2a11"
+
+
+def test_each_beginning_of_a_key_tells_what_the_run_came_of() -> None:
+    beginnings = {
+        text for text in vars(keys).values() if isinstance(text, str) and text[-1:] == "-"
+    }
+    by_hand = {text for text in beginnings if trigger_of(f"{text}7") is Trigger.HAND}
+
+    assert by_hand == {keys.MANUAL}
+    assert {trigger_of(f"{text}7") for text in beginnings} == {*Trigger}
 
 
 @given(minutes, minutes)
