@@ -56,7 +56,7 @@ def write_jobs(
     is left out, and told.
 
     Raises:
-        JobsFileInvalid: it is too large for a jobs file, say.
+        JobsFileInvalid: it is too large for a jobs file, say, or still has faults after many tries.
     """
     left_out: dict[str, str] = {}
     for _ in range(_MOST_TRIES):
@@ -67,9 +67,10 @@ def write_jobs(
             if not (faulty := _faulty(error, drafts)):
                 raise
             left_out |= faulty
+            fault = error
         else:
-            break
-    return WrittenJobs(text=text, left_out=left_out)
+            return WrittenJobs(text=text, left_out=left_out)
+    raise fault  # there is no end of it: what could not be read is not handed out
 
 
 def _faulty(error: JobsFileInvalid, drafts: Iterable[ScheduleDraft]) -> Mapping[str, str]:
@@ -125,7 +126,7 @@ def _schedule(draft: ScheduleDraft) -> str:
             fields |= write(value)
     if draft.topic is not None and "params" in fields:
         fields["payload"] = fields.pop("params")
-    if (draft.schedule, draft.date_time, draft.every) == (None, None, None):
+    if not draft.has_times:
         fields["manual"] = True
         remark = f"{write_comment(_WITHOUT_TIMES)}\n"
     else:
