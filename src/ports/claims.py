@@ -176,13 +176,15 @@ class ClaimStorePort(Protocol):
         """Find the running attempts that *nodes* own, lapsed or not."""
         ...
 
-    def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """Cancel what waits, where a person has written `cancel_requested` into its row.
+    def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """End what waits and is not to begin any more, for one of two reasons.
 
-        And skip what has never begun, and may begin no more: see `Execution.expires_at`.
+        Where a person has written `cancel_requested` into its row it is cancelled. One that has
+        never begun, and may begin no more by its `Execution.expires_at`, is skipped.
 
         Looks at *limit* waiting executions at most, and with the next call at those that follow;
-        answers what is cancelled now. What runs is its worker's to end; see `AttemptStorePort`.
+        answers what has ended now, either way. What runs is its worker's to end; see
+        `AttemptStorePort`.
         """
         ...
 

@@ -170,7 +170,13 @@ class EventStorePort(Protocol):
     def begun_late(
         self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
     ) -> Sequence[Execution]:
-        """Find first attempts that were due before then, and are not over, or only *since* then."""
+        """Find what was due before *due_before* and may have begun late, by id.
+
+        That is what has not ended, begun or not; and what has succeeded or failed at *since* or
+        later (`MAY_BE_LATE`). Left out are what a backfill asks for, which is late on purpose, and
+        what waits anew after a replay, its first attempt long over. Whether it is late by more than
+        its schedule allows is the caller's to say.
+        """
         ...
 
     def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:

@@ -145,11 +145,11 @@ def test_a_run_that_has_not_begun_in_time_is_skipped_at_its_start_and_wherever_i
     claimed = {run.schedule_name: run for run in ledger.claim_due().claimed}
     begun = ledger.started(claimed["begun"])
     ledger.clock.advance(10 * SECOND)
-    assert not ledger.claims.cancel_asked(now=ledger.now, limit=100)
+    assert not ledger.claims.end_waiting(now=ledger.now, limit=100)
     ledger.clock.advance(SECOND)
 
     answer = ledger.start(claimed["late"])
-    over = ledger.claims.cancel_asked(now=ledger.now, limit=100)
+    over = ledger.claims.end_waiting(now=ledger.now, limit=100)
 
     reason = "expired: not started within 10s of its due instant"
     assert answer == Refused(reason)

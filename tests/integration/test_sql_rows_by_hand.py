@@ -74,7 +74,7 @@ def test_a_request_to_cancel_that_is_written_into_a_row_is_honoured_in_any_state
     shell(f"UPDATE SchedulerExecution SET cancel_requested = 1 WHERE id <> {neighbour.id}")
     shell(f"UPDATE SchedulerExecution SET cancel_requested = 7 WHERE id = {broken.id}")
 
-    looks = [ledger.claims.cancel_asked(now=ledger.now, limit=2) for _ in range(5)]
+    looks = [ledger.claims.end_waiting(now=ledger.now, limit=2) for _ in range(5)]
     renewal = ledger.attempts.renew([running.id], now=ledger.now, node="ant", lease=LEASE)
 
     assert sorted(one.id for look in looks for one in look) == sorted(one.id for one in waiting)

@@ -101,7 +101,7 @@ class Reconciler:
                 lost = self.lost_attempts.end_lapsed(now)
         finally:  # what is overdue must not wait for what cannot be given up
             republished = self._republish_overdue(now)
-        self._cancel_asked(now)
+        self._end_waiting(now)
         if self._broker.is_reachable():  # or what is let go could not be published
             self._held_back.look(now)
         self._publisher.check_broker(now)
@@ -122,9 +122,9 @@ class Reconciler:
             last = waiting[-1].id
         return Reconciled(republished=republished, lost=lost)
 
-    def _cancel_asked(self, now: datetime) -> None:
-        """Cancel what waits, where its row says so; what runs is cancelled by its worker."""
-        for execution in self._claims.cancel_asked(now=now, limit=PAGES * self._limit):
+    def _end_waiting(self, now: datetime) -> None:
+        """End what waits and was cancelled in its row, or has expired; workers end what runs."""
+        for execution in self._claims.end_waiting(now=now, limit=PAGES * self._limit):
             action, text = "execution.cancelled", "Cancelled while it waited, as its row asks for"
             if execution.state is State.SKIPPED:
                 action, text = "execution.expired", f"It does not run: {execution.last_error}"

@@ -12,8 +12,9 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from ..execution import Execution, State
+from ..execution import UNFINISHED, Execution, State
 from ..messages.messages import pill_record
+from ..retries.backoff import exponential
 from ..schedules.notify import EventKind
 from .archive import Archived
 
@@ -38,6 +39,11 @@ _REMINDER: Final = "reminder"
 
 #: Characters of a name.
 LONGEST_NAME: Final = 255
+
+
+#: States in which a run may have begun late: those to come, and ends that tell when it began. Of a
+#: cancelled or skipped one nothing is late; a quarantined one is an event by itself.
+MAY_BE_LATE: Final = UNFINISHED | {State.SUCCEEDED, State.FAILED}
 
 
 class OutboxState(enum.StrEnum):
@@ -132,7 +138,7 @@ def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | Non
     """
     if tries >= MOST_TRIES:
         return None
-    own: timedelta = min(FIRST_WAIT * GROWTH ** (tries - 1), LONGEST_WAIT)
+    own = exponential(FIRST_WAIT, tries - 1, LONGEST_WAIT, multiplier=GROWTH)
     return own if asked is None else min(max(own, asked), LONGEST_WAIT)
 
 

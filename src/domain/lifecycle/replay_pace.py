@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from ..execution import State
 from .backfill import BackfillOrder
 from .replay_order import Pacing, ReplayOrder
 
@@ -37,6 +38,10 @@ class ItemState(enum.StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     REFUSED = "refused"  # it could not be replayed, or somebody else has; an instant has run before
+
+
+#: States in which an execution has gone well in a replay: what another program took is over.
+WENT_WELL: Final = frozenset({State.SUCCEEDED, State.HANDED_OVER})
 
 
 @attrs.frozen(kw_only=True)

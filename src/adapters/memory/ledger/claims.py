@@ -172,8 +172,8 @@ class MemoryClaimStore:
             theirs = (execution for execution in running if execution.owner in nodes)
             return tuple(heapq.nsmallest(limit, theirs, key=_BY_ID))
 
-    def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.cancel_asked`."""
+    def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.end_waiting`."""
         with self._ledger.lock:
             waiting = self._executions.in_states(WAITING)
             over = (row for row in waiting if row.cancel_requested or has_expired(row, now=now))

@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
 from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired
@@ -167,11 +167,10 @@ class MemoryEventStore:
         self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
     ) -> Sequence[Execution]:
         """See `EventStorePort.begun_late`."""
-        states = {*UNFINISHED, State.SUCCEEDED, State.FAILED}
         with self._ledger.lock:
             found = [
                 one
-                for one in self._ledger.executions.in_states(states)
+                for one in self._ledger.executions.in_states(MAY_BE_LATE)
                 if one.scheduler_id in scheduler_ids
                 and one.due_at < due_before
                 and (one.finished_at is None or one.finished_at >= since)

@@ -23,6 +23,7 @@ from cronhare.domain.lifecycle.backfill import (
 from cronhare.domain.lifecycle.replay import Allowance, why_left_out
 from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
+    WENT_WELL,
     Halt,
     ItemState,
     Replay,
@@ -288,7 +289,7 @@ def _may_begin(row: Archived, execution: Execution) -> bool:
 
 
 def _end_of(execution: Execution | None) -> ItemState:
-    well = execution is not None and execution.state in {State.SUCCEEDED, State.HANDED_OVER}
+    well = execution is not None and execution.state in WENT_WELL
     return ItemState.SUCCEEDED if well else ItemState.FAILED
 
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, Select, bindparam, or_, select
 
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.events import MAY_BE_LATE
 from cronhare.domain.schedules.keys import BACKFILL
 
 from ..mapping.execution_rows import EXECUTION, executions_of
@@ -37,7 +38,7 @@ _LATE: Final = (
         executions.c.scheduler_id.in_(_IDS),
         or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE),
         executions.c.due_at < bindparam("due", type_=UtcDateTime),
-        executions.c.state.in_(sorted({*UNFINISHED, State.SUCCEEDED, State.FAILED})),
+        executions.c.state.in_(sorted(MAY_BE_LATE)),
         # A replay waits anew for what was due long ago.
         or_(executions.c.started_at.is_not(None), executions.c.attempt == 1),
         executions.c.execution_key.not_like(f"{BACKFILL}%"),  # late on purpose

@@ -6,11 +6,11 @@ from typing import Any, Final
 import attrs
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import ItemState, Replay
+from cronhare.domain.lifecycle.replay_pace import WENT_WELL, ItemState, Replay
 
 from ..dialect import Dialect
 from ..mapping.archive_rows import read_archived
@@ -143,10 +143,10 @@ def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
     ended: dict[ItemState, list[int]] = {ItemState.SUCCEEDED: [], ItemState.FAILED: []}
     failing = 0
     for row in connection.execute(_RELEASED, {"of_replay": replay.id}):
-        if row.state in _UNFINISHED:
+        if row.state in UNFINISHED:
             failing += isinstance(row.deaths, int) and row.deaths > 0
         else:
-            ended[ItemState.SUCCEEDED if row.state in _WELL else ItemState.FAILED].append(
+            ended[ItemState.SUCCEEDED if row.state in WENT_WELL else ItemState.FAILED].append(
                 row.archived_id
             )
     for state, ids in ended.items():
@@ -173,10 +173,6 @@ def move(connection: Connection, replay_id: int, ids: Collection[int], state: It
         connection.execute(
             _MOVE, {"of_replay": replay_id, "ids": list(ids), "becomes": state.value}
         )
-
-
-_UNFINISHED: Final = frozenset(state.value for state in UNFINISHED)
-_WELL: Final = frozenset({State.SUCCEEDED.value, State.HANDED_OVER.value})
 
 
 def _archived(row: Row[Any]) -> Archived:
