@@ -6,7 +6,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
 
@@ -203,6 +205,72 @@ def test_who_discards_what_is_resolved_already_is_told_so(shell: Shell) -> None:
     assert (nothing.status, nothing.out) == (0, "Discarded 0 failures.\n")
     assert "RESOLVED" not in unresolved
     assert "discarded" in shell("failed", "list", "--all").out
+
+
+def test_a_failure_is_shown_in_the_names_of_the_original(shell: Shell) -> None:
+    error = {"message": "no answer", "stack": "Error: no answer\n    at x.js:45:15"}
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute(
+            "INSERT INTO FailedTask (id, execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, task_name, queue, params, failed_at, failed_reason, error, "
+            "attempts, retry_count, options) VALUES (7, 42, 1, 'nightly', 'key', 'failed', "
+            "'report', 1, 'report', 'cron_scheduler', '{}', '2026-03-02 12:00:00.000000', "
+            "'no answer', ?, 4, 3, '{\"attempts\": 4}')",
+            [json.dumps(error)],
+        )
+
+    shown = shell("failed", "show", "7", "--json").json()["failure"]["dead_letter"]
+
+    assert shown == {
+        "originalQueue": "cron_scheduler",
+        "originalJobId": "42",
+        "originalJobName": "report",
+        "originalData": {"type": "report", "id": 1, "scheduler_id": 1, "params_scheduler": "{}"},
+        "originalOptions": {"attempts": 4},
+        "failureReason": "no answer",
+        "failureStack": "Error: no answer\n    at x.js:45:15",
+        "attemptsMade": 4,
+        "failedAt": "2026-03-02T12:00:00.000Z",
+        "poisonPillRecord": None,
+        "quarantinedAt": None,
+    }
+
+
+def add_failures(shell: Shell, failures: Iterable[tuple[datetime, str]]) -> None:
+    """Write failures, of no execution, with the times and reasons."""
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.executemany(
+            "INSERT INTO FailedTask (execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, queue, params, failed_at, failed_reason, attempts, "
+            "retry_count) VALUES (0, 1, 'nightly', 'key', 'failed', 'report', 1, "
+            "'cron_scheduler', '{}', ?, ?, 4, 3)",
+            [(f"{at:%Y-%m-%d %H:%M:%S.%f}", reason) for at, reason in failures],
+        )
+
+
+def test_the_weekly_report_is_of_7_days_and_has_100_lines(shell: Shell) -> None:
+    now = datetime.now(UTC)
+    within, before = now - timedelta(days=6, hours=23), now - timedelta(days=7, hours=1)
+    add_failures(shell, [(within, f"reason {n}") for n in range(101)] + [(before, "older")] * 2)
+
+    report = shell("failed", "stats", "--by", "reason", "--json").json()
+    more = shell("failed", "stats", "--by", "reason", "--json", "--limit", "200", "--since", "8d")
+
+    assert (len(report), len(more.json())) == (100, 102)
+    assert (more.json()[0]["failed_reason"], more.json()[0]["failed_count"]) == ("older", 2)
+    assert "older" not in {line["failed_reason"] for line in report}
+
+
+def test_a_replay_by_a_filter_answers_how_many_it_is_of(shell: Shell) -> None:
+    now = datetime.now(UTC)
+    add_failures(shell, [(now, "no answer")] * 3 + [(now, "other")])
+    asked = ("failed", "replay", "--reason", "no answer")
+
+    before = shell(*asked, "--dry-run", "--json").json()
+    ordered = shell(*asked)
+
+    assert before == {"failures": 3}
+    assert "Replay 1: 3 failures, at most 10 a second, in the background." in ordered.out
 
 
 def test_failures_and_runs_are_counted(shell: Shell) -> None:

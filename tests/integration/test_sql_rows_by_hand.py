@@ -46,6 +46,23 @@ def test_a_plain_update_is_an_edit(ledger: Ledger, shell: Shell) -> None:
     ) == Batch(looked=1)
 
 
+def test_a_schedule_that_is_mended_by_an_update_runs_with_its_new_params(
+    ledger: Ledger, shell: Shell
+) -> None:
+    ledger.clock.move_to(datetime.now(UTC))  # edits by hand have the server's time
+    id_ = ledger.add(status=False, params='{"fixed": null}')
+    params = '{"fixed": "configuration"}'
+
+    shell(f"UPDATE Scheduler SET status = 1, params = '{params}' WHERE id = {id_}")
+    ledger.clock.move_to(datetime.now(UTC))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    [run] = ledger.claim_due().claimed
+    assert run.params == params
+    assert ledger.succeeded(run).state is State.SUCCEEDED
+
+
 def test_every_one_of_many_quick_updates_is_noticed(
     ledger: Ledger, shell: Shell, database: str
 ) -> None:

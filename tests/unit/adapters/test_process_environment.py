@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
+import pytest
 
 from cronhare.adapters.process.attempt.environment import environment, passed_environment
 from cronhare.domain.schedules.owner import ScheduleOwner
@@ -33,6 +34,18 @@ def given_to(task: Task, ours: dict[str, str]) -> dict[str, str]:
         ours=ours,
         params_file="/tmp/params.json",
     )
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 3])
+def test_a_task_finds_how_often_it_was_retried_and_0_at_first(deaths: int) -> None:
+    env = environment(
+        attrs.evolve(INVOCATION, attempt=deaths + 1, deaths=deaths),
+        passed={},
+        ours={},
+        params_file="/tmp/params.json",
+    )
+
+    assert (env["RETRY_COUNT"], env["CRON_ATTEMPT"]) == (str(deaths), str(deaths + 1))
 
 
 def test_only_what_is_listed_is_passed() -> None:

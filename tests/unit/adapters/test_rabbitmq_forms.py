@@ -7,6 +7,8 @@ import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.backoff import LONGEST, Backoff
+from cronhare.adapters.rabbitmq.topology.declaration import declaration
+from cronhare.adapters.rabbitmq.topology.steps import Bind, ConnectionLosses, Declare
 from cronhare.adapters.rabbitmq.wire.messages import encode
 from cronhare.adapters.rabbitmq.wire.versions import LARGEST_BODY, queue_arguments
 from cronhare.domain.addresses import Host
@@ -14,6 +16,7 @@ from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
     RETRY_QUEUE,
+    Exchange,
     Queue,
     ToQueue,
     lane_queue,
@@ -206,3 +209,25 @@ def test_after_a_success_the_waits_begin_anew() -> None:
     backoff.reset()
 
     assert backoff.next() == first
+
+
+def test_everything_that_is_named_is_declared_before_it_is_bound() -> None:
+    asked = topology(retry_delay=timedelta(seconds=30), queues=["cron_scheduler.reports"])
+    declared: set[tuple[bool, str]] = set()
+    bindings = 0
+
+    for step in declaration(asked, vhost="/", losses=ConnectionLosses()):
+        match step:
+            case Declare(Exchange() as exchange):
+                declared.add((True, exchange.name))
+                assert exchange.alternate is None or (True, exchange.alternate) in declared
+            case Declare(Queue() as queue):
+                declared.add((False, queue.name))
+                leads_to = queue.dead_letter_exchange
+                assert not leads_to or (True, leads_to) in declared
+            case Bind(binding):
+                bindings += 1
+                ends = {(True, binding.source), (binding.to_exchange, binding.target)}
+                assert ends <= declared
+
+    assert (len(declared), bindings) == (len(asked.things), len(asked.bindings))

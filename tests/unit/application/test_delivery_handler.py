@@ -1,5 +1,6 @@
 """How attempts go, are retried, and are kept from being made twice."""
 
+import asyncio
 import json
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from cronhare.domain.retries.crashes import PoisonPill
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports.broker import Delivery, Envelope, Published
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
@@ -146,6 +148,45 @@ async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archiv
         ]
     assert [line.splitlines()[0] for line in said] == expected
     assert said[1].splitlines()[1:] == [f"    {line}" for line in stack.splitlines()]
+
+
+async def test_the_last_attempt_that_is_allowed_may_succeed() -> None:
+    house = House(script=one_by_one([failure()] * 3))
+    await run(house)
+
+    await live(house, timedelta(seconds=240))
+
+    execution = house.only
+    assert (execution.state, execution.attempt, execution.deaths) == (State.SUCCEEDED, 4, 3)
+    assert waits(house) == [30.0, 60.0, 120.0]
+    assert (list(house.records.archive()), house.messages(FAILED_QUEUE)) == ([], [])
+
+
+@pytest.mark.parametrize("retry", [RetryPolicy(), RetryPolicy(attempts=1)])
+async def test_what_follows_a_failure_is_confirmed_before_the_failure_is_acked(
+    monkeypatch: pytest.MonkeyPatch, retry: RetryPolicy
+) -> None:
+    house = House(script=always(failure()))
+    publish, ack = house.connection.publish, house.connection.ack
+    told: list[str] = []
+
+    async def slowly(envelope: Envelope) -> Published:
+        told.append("publish")
+        for _ in range(20):  # the confirm is under way
+            await asyncio.sleep(0)
+        told.append("confirm")
+        return await publish(envelope)
+
+    async def told_ack(delivery: Delivery) -> None:
+        told.append("ack")
+        await ack(delivery)
+
+    monkeypatch.setattr(house.connection, "publish", slowly)
+    monkeypatch.setattr(house.connection, "ack", told_ack)
+
+    await run(house, retry=retry)
+
+    assert told == ["publish", "confirm", "ack"]
 
 
 async def test_the_failed_message_is_the_original_byte_for_byte() -> None:

@@ -7,7 +7,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
-from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.records import ExecutionFilter, Retention
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline
 
@@ -213,3 +213,12 @@ async def test_a_cleanup_that_somebody_else_has_by_now_ends(
     [cleanup] = cleanups(house)
     assert (cleanup.state, steps) == (State.RETRYING, [0])
     assert any("somebody else has it now" in line for line in lines())
+
+
+def test_by_default_it_keeps_as_much_as_the_originals_do() -> None:
+    assert Retention() == Retention(
+        completed=timedelta(seconds=604_800),
+        completed_rows=1_000,
+        failed=timedelta(seconds=2_592_000),
+        others=30 * DAY,
+    )

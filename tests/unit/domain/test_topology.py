@@ -76,7 +76,7 @@ def test_lane_k_holds_a_message_for_two_to_the_k_units() -> None:
     assert waits == [timedelta(milliseconds=100) * 2**lane for lane in range(16)]
 
 
-def test_everything_that_is_named_is_declared_before_it_is_bound() -> None:
+def test_everything_that_is_named_is_declared() -> None:
     ends = {(road.target, road.to_exchange) for road in OURS.bindings}
     onward = {queue.dead_letter_exchange for queue in OURS.queues} - {None, ""}
     alternates = {exchange.alternate for exchange in OURS.exchanges} - {None}

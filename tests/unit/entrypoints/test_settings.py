@@ -6,6 +6,7 @@ import pytest
 
 from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.retries.crashes import CrashPolicy
+from cronhare.domain.topology import RETRY_QUEUE, topology
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
 
@@ -23,6 +24,17 @@ def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> Non
     assert settings.policy.attempts == 4
     waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
     assert waits == [timedelta(seconds=30), timedelta(seconds=60), timedelta(seconds=120)]
+
+
+def test_how_long_a_nacked_message_rests_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rest() -> timedelta | None:
+        queues = topology(retry_delay=Settings.read().retry_delay).queues
+        return next(queue.ttl for queue in queues if queue.name == RETRY_QUEUE)
+
+    by_default = rest()
+    monkeypatch.setenv("CRON_RETRY_DELAY_MS", "5000")
+
+    assert (by_default, rest()) == (timedelta(seconds=30), timedelta(seconds=5))
 
 
 def test_what_a_poison_pill_is_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
