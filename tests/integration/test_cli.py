@@ -705,7 +705,7 @@ def test_a_file_in_the_place_of_another_says_what_it_disables(empty: Shell) -> N
     empty.write(task.format("first"))
     assert empty("db", "upgrade").status == 0
     assert empty("apply", "jobs.toml").status == 0
-    assert "at boot or start" in empty("schedules").out
+    assert "boot, start, hand" in empty("schedules").out
     empty.write(task.format("second"))
 
     planned, applied = (empty(command, "jobs.toml").out for command in ("plan", "apply"))

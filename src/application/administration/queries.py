@@ -144,11 +144,11 @@ class Queries:
         Raises:
             NotFound: see `executions`.
         """
-        seen: dict[int, tuple[int, State]] = {}
+        seen: dict[int, tuple[object, ...]] = {}
         while True:
             found = self.executions(which)
-            moved = [each for each in found if seen.get(each.id) != (each.version, each.state)]
-            seen = {each.id: (each.version, each.state) for each in found}
+            moved = [each for each in found if seen.get(each.id) != _stand(each)]
+            seen = {each.id: _stand(each) for each in found}
             yield moved[::-1]
             pause(WATCH_EVERY)
 
@@ -159,7 +159,7 @@ class Queries:
             NotFound: there is no such schedule.
         """
         stored = find_schedule(self._schedules, name)
-        if stored.draft is None:
+        if stored.draft is None or stored.problem is not None:
             return ()
         schedule = compile_schedule(
             stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
@@ -254,8 +254,14 @@ class Queries:
     def failures(
         self, which: FailureFilter, *, before: int | None = None, limit: int
     ) -> Sequence[FailureView]:
-        """List the archive, newest first; those *before* a row of it, if it is given."""
+        """List the archive, newest first; those *before* a row of it, if it is given.
+
+        Raises:
+            NotFound: there is no such schedule, and nothing is left of one.
+        """
         found = self._records.archive(which, before=before, limit=limit)
+        if not found and which.schedule is not None:
+            find_schedule(self._schedules, which.schedule)
         names = {archived.schedule_name for archived in found}
         stored = {one.id: one for one in (self._schedules.schedules(names) if names else ())}
         return [FailureView.of(one, stored.get(one.scheduler_id)) for one in found]
@@ -456,3 +462,15 @@ def _can_be_a_queue(name: str) -> bool:
         return checked_queue(name) == name
     except ValueError:
         return False
+
+
+def _stand(execution: ExecutionView) -> tuple[object, ...]:
+    """How an execution stands for whoever watches it: a renewed lease is no news."""
+    return (
+        execution.state,
+        execution.attempt,
+        execution.cancel_requested,
+        execution.last_error,
+        execution.progress,
+        execution.progress_text,
+    )

@@ -15,6 +15,8 @@ from .web_address import WebAddress, checked_host
 
 MOST_RULES: Final = 256
 
+_HAS_IT_NOT: Final = "CRON_HTTP_ALLOWED_HOSTS does not have it"
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
@@ -93,7 +95,7 @@ class AllowedHosts:
             return None if self.allows(web, web.address) else self._why(web, web.address)
         if self.networks or self._has(web.host):
             return None
-        return f"the host {web.host} is not allowed"
+        return f"the host {web.host} is not allowed: {_HAS_IT_NOT}"
 
     def allows(self, web: WebAddress, address: Address) -> bool:
         """Tell whether a host may be asked at one of its addresses."""
@@ -109,8 +111,8 @@ class AllowedHosts:
     def _why(self, web: WebAddress, address: Address) -> str:
         if self._has(web.host):
             at = "" if web.address is not None else f" of {web.host}"
-            return f"the address {address}{at} is not public, and not allowed"
-        return f"the host {web.host} is not allowed"
+            return f"the address {address}{at} is not public, and {_HAS_IT_NOT}"
+        return f"the host {web.host} is not allowed: {_HAS_IT_NOT}"
 
     def _has(self, host: str) -> bool:
         if (not self.names and not self.networks) or "*" in self.names or host in self.names:

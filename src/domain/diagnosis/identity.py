@@ -58,7 +58,11 @@ def _same_numbers(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
 
 
 def _unnamed(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
-    found = [schedule for schedule in schedules if schedule.source and not schedule.task_name]
+    found = [
+        schedule
+        for schedule in schedules
+        if schedule.source and not (schedule.task_name or schedule.topic)
+    ]
     if found:
         sources = sorted({str(schedule.source) for schedule in found})
         what = f"{counted(len(found), 'schedule')} of {named(sources)} know their tasks by number"

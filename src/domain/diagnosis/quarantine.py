@@ -35,8 +35,8 @@ def judge_quarantine(
             "runs",
             f"{counted(runs.unresolved, 'run')} {verb} quarantined: crashing workers, refused by "
             "the database, or with a broken row",
-            "`cronhare failed list` has the reasons; mend them, then `cronhare failed replay ID`, "
-            "or `cronhare failed discard ID`",
+            "`cronhare quarantine list` has the reasons; mend them, then `cronhare quarantine "
+            "release ID`, or `cronhare quarantine discard ID`",
         )
     if guide is None or not messages:
         return

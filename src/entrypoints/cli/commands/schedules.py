@@ -18,7 +18,7 @@ from ..wiring import open_ledger
 from .run import run
 from .schedules_backfill import backfill
 from .schedules_export import export
-from .schedules_show import show
+from .schedules_show import say_pause, show
 from .schedules_switch import disable, enable
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
@@ -51,7 +51,9 @@ def pause(
     """
     container = open_ledger()
     queries, now = container.queries(), container.claims().now()
-    zone = find_zone(queries.schedule(name).timezone or "UTC")
+    schedule = queries.schedule(name)
+    before = say_pause(schedule) if schedule.pause is not None and schedule.pause.on else None
+    zone = find_zone(schedule.timezone or "UTC")
     kept = container.administrator().pause(
         name,
         reason=reason,
@@ -63,6 +65,8 @@ def pause(
         print_json(PauseView.of(kept, now=now))
         return
     print_line(f"{name} is {kept}.")
+    if before is not None:
+        print_line(f"Until now: {before}.")
     if kept.until is None:
         print_line(f"It has no end of its own; then: cronhare schedules resume {name}")
 
@@ -135,4 +139,4 @@ def _when(schedule: ScheduleView) -> str | None:
     if schedule.every_seconds is not None:
         return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
     # A jobs file has none without times but `on_boot` or `on_start`; the row does not say which.
-    return schedule.schedule or ("at boot or start" if schedule.source else "by hand")
+    return schedule.schedule or ("boot, start, hand" if schedule.source else "by hand")

@@ -52,7 +52,7 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("zone", schedule.timezone),
         ("gap, fold", _clock(schedule)),
         ("status", _status(schedule)),
-        ("pause", _pause(schedule)),
+        ("pause", say_pause(schedule)),
         ("task", schedule.task and said_task(schedule.task, schedule.task_name, schedule.source)),
         ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
         ("queue", schedule.queue),
@@ -103,7 +103,8 @@ def _status(schedule: ScheduleView) -> object:
     return None if schedule.status is None else state("on" if schedule.status else "off")
 
 
-def _pause(schedule: ScheduleView) -> str | None:
+def say_pause(schedule: ScheduleView) -> str | None:
+    """Say until when, by whom and why it is or was paused; None if it never was."""
     pause = schedule.pause
     if pause is None:
         return None

@@ -279,7 +279,7 @@ def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_the
 
     assert warning.severity is WARNING
     assert warning.what.startswith("2 runs are quarantined")
-    assert "cronhare failed discard ID" in warning.cure
+    assert "cronhare quarantine discard ID" in warning.cure
     assert kept == still_kept
     assert kept.severity is NOTE
     assert "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`" in kept.cure
