@@ -43,20 +43,27 @@ class BackfillOrder(Pacing):
     schedule: str
     since: datetime
     until: datetime
-    key: str | None = "schedule"
     at_once: int = 1
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """See `Pacing.faults`."""
         yield from super().faults()
-        if self.key != "schedule":
-            yield "key", "of a backfill it is always the schedule"
         if self.since.tzinfo is None or self.until.tzinfo is None:
             yield "since", "a time without an offset"
         elif self.since < EPOCH:
             yield "since", f"{say_moment(self.since)} is before 1970"
         elif self.since >= self.until:
             yield "until", f"{say_moment(self.until)} is not after {say_moment(self.since)}"
+
+    @property
+    def key(self) -> str:
+        """See `Pacing.key`: they are of one schedule."""
+        return "schedule"
+
+    @property
+    def is_of_one_key(self) -> bool:
+        """See `Pacing.is_of_one_key`."""
+        return True
 
     @property
     def span(self) -> tuple[int, int]:

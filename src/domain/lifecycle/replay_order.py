@@ -48,10 +48,10 @@ class Pacing:
     """How runs are spread that begin in the background.
 
     At most *rate* begin in a second; each gap between two is longer by up to *jitter* of itself, by
-    chance. Of those that have one *key* in common at most *at_once* are under way: a `KEYS` word,
-    or a path in their params. The first *canary* are judged before any other begins. It stops once
-    more than *stop_at* of the judged go badly; None never stops. Each has *attempts* in all, or as
-    many as its policy says. *author* is who asked.
+    chance. Of those that have one `key` in common at most *at_once* are under way. The first
+    *canary* are judged before any other begins. It stops once more than *stop_at* of the judged go
+    badly; None never stops. Each has *attempts* in all, or as many as its policy says. *author* is
+    who asked.
 
     Raises:
         ReplayOrderInvalid: with all faults at once.
@@ -59,7 +59,6 @@ class Pacing:
 
     rate: float = DEFAULT_RATE
     jitter: float = DEFAULT_JITTER
-    key: str | None = None
     at_once: int = DEFAULT_AT_ONCE
     canary: int = 0
     stop_at: float | None = DEFAULT_STOP_AT
@@ -70,6 +69,16 @@ class Pacing:
         if faults := [*self.faults()]:
             raise ReplayOrderInvalid(faults)
 
+    @property
+    def key(self) -> str | None:
+        """What is looked at in each to tell whether they have it in common; None bounds nothing."""
+        return None
+
+    @property
+    def is_of_one_key(self) -> bool:
+        """Whether they all have it in common."""
+        return False
+
     def faults(self) -> Iterator[tuple[str, str]]:
         """Give each field that is wrong, with the reason."""
         yield from _faults_of(self)
@@ -79,17 +88,22 @@ class Pacing:
 class ReplayOrder(Pacing):
     """Which failures to run again, and how they are spread.
 
+    *key* is one of `KEYS`, or a path in their params.
+
     Raises:
         ReplayOrderInvalid: with all faults at once.
     """
 
     which: FailureFilter
+    key: str | None = None
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """See `Pacing.faults`."""
         if not self.which.unresolved:
             yield "which", "only what is unresolved can be replayed"
         yield from super().faults()
+        if self.key is not None and self.key not in KEYS:
+            yield from _faults_of_path(self.key)
 
     def key_of(self, row: Archived) -> str:
         """Give what a failure has in common with others; nothing where no key is asked for.
@@ -144,8 +158,6 @@ def _faults_of(order: Pacing) -> Iterator[tuple[str, str]]:
     ):
         if count is not None and count not in allowed:
             yield field, f"{count} is not {allowed[0]}-{allowed[-1]:,}"
-    if order.key is not None and order.key not in KEYS:
-        yield from _faults_of_path(order.key)
     if len(order.author) > LONGEST_AUTHOR or order.author != printable(order.author):
         yield "author", f"is to be a line of at most {LONGEST_AUTHOR} letters"
 

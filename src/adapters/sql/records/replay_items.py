@@ -8,7 +8,6 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import WENT_WELL, ItemState, Replay
 
@@ -156,11 +155,11 @@ def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
 
 def choose(connection: Connection, replay: Replay, order: Pacing, most: int) -> Mapping[int, int]:
     """Give the executions of rows that may begin, the oldest first: of each key as have room."""
-    has_one_key = isinstance(order, BackfillOrder)
-    if has_one_key:  # to find the room of each key among 100,000 items takes most of a second
+    # To find the room of each key among 100,000 items takes most of a second.
+    if order.is_of_one_key:
         most = max(min(most, order.at_once - replay.progress.released), 0)
     asked = {"of_replay": replay.id, "most": most}
-    if order.key is None or has_one_key:
+    if order.key is None or order.is_of_one_key:
         rows = connection.execute(_WAITING, asked)
     else:
         rows = connection.execute(_WITH_ROOM, {**asked, "at_once": order.at_once})

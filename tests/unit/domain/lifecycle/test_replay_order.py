@@ -90,6 +90,6 @@ def test_an_order_is_refused_with_all_its_faults() -> None:
         "at_once",
         "canary",
         "attempts",
-        "key",
         "author",
+        "key",
     ]
