@@ -331,6 +331,9 @@ def test_metrics_are_printed_and_written_into_a_file(shell: Shell) -> None:
     assert "missing/cronhare.prom: No such file or directory" in refused.err
 
 
+RELEASES = (("quarantine", "release"), ("failed", "replay"))
+
+
 def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
         ledger.executemany(
@@ -345,12 +348,21 @@ def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Sh
     shown = shell("quarantine", "show", "7").out
     refused = shell("quarantine", "release", "8")
     unsaid = shell("quarantine", "discard", "7", "--all")
+    nothing = [shell(*words, "--schedule", "nobody") for words in RELEASES]
+    looked = [shell("quarantine", "release", which, "--dry-run").out for which in ("7", "--all")]
+    ordered = shell("replays", "list", "--json").json()
     done = shell("quarantine", "discard", "--schedule", "pill", "--note", "known", "--json")
     listed = json.loads(shell("quarantine", "list", "--all", "--json").out)["quarantined"]
 
     assert "3 from 2026-03-02 11:58:00Z on" in shown
     assert (refused.status, "8: failed, and not quarantined" in refused.err) == (2, True)
     assert (unsaid.status, "say which" in unsaid.err) == (2, True)
+    assert [(said.status, said.out.split()[0]) for said in nothing] == [(0, "0")] * 2
+    assert looked == [
+        "1 execution would be released; nothing was changed.\n",
+        "2 executions would be released; nothing was changed.\n",
+    ]
+    assert ordered == []
     assert json.loads(done.out) == {"asked": 1, "failures": 1, "resolved_before": 0}
     assert [(row["id"], row["note"]) for row in listed] == [(9, None), (7, "known")]
     assert (

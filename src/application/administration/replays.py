@@ -15,6 +15,14 @@ from .lookup import NotFound
 from .views.replays import ReplayView
 
 
+@attrs.frozen(kw_only=True)
+class Ordered:
+    """How many *failures* a replay is about that was asked for; of none there is no *replay*."""
+
+    failures: int
+    replay: ReplayView | None = None
+
+
 @attrs.define(kw_only=True, eq=False)
 class Replays:
     """Orders and stops; whichever scheduler is there carries them out (`scheduling/replaying`).
@@ -29,9 +37,12 @@ class Replays:
         """Say how many failures a replay would be about: S2.6 in docs/compatibility.md."""
         return self._records.count_failures(which)
 
-    def order(self, order: ReplayOrder, *, now: datetime) -> ReplayView:
-        """Begin a replay of what the archive has now."""
-        return ReplayView.of(self._replays.order(order, now=now))
+    def order(self, order: ReplayOrder, *, now: datetime) -> Ordered:
+        """Begin a replay of what the archive has now, unless that is nothing."""
+        if not (failures := self.count(order.which)):
+            return Ordered(failures=0)
+        begun = self._replays.order(order, now=now)
+        return Ordered(failures=failures, replay=ReplayView.of(begun))
 
     def list(self, *, limit: int) -> Sequence[ReplayView]:
         """List replays, the newest first."""

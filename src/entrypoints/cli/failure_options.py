@@ -47,18 +47,25 @@ Ids = Annotated[
     list[int] | None,
     typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `failed list`."),
 ]
+Note = Annotated[str, typer.Option("--note", help="Why, for whoever reads the archive.")]
 All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
 
 
-def check_choice(ids: list[int] | None, *, everything: bool, has_filter: bool) -> None:
-    """Expect numbers, a filter, or everything.
+def check_choice(
+    ids: list[int] | None,
+    *,
+    everything: bool,
+    has_filter: bool,
+    listed_by: str = "cronhare failed list",
+) -> None:
+    """Expect numbers, as the command *listed_by* has them, a filter, or everything.
 
     Raises:
         Refusal: it is none of them, or several.
     """
     if [bool(ids), everything, has_filter].count(True) != 1:
         raise Refusal(
-            "say which: numbers from `cronhare failed list`, a filter such as --schedule, or --all"
+            f"say which: numbers from `{listed_by}`, a filter such as --schedule, or --all"
         )
 
 

@@ -1,4 +1,4 @@
-"""The options that say how a replay of many failures is spread."""
+"""The options that say how runs in the background are spread: of failures, of past instants."""
 
 import getpass
 import os
@@ -14,6 +14,29 @@ from cronhare.domain.texts.printable import printable
 
 from .errors import Refusal
 
+Rate = Annotated[float | None, typer.Option("--rate", help="At most so many begin in a second.")]
+GapJitter = Annotated[
+    float | None,
+    typer.Option(
+        "--jitter", help="By how much of itself a gap grows at most, by chance: 0.2 is 20 %."
+    ),
+]
+Canary = Annotated[
+    int | None, typer.Option("--canary", help="Judge so many before any other begins.")
+]
+StopAt = Annotated[
+    str | None,
+    typer.Option(
+        "--stop-at", help="Stop if more than this part goes badly, such as 0.2; or never."
+    ),
+]
+Attempts = Annotated[
+    int | None,
+    typer.Option("--attempts", help="Try each so often in all; else as its policy says."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
+]
 By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
 
 _NEVER: Final = "never"

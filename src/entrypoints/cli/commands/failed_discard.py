@@ -1,16 +1,11 @@
 """`cronhare failed discard`."""
 
-from typing import Annotated
-
-import typer
-
 from cronhare.domain.execution import State
-from cronhare.domain.texts.listing import counted
 
-from ..errors import Status
 from ..failure_options import (
     All,
     Ids,
+    Note,
     OfClass,
     OfKind,
     OfQueue,
@@ -24,7 +19,8 @@ from ..failure_options import (
     check_choice,
     failure_filter,
 )
-from ..output import print_line
+from ..output import Json
+from ..replaying import REPLAY, show_discarded
 from ..wiring import open_ledger
 
 
@@ -42,7 +38,8 @@ def discard(
     kind: OfKind = None,
     since: Since = None,
     until: Until = None,
-    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
+    note: Note = "",
+    json: Json = False,
 ) -> None:
     """Resolve failures without a run; they stay in the archive."""
     asked: dict[str, object] = {
@@ -64,7 +61,4 @@ def discard(
     else:
         which = failure_filter(now=now, since=since, until=until, **asked)
         done = administrator.discard_all(which, note=note, now=now)
-    before = f"; {done.resolved_before} resolved already" if done.resolved_before else ""
-    print_line(f"Discarded {counted(done.failures, 'failure')}{before}.")
-    if done.asked and not done.failures:
-        raise typer.Exit(Status.WRONG_INPUT)
+    show_discarded(done, REPLAY, json=json)

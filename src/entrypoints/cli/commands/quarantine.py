@@ -6,22 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
-from cronhare.application.administration.views.failures import (
-    DiscardedView,
-    FailureView,
-    ReplayedView,
-)
+from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
-from ..errors import Refusal, Status
-from ..failure_options import OfSchedule, OfTask, Since, Until, WithReason, failure_filter
+from ..failure_options import (
+    Note,
+    OfSchedule,
+    OfTask,
+    Since,
+    Until,
+    WithReason,
+    check_choice,
+    failure_filter,
+)
 from ..failure_output import show_failure
 from ..output import MOST_LINES, Columns, Json, print_json, print_line, print_rows
-from ..replay_options import this_author
+from ..replay_options import DryRun, this_author
+from ..replaying import RELEASE, replay_filtered, replay_named, show_discarded
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -119,37 +124,21 @@ def release(
     since: Since = None,
     until: Until = None,
     everything: All = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Let them run again: back to their queues, with a fresh allowance of retries and crashes."""
+    """Let them run again: back to their queues, with a fresh allowance of retries and crashes.
+
+    Those of a filter, or --all, begin one by one in the background; `cronhare replays` shows them.
+    """
     container = open_ledger()
     asked = {"schedule": schedule, "task": task, "reason": reason, "since": since, "until": until}
     which = _chosen(container, ids, asked, everything=everything)
-    now = container.claims().now()
-    if which is not None:
-        ordered = container.replays().order(
-            ReplayOrder(which=which, author=this_author(None)), now=now
-        )
-        if json:
-            print_json(ordered)
-        else:
-            print_line(f"Replay {ordered.id} releases them one by one: cronhare replays list")
-        return
-    done = container.administrator().replay(ids or (), now=now)
-    if json:
-        print_json(ReplayedView.of(done))
+    if which is None:
+        replay_named(container, ids or [], RELEASE, dry_run=dry_run, json=json)
     else:
-        numbers = f": {', '.join(map(str, done.executions))}" if done.executions else ""
-        said = f"Released {counted(len(done.executions), 'execution')}{numbers}"
-        print_line(
-            f"{said}; {done.resolved_before} resolved already."
-            if done.resolved_before
-            else f"{said}."
-        )
-        for id_, why in done.refused.items():
-            print_line(f"{id_} cannot be released: {why}.")
-    if done.asked and not done.executions:
-        raise typer.Exit(Status.WRONG_INPUT)
+        order = ReplayOrder(which=which, author=this_author(None))
+        replay_filtered(container, order, RELEASE, dry_run=dry_run, json=json)
 
 
 @app.command()
@@ -162,7 +151,7 @@ def discard(
     since: Since = None,
     until: Until = None,
     everything: All = False,
-    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
+    note: Note = "",
     json: Json = False,
 ) -> None:
     """Resolve them without a run; they stay in the archive, with a note."""
@@ -174,14 +163,7 @@ def discard(
         done = administrator.discard(ids or (), note=note, now=now)
     else:
         done = administrator.discard_all(which, note=note, now=now)
-    if json:
-        print_json(DiscardedView.of(done))
-    else:
-        said = f"Discarded {counted(done.failures, 'execution')}"
-        before = done.resolved_before
-        print_line(f"{said}; {before} resolved already." if before else f"{said}.")
-    if done.asked and not done.failures:
-        raise typer.Exit(Status.WRONG_INPUT)
+    show_discarded(done, RELEASE, json=json)
 
 
 def _chosen(
@@ -197,12 +179,9 @@ def _chosen(
         Refusal: it is not said which, or in two ways.
         NotFound: a number is of something else.
     """
-    is_filtered = any(value is not None for value in asked.values())
-    if sum((bool(ids), is_filtered, everything)) != 1:
-        raise Refusal(
-            "say which: numbers from `cronhare quarantine list`, or a filter such as --schedule, "
-            "or --all"
-        )
+    has_filter = any(value is not None for value in asked.values())
+    listed_by = "cronhare quarantine list"
+    check_choice(ids, everything=everything, has_filter=has_filter, listed_by=listed_by)
     if ids:
         container.administrator().quarantined(ids)
         return None

@@ -9,7 +9,18 @@ from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.texts.listing import counted
 
 from ..output import Json, print_json, print_line
-from ..replay_options import By, read_stop_at, refused_order, this_author
+from ..replay_options import (
+    Attempts,
+    By,
+    Canary,
+    DryRun,
+    GapJitter,
+    Rate,
+    StopAt,
+    read_stop_at,
+    refused_order,
+    this_author,
+)
 from ..times import read_time
 from ..wiring import open_ledger
 
@@ -25,27 +36,16 @@ def backfill(
         str, typer.Option("--from", help="From this time on: 2026-03-01, 2026-03-28T08:00Z, 08:00.")
     ],
     until: Annotated[str, typer.Option("--until", help="And before this one, which has passed.")],
-    rate: Annotated[float | None, typer.Option(help="At most so many begin in a second.")] = None,
-    jitter: Annotated[
-        float | None, typer.Option(help="By how much of itself a gap grows at most, by chance.")
-    ] = None,
+    rate: Rate = None,
+    jitter: GapJitter = None,
     at_once: Annotated[
         int | None, typer.Option(help="So many are under way at a time: 1 by default.")
     ] = None,
-    canary: Annotated[
-        int | None, typer.Option(help="Judge so many before any other begins.")
-    ] = None,
-    stop_at: Annotated[
-        str | None,
-        typer.Option(help="Stop if more than this part goes badly, such as 0.2; or never."),
-    ] = None,
-    attempts: Annotated[
-        int | None, typer.Option(help="Try each so often in all; else as its policy says.")
-    ] = None,
+    canary: Canary = None,
+    stop_at: StopAt = None,
+    attempts: Attempts = None,
     by: By = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Run the past due instants of a schedule, in the background, oldest first.

@@ -1,0 +1,112 @@
+"""What the commands that replay or discard failures do alike, and what they say of it."""
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import typer
+
+from cronhare.application.administration.commands import Discarded
+from cronhare.application.administration.views.failures import DiscardedView, ReplayedView
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.texts.listing import counted
+
+from .errors import Status
+from .output import print_json, print_line
+
+if TYPE_CHECKING:
+    from ..container import Container
+
+
+@attrs.frozen(kw_only=True)
+class Words:
+    """How a command names what it does: "*begun* 2 executions", "1 *thing* would be *done*"."""
+
+    begun: str
+    done: str
+    thing: str
+
+
+REPLAY: Final = Words(begun="Replaying", done="replayed", thing="failure")
+RELEASE: Final = Words(begun="Released", done="released", thing="execution")
+
+
+def replay_filtered(
+    container: "Container", order: ReplayOrder, words: Words, *, dry_run: bool, json: bool
+) -> None:
+    """Let what a filter takes begin in the background, if it is anything."""
+    replays, now = container.replays(), container.claims().now()
+    if dry_run:
+        _say_count(replays.count(order.which), words, json=json)
+        return
+    ordered = replays.order(order, now=now)
+    if ordered.replay is None:
+        _say_count(ordered.failures, words, json=json)
+    elif json:
+        print_json(ordered.replay)
+    else:
+        id_, pace = ordered.replay.id, f"at most {order.rate:g} a second"
+        print_line(
+            f"Replay {id_}: {counted(ordered.failures, words.thing)}, {pace}, in the background."
+        )
+        print_line(f"How it goes on: cronhare replays show {id_}; to stop it: … stop {id_}")
+
+
+def replay_named(
+    container: "Container",
+    ids: list[int],
+    words: Words,
+    *,
+    attempts: int | None = None,
+    dry_run: bool,
+    json: bool,
+) -> None:
+    """Let failures begin at once, and say of each that cannot why.
+
+    Raises:
+        NotFound: one of the ids does not exist; nothing was changed.
+        Exit: none of them begins.
+    """
+    administrator = container.administrator()
+    if dry_run:
+        unresolved = [row for row in administrator.archived(ids) if row.resolution is None]
+        _say_count(len(unresolved), words, json=json)
+        return
+    done = administrator.replay(ids, now=container.claims().now(), attempts=attempts)
+    if json:
+        print_json(ReplayedView.of(done))
+    else:
+        again = done.executions
+        numbers = f": {', '.join(map(str, again))}" if again else ""
+        said = f"{words.begun} {counted(len(again), 'execution')}{numbers}"
+        print_line(f"{said}{_before(done.resolved_before)}.")
+        for id_, why in done.refused.items():
+            print_line(f"{id_} cannot be {words.done}: {why}.")
+    if done.asked and not done.executions:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+def show_discarded(done: Discarded, words: Words, *, json: bool) -> None:
+    """Say what was discarded.
+
+    Raises:
+        Exit: nothing was, of what was named.
+    """
+    if json:
+        print_json(DiscardedView.of(done))
+    else:
+        said = counted(done.failures, words.thing)
+        print_line(f"Discarded {said}{_before(done.resolved_before)}.")
+    if done.asked and not done.failures:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+def _say_count(count: int, words: Words, *, json: bool) -> None:
+    if json:
+        print_json({"failures": count})
+    else:
+        said = f"{counted(count, words.thing)} would be {words.done}"
+        print_line(f"{said}; nothing was changed.")
+
+
+def _before(count: int) -> str:
+    return f"; {count} resolved already" if count else ""
