@@ -77,6 +77,17 @@ class Expired:
     more: bool = False
 
 
+@attrs.frozen(kw_only=True)
+class Page:
+    """Executions of which somebody may be told; *next* is what the next page is after.
+
+    None says that there was no more than this.
+    """
+
+    found: Sequence[Execution]
+    next: int | None
+
+
 class EventStorePort(Protocol):
     """The outbox of a ledger. Safe to share between threads, processes and hosts.
 
@@ -100,8 +111,9 @@ class EventStorePort(Protocol):
         """Take care of bad ends: add what targets are to be told, and find them no more.
 
         By their numbers in the archive, all in one transaction. Of two callers one adds the rows of
-        a bad end. With *until* nothing is added: they are found again from then on. A recovery that
-        is expected already is expected after the later bad end. Answers how many were taken.
+        a bad end. With *until* they are found again from then on, as somebody else may be told. A
+        recovery that is expected already is expected after the later bad end. Answers how many were
+        taken.
         """
         ...
 
@@ -109,8 +121,8 @@ class EventStorePort(Protocol):
         """Add what is not there yet; answers how many."""
         ...
 
-    def waiting(self, targets: Collection[str]) -> int:
-        """Count what waits for the target that most waits for."""
+    def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
+        """Count what waits for each of these targets; those for which nothing does are left out."""
         ...
 
     def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
@@ -145,8 +157,8 @@ class EventStorePort(Protocol):
         """Note what came of a try; False if another process has begun the next one."""
         ...
 
-    def expected(self, *, source: str, limit: int) -> Sequence[OutboxRow]:
-        """List the recoveries that are expected, the oldest first."""
+    def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
+        """List the recoveries that are expected, by rising ids beyond *after*."""
         ...
 
     def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
@@ -162,20 +174,33 @@ class EventStorePort(Protocol):
         ...
 
     def skips(
-        self, scheduler_ids: Collection[int], *, since: datetime, limit: int
-    ) -> Sequence[Execution]:
-        """Find what was recorded as skipped since then, the earliest first."""
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """Find what was recorded as skipped at *since* or later, by rising ids beyond *after*.
+
+        Whoever asks for page after page finds each of them, however many there are.
+        """
         ...
 
     def begun_late(
-        self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
-    ) -> Sequence[Execution]:
-        """Find what was due before *due_before* and may have begun late, by id.
+        self,
+        scheduler_ids: Collection[int],
+        *,
+        by: timedelta,
+        now: datetime,
+        since: datetime,
+        after: int,
+        limit: int,
+    ) -> Page:
+        """Find what began more than *by* after it was due, or has not begun until then.
 
-        That is what has not ended, begun or not; and what has succeeded or failed at *since* or
-        later (`MAY_BE_LATE`). Left out are what a backfill asks for, which is late on purpose, and
-        what waits anew after a replay, its first attempt long over. Whether it is late by more than
-        its schedule allows is the caller's to say.
+        Looked at is what has not ended, begun or not; and what has succeeded or failed at *since*
+        or later (`MAY_BE_LATE`). So whoever looks back so far finds what began late and ended while
+        nobody looked. Left out are what a backfill asks for, which is late on purpose, and what
+        waits anew after a replay, its first attempt long over.
+
+        In pages as `skips`, but *limit* counts what is looked at: a page may hold less, or nothing,
+        and not be the last.
         """
         ...
 

@@ -1,12 +1,15 @@
 """What every store of events promises."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.events import Page
 from tests.integration.ledgers import CRASH, MINUTE, SECOND, Ledger, at_once, draft
 
 SHOP = "shop"
@@ -36,6 +39,14 @@ def announced(ledger: Ledger, *targets: str, name: str = "report") -> OutboxRow:
 def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[OutboxRow]:
     now, events = ledger.now, ledger.events
     return [*events.take(target, source=SHOP, now=now, lease=LEASE, node=node, limit=limit)]
+
+
+def begun_late(
+    ledger: Ledger, ids: Collection[int], *, ago: timedelta = DAY, after: int = 0, limit: int = 9
+) -> Page:
+    return ledger.events.begun_late(
+        ids, by=MINUTE, now=ledger.now, since=ledger.now - ago, after=after, limit=limit
+    )
 
 
 def test_a_bad_end_is_announced_once_by_whoever_comes_first(ledger: Ledger) -> None:
@@ -86,7 +97,8 @@ def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_anoth
     assert take(ledger, "hook") == []
     assert ledger.events.due(["hook", "mail"], source=SHOP, now=ledger.now) == ["mail"]
     assert ledger.events.due(["mail"], source="other", now=ledger.now) == []
-    assert ledger.events.waiting(["hook", "mail"]) == 1
+    assert ledger.events.waiting(["hook", "mail"], source=SHOP) == {"mail": 1}
+    assert ledger.events.waiting(["hook", "mail"], source="other") == {}
     [row] = ledger.events.rows(states=[OutboxState.DELIVERED], limit=9)
     assert (row.id, row.finished_at, row.payload) == (mine.id, ledger.now, mine.payload)
 
@@ -120,7 +132,8 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
         hope = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
         ledger.events.announce({ended.id: [hope]}, now=ledger.now, until=None)
         hopes.append(hope)
-    [expected] = ledger.events.expected(source=SHOP, limit=9)
+    [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
+    assert list(ledger.events.expected(source=SHOP, after=expected.id, limit=9)) == []
     before = ledger.events.first_success(expected.scheduler_id, after=expected.occurred_at)
     ledger.clock.advance(SECOND)
     success = ledger.succeeded(ledger.claimed("report"))
@@ -145,12 +158,74 @@ def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:
     waiting = [one for one in ledger.claim_due().claimed if one.scheduler_id == slow]
     ledger.clock.advance(timedelta(minutes=10))
 
-    late = ledger.events.begun_late(ids, due_before=ledger.now, since=ledger.now, limit=9)
-    skips = ledger.events.skips(ids, since=ledger.now - DAY, limit=9)
+    late = begun_late(ledger, ids)
+    skips = ledger.events.skips(ids, since=ledger.now - DAY, after=0, limit=9)
     ledger.finish(ledger.started(waiting[0]), Quarantine("crashed"), CRASH)
-    over = ledger.events.begun_late(ids, due_before=ledger.now, since=ledger.now, limit=9)
+    over = begun_late(ledger, ids)
     [pill] = bad_ends(ledger)
 
-    assert (ids[slow], [one.id for one in late]) == ("slow", [waiting[0].id])
-    assert (list(skips), list(over)) == ([], [])
+    assert (ids[slow], [one.id for one in late.found]) == ("slow", [waiting[0].id])
+    assert (skips, over) == (Page(found=[], next=None), Page(found=[], next=None))
     assert (pill.kind, events.bad_end(pill).kind) == ("quarantined", "quarantined")
+
+
+def test_all_skips_are_found_page_by_page_however_many_there_are(ledger: Ledger) -> None:
+    busy = draft("busy", overlap=OverlapPolicy.SKIP)
+    ledger.schedules.save([busy], source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    ids = ledger.events.schedule_ids(["busy"], source=SHOP)
+    for _ in range(6):
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+
+    found, after = list[int](), 0
+    while True:
+        page = ledger.events.skips(ids, since=ledger.now - DAY, after=after, limit=2)
+        found += [one.id for one in page.found]
+        if page.next is None:
+            break
+        after = page.next
+
+    assert len(found) == len(set(found)) == 5
+    assert found == sorted(found)
+
+
+def test_a_late_start_that_ended_while_nobody_looked_is_found_and_no_start_in_time(
+    ledger: Ledger,
+) -> None:
+    ledger.schedules.save([draft("slow")], source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    ids = ledger.events.schedule_ids(["slow"], source=SHOP)
+    runs = []
+    for wait in (SECOND, 3 * MINUTE, SECOND):
+        ledger.clock.advance(MINUTE)
+        [run] = ledger.claim_due().claimed[-1:]
+        ledger.clock.advance(wait)
+        runs.append(ledger.succeeded(run))
+    ledger.clock.advance(timedelta(hours=5))
+
+    first = begun_late(ledger, ids, limit=1)
+    assert first.next is not None
+    second = begun_late(ledger, ids, after=first.next)
+    forgotten = begun_late(ledger, ids, ago=MINUTE)
+
+    assert (first.found, first.next) == ([], runs[0].id)
+    assert [one.id for one in second.found] == [runs[1].id]
+    assert list(forgotten.found) == []
+
+
+def test_a_bad_end_is_told_to_one_target_and_kept_for_another(ledger: Ledger) -> None:
+    ledger.failed()
+    [ended] = bad_ends(ledger)
+    hook, mail = told(ledger, ended, "hook", "mail")
+
+    ledger.events.announce({ended.id: [hook]}, now=ledger.now, until=ledger.now + MINUTE)
+    meanwhile = bad_ends(ledger)
+    [heard] = take(ledger, "hook")
+    ledger.clock.advance(MINUTE)
+    [again] = bad_ends(ledger)
+    ledger.events.announce({again.id: [hook, mail]}, now=ledger.now, until=None)
+
+    assert (meanwhile, heard.execution_id, again.id) == ([], ended.execution_id, ended.id)
+    assert [row.target for row in ledger.events.rows(limit=9)] == ["mail", "hook"]
+    assert bad_ends(ledger) == []

@@ -34,7 +34,8 @@ from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.application.administration.views import metrics
-from cronhare.application.events import announcing, relay
+from cronhare.application.events import announcing, backlog, relay
+from cronhare.application.events import finding as event_finding
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
@@ -272,7 +273,12 @@ BOUNDS: dict[str, list[str]] = {
         f"{relay.MOST_AT_A_TIME} of all",
         f"{relay.MOST_OF_FAILING} of those that have failed",
     ],
-    "events that wait for a target": [f"{announcing.MOST_WAITING:,}"],
+    "events that wait for a target": [f"{backlog.MOST_WAITING:,}"],
+    "skips and late starts that a look finds": [
+        f"{event_finding.MOST_FOUND:,}",
+        f"{event_finding.MOST_FOUND * event_finding.LATE_PAGES:,} runs",
+        f"{event_finding.FIND_EVERY.seconds} s",
+    ],
     "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
     "mails under way": [f"{mail.MOST_AT_A_TIME}"],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],

@@ -5,14 +5,13 @@ written with them; what nobody wrote down is found again and again, and added on
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
+from cronhare.domain.lifecycle.events import EXPIRES_AFTER, OutboxRow
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.clock import ClockPort
@@ -21,6 +20,8 @@ from cronhare.ports.ledger import LedgerRefused
 
 from ..logs import say
 from .alerting import AlertWatch
+from .backlog import Backlog
+from .finding import Finder
 from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
@@ -29,24 +30,20 @@ log = logging.getLogger(__name__)
 EVERY: Final = 2.0
 EVERY_FOR_NOBODY: Final = 30.0
 
-#: Between two looks for what nobody wrote down, and for what has expired.
-FIND_EVERY: Final = timedelta(seconds=10)
+#: Between two looks for what has expired.
 EXPIRE_EVERY: Final = timedelta(minutes=10)
 
 #: Rows that one transaction takes, and such transactions in a round.
 PAGE, PAGES = 500, 20
 
-#: So many events may wait for a target: the archive keeps the others meanwhile.
-MOST_WAITING: Final = 100_000
-
 #: A bad end of which this file knows neither schedule nor task is left to others for so long.
 LEFT_TO_OTHERS: Final = timedelta(minutes=1)
 
+#: A bad end of which a full target is to be told is looked at again after so long.
+LEFT_TO_WAIT: Final = timedelta(minutes=10)
+
 #: How long what was told is kept.
 KEPT_FOR: Final = timedelta(days=30)
-
-#: Rows that are written late are found by looking back so far.
-OVERLAP: Final = timedelta(minutes=2)
 
 
 class Announcer:
@@ -65,38 +62,29 @@ class Announcer:
         self._alerts = alerts
         self._subscribers = subscribers
         self._clock = clock
-        self._found_at: datetime | None = None
+        self._backlog = Backlog(store)
+        self._finder = Finder(store=store, backlog=self._backlog)
         self._expired_at: datetime | None = None
-        self._is_full = False
 
     def round(self) -> float:
         """Look once; answers how many seconds to rest."""
         now, subscriptions = self._clock.now(), self._subscribers.current
         if subscriptions.source is None:
             return EVERY_FOR_NOBODY
-        more = False
-        if self._has_room(subscriptions):
-            more = self._announce(subscriptions, now)
-            self._find(subscriptions, now)
+        full = self._backlog.full(subscriptions)
+        more = self._announce(subscriptions, full, now)
+        self._finder.look(subscriptions, full, now)
         self._alerts.look(subscriptions, now)
         self._expire(now)
         if more:
             return 0.0
         return EVERY_FOR_NOBODY if subscriptions.is_empty else EVERY
 
-    def _has_room(self, subscriptions: Subscriptions) -> bool:
-        """Tell whether no target has too much to hear already."""
-        if subscriptions.is_empty:
-            return True
-        was_full = self._is_full
-        self._is_full = self._store.waiting(subscriptions.names) >= MOST_WAITING
-        if self._is_full and not was_full:
-            text = f"{MOST_WAITING:,} events wait for one target; others wait in the archive"
-            say(log, logging.WARNING, "event.full", text)
-        return not self._is_full
+    def _announce(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> bool:
+        """Take bad ends page by page; answers whether there may be more.
 
-    def _announce(self, subscriptions: Subscriptions, now: datetime) -> bool:
-        """Take bad ends page by page; answers whether there may be more."""
+        What a *full* target is to be told of too is kept in the archive for it.
+        """
         source = subscriptions.source or ""
         for _ in range(PAGES):
             found = self._store.bad_ends(
@@ -107,79 +95,32 @@ class Announcer:
             if strange:
                 later = {one.id: () for one in strange}
                 self._store.announce(later, now=now, until=now + LEFT_TO_OTHERS)
-            if known:
-                rows = {one.id: _rows_of(one, subscriptions, now) for one in known}
-                self._announce_page(rows, now)
+            rows = {one.id: _rows_of(one, subscriptions, now) for one in known}
+            kept = {id_: its for id_, its in rows.items() if _is_for(full, its)}
+            taken = {id_: its for id_, its in rows.items() if id_ not in kept}
+            self._announce_page(taken, now, until=None)
+            others = {id_: _for_others(full, its) for id_, its in kept.items()}
+            self._announce_page(others, now, until=now + LEFT_TO_WAIT)
             if len(found) < PAGE:
                 return False
         return True
 
-    def _announce_page(self, rows: Mapping[int, Sequence[OutboxRow]], now: datetime) -> None:
+    def _announce_page(
+        self, rows: Mapping[int, Sequence[OutboxRow]], now: datetime, *, until: datetime | None
+    ) -> None:
         """Announce a page; of what the ledger refuses of it, that one end alone is not told."""
+        if not rows:
+            return
         try:
-            self._store.announce(rows, now=now, until=None)
+            self._store.announce(rows, now=now, until=until)
         except LedgerRefused:
             for id_, its in rows.items():
                 try:
-                    self._store.announce({id_: its}, now=now, until=None)
+                    self._store.announce({id_: its}, now=now, until=until)
                 except LedgerRefused as refusal:
                     text = f"Nobody is told of failure {id_}: {refusal}"
                     say(log, logging.ERROR, "event.refused", text)
                     self._store.announce({id_: ()}, now=now, until=None)
-
-    def _find(self, subscriptions: Subscriptions, now: datetime) -> None:
-        """Find skips, late starts and recoveries, where somebody wants to know of them."""
-        last = self._found_at
-        if last is not None and timedelta(0) <= now - last < FIND_EVERY:
-            return
-        since = now - EXPIRES_AFTER if last is None else min(last, now) - OVERLAP
-        found = [
-            *self._skips(subscriptions, since),
-            *self._late(subscriptions, max(since, now - timedelta(minutes=10)), now),
-        ]
-        source = subscriptions.source or ""
-        wanted = [
-            OutboxRow.of(event, target.name, source=source, now=now)
-            for event in found
-            for target in subscriptions.recipients(event.kind, event.schedule, None)
-        ]
-        if wanted:
-            self._store.add(wanted)
-        self._recover(source, now)
-        self._found_at = now
-
-    def _skips(self, subscriptions: Subscriptions, since: datetime) -> Sequence[Event]:
-        ids = self._ids(subscriptions, EventKind.SKIPPED)
-        found = self._store.skips(ids, since=since, limit=PAGE * PAGES) if ids else ()
-        return [events.skipped(execution) for execution in found]
-
-    def _late(
-        self, subscriptions: Subscriptions, since: datetime, now: datetime
-    ) -> Sequence[Event]:
-        ids = self._ids(subscriptions, EventKind.LATE)
-        if not ids:
-            return ()
-        soonest = min(subscriptions.late_after(name) for name in ids.values())
-        found = self._store.begun_late(
-            ids, due_before=now - soonest, since=since, limit=PAGE * PAGES
-        )
-        return [
-            events.late(execution, now=now)
-            for execution in found
-            if _lateness(execution, now) > subscriptions.late_after(ids[execution.scheduler_id])
-        ]
-
-    def _ids(self, subscriptions: Subscriptions, kind: EventKind) -> Mapping[int, str]:
-        names = subscriptions.wanting(kind)
-        if not names:
-            return {}
-        return self._store.schedule_ids(names, source=subscriptions.source or "")
-
-    def _recover(self, source: str, now: datetime) -> None:
-        for expected in self._store.expected(source=source, limit=PAGE):
-            success = self._store.first_success(expected.scheduler_id, after=expected.occurred_at)
-            if success is not None:
-                self._store.recover(expected, events.recovered(expected, success), now=now)
 
     def _expire(self, now: datetime) -> None:
         """Give up what nobody could be told of, and say so once."""
@@ -203,7 +144,8 @@ def _say_expired(failures: int, rows: int) -> None:
     if failures:
         text = (
             f"Nobody was told of {counted(failures, 'failure')} within a day: no worker with the "
-            "jobs file of its schedule was there to say who wants to know"
+            "jobs file of its schedule was there to say who wants to know, or a target had too "
+            "much to hear"
         )
         say(log, logging.WARNING, "event.expired", text)
     if rows:
@@ -232,5 +174,9 @@ def _rows_of(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequ
     ]
 
 
-def _lateness(execution: Execution, now: datetime) -> timedelta:
-    return (execution.started_at or now) - execution.due_at
+def _for_others(full: Collection[str], rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
+    return [row for row in rows if row.target not in full]
+
+
+def _is_for(full: Collection[str], rows: Sequence[OutboxRow]) -> bool:
+    return any(row.target in full for row in rows)

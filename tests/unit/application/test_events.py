@@ -11,11 +11,12 @@ import pytest
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.runner import Script
-from cronhare.application.events import announcing, relay
+from cronhare.application.events import announcing, backlog, finding, relay
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.events.subscribers import Subscribers
+from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import RetryPolicy
@@ -29,6 +30,7 @@ from cronhare.domain.schedules.notify import (
     Target,
     by_number,
 )
+from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
@@ -40,6 +42,9 @@ SHOP = "shop"
 MINUTE = timedelta(minutes=1)
 FAILS = always(failure("boom"))
 TASK = attrs.evolve(REPORT, source=SHOP)
+EVERY_MINUTE = ScheduleDraft(
+    name="report", task=TASK.ref, task_name=TASK.name, schedule="* * * * *"
+)
 Hears = Callable[[Target, OutboxRow], None]
 
 
@@ -126,10 +131,7 @@ def subscriptions(*targets: Target, **settings: Any) -> Subscriptions:  # noqa: 
 
 def house(script: Script = FAILS) -> House:
     made = House(policy=RetryPolicy(attempts=1), tasks=[TASK], script=script)
-    every_minute = ScheduleDraft(
-        name="report", task=TASK.ref, task_name=TASK.name, schedule="* * * * *"
-    )
-    made.schedules.save([every_minute], source=SHOP, now=made.now)
+    made.schedules.save([EVERY_MINUTE], source=SHOP, now=made.now)
     return made
 
 
@@ -254,25 +256,85 @@ async def test_a_fault_of_ours_is_a_failure_and_holds_up_nothing(lines: Lines) -
     assert "Telling ops met a fault of ours" in "\n".join(lines())
 
 
-async def test_while_a_target_has_too_much_to_hear_nothing_is_added(
+async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at_once(
+    monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    monkeypatch.setattr(backlog, "MOST_WAITING", 1)
+    made = house()
+    wants = subscriptions(target("ops", *EventKind), target("dead", *EventKind), late_after=MINUTE)
+    outpost = Outpost(made, wants, Notifier(hangs={"dead"}))
+    await failed(made)
+    await outpost.turn()  # the one event that may wait for the dead one
+    for _ in range(3):
+        await made.turn(MINUTE)
+        await outpost.turn()
+    for _ in range(2):
+        made.dispatcher.tick(made.now)
+        made.clock.advance(5 * MINUTE)
+        await outpost.turn()
+
+    rows = outpost.store.rows(limit=100)
+    of_dead = [row.event for row in rows if row.target == "dead" and row.state == "waiting"]
+    heard = [event for name, event in outpost.notifier.told if name == "ops"]
+    monkeypatch.undo()
+    made.clock.advance(announcing.LEFT_TO_WAIT)
+    await outpost.turn()
+    await outpost.outbox_relay.close()
+
+    assert of_dead == ["failed"]
+    assert heard.count("failed") == 4
+    assert heard.count("late") >= 1
+    rows = outpost.store.rows(limit=100)
+    assert [(row.target, row.event) for row in rows].count(("dead", "failed")) == 4
+    said = "\n".join(lines())
+    assert "1 events wait for dead" in said
+    assert "dead is told of events again; of " in said
+
+
+async def test_however_many_skips_there_were_all_are_told_look_by_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(announcing, "MOST_WAITING", 1)
-    made = house()
-    outpost = Outpost(made, subscriptions(target("ops", *EventKind), late_after=MINUTE))
-    await failed(made)
-    outpost.announcer.round()
-    for _ in range(5):
+    monkeypatch.setattr(finding, "MOST_FOUND", 2)
+    made = house(always(SUCCESS))
+    never = attrs.evolve(EVERY_MINUTE, overlap=OverlapPolicy.SKIP)
+    made.schedules.save([never], source=SHOP, now=made.now)
+    made.dispatcher.tick(made.now)
+    for _ in range(8):
+        made.clock.advance(MINUTE)
         made.dispatcher.tick(made.now)
-        made.clock.advance(10 * MINUTE)
-        outpost.announcer.round()
-    kinds = [row.event for row in outpost.store.rows(limit=100)]
-    monkeypatch.undo()
-    made.clock.advance(MINUTE)
-    outpost.announcer.round()
+    outpost = Outpost(made, subscriptions(target("ops", EventKind.SKIPPED)))
+    skipped = [one for one in made.executions() if one.state is State.SKIPPED]
 
-    assert kinds.count(EventKind.LATE) == 0
-    assert [r.event for r in outpost.store.rows(limit=100)].count(EventKind.LATE) > 0
+    for _ in range(9):
+        await outpost.turn()
+        made.clock.advance(finding.FIND_EVERY)
+
+    assert len(skipped) == 7
+    assert outpost.notifier.told == [("ops", "skipped")] * 7
+
+
+async def test_a_late_start_is_told_though_it_ended_while_no_worker_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(finding, "MOST_FOUND", 1)
+    made = house(always(SUCCESS))
+    made.dispatcher.tick(made.now)
+    made.clock.advance(MINUTE)
+    made.dispatcher.tick(made.now)
+    made.clock.advance(3 * MINUTE)
+    await made.open()
+    await made.turn()
+    for _ in range(3):
+        await made.turn(MINUTE)
+    made.clock.advance(timedelta(hours=5))
+
+    wants = subscriptions(target("ops", EventKind.LATE), late_after=2 * MINUTE)
+    outpost = Outpost(made, wants)
+    for _ in range(4):
+        await outpost.turn()
+        made.clock.advance(finding.FIND_EVERY)
+
+    assert outpost.notifier.told == [("ops", "late")]
 
 
 async def test_a_target_that_always_fails_is_given_up_with_a_warning(lines: Lines) -> None:

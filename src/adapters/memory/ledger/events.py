@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
 from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.events import Expired
+from cronhare.ports.events import Expired, Page
 
 from .tables import MemoryLedger
 
@@ -51,8 +51,7 @@ class MemoryEventStore:
             taken = [id_ for id_ in sorted(rows) if id_ in archive and _is_due(archive[id_], now)]
             for id_ in taken:
                 archive[id_] = attrs.evolve(archive[id_], event_at=until)
-                if until is None:
-                    self._add(rows[id_])
+                self._add(rows[id_])
             return len(taken)
 
     def add(self, rows: Sequence[OutboxRow]) -> int:
@@ -60,11 +59,13 @@ class MemoryEventStore:
         with self._ledger.lock:
             return self._add(rows)
 
-    def waiting(self, targets: Collection[str]) -> int:
+    def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
         """See `EventStorePort.waiting`."""
         with self._ledger.lock:
-            counts = Counter(row.target for row in self._rows.values() if row.state == _WAITING)
-            return max((counts[target] for target in targets), default=0)
+            ours = (row for row in self._rows.values() if row.source == source)
+            return Counter(
+                row.target for row in ours if row.state == _WAITING and row.target in targets
+            )
 
     def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
         """See `EventStorePort.due`."""
@@ -115,11 +116,12 @@ class MemoryEventStore:
             )
             return True
 
-    def expected(self, *, source: str, limit: int) -> Sequence[OutboxRow]:
+    def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         """See `EventStorePort.expected`."""
         with self._ledger.lock:
             rows = (row for row in self._rows.values() if row.state == _EXPECTED)
-            return [row for row in rows if row.source == source][:limit]
+            ours = (row for row in rows if row.source == source and row.id > after)
+            return sorted(ours, key=attrgetter("id"))[:limit]
 
     def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
         """See `EventStorePort.first_success`."""
@@ -152,8 +154,8 @@ class MemoryEventStore:
             return {one.id: one.name for one in ours if one.name in names}
 
     def skips(
-        self, scheduler_ids: Collection[int], *, since: datetime, limit: int
-    ) -> Sequence[Execution]:
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
         """See `EventStorePort.skips`."""
         with self._ledger.lock:
             found = [
@@ -161,23 +163,32 @@ class MemoryEventStore:
                 for one in self._ledger.executions.in_states({State.SKIPPED})
                 if one.scheduler_id in scheduler_ids and (one.finished_at or since) >= since
             ]
-            return sorted(found, key=attrgetter("finished_at", "id"))[:limit]
+            return _page(found, after, limit)
 
     def begun_late(
-        self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
-    ) -> Sequence[Execution]:
+        self,
+        scheduler_ids: Collection[int],
+        *,
+        by: timedelta,
+        now: datetime,
+        since: datetime,
+        after: int,
+        limit: int,
+    ) -> Page:
         """See `EventStorePort.begun_late`."""
         with self._ledger.lock:
             found = [
                 one
                 for one in self._ledger.executions.in_states(MAY_BE_LATE)
                 if one.scheduler_id in scheduler_ids
-                and one.due_at < due_before
+                and one.due_at < now - by
                 and (one.finished_at is None or one.finished_at >= since)
                 and (one.started_at is not None or one.attempt == 1)
                 and not one.key.startswith(BACKFILL)
             ]
-            return sorted(found, key=attrgetter("id"))[:limit]
+            page = _page(found, after, limit)
+            late = [one for one in page.found if (one.started_at or now) - one.due_at > by]
+            return Page(found=late, next=page.next)
 
     def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
         """See `EventStorePort.expire`."""
@@ -218,8 +229,9 @@ class MemoryEventStore:
                 and (row.scheduler_id, row.target) == (one.scheduler_id, one.target)
             ]
             if known:
-                latest = max(known[0].occurred_at, one.occurred_at)
-                self._write(known[0], occurred_at=latest, execution_id=one.execution_id)
+                if one.occurred_at >= known[0].occurred_at:
+                    at, execution = one.occurred_at, one.execution_id
+                    self._write(known[0], occurred_at=at, execution_id=execution)
             elif (one.event_key, one.target) not in self._places():
                 id_ = next(self._ledger.outbox_ids)
                 self._rows[id_] = attrs.evolve(one, id=id_)
@@ -242,6 +254,12 @@ class MemoryEventStore:
     def _write(self, row: OutboxRow, **changes: Any) -> OutboxRow:  # noqa: ANN401 - its fields
         self._rows[row.id] = attrs.evolve(row, **changes)
         return self._rows[row.id]
+
+
+def _page(found: Collection[Execution], after: int, limit: int) -> Page:
+    ordered = sorted((one for one in found if one.id > after), key=attrgetter("id"))
+    page = ordered[:limit]
+    return Page(found=page, next=page[-1].id if len(page) == limit else None)
 
 
 def _is_due(row: Archived, now: datetime) -> bool:

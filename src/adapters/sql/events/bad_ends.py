@@ -47,7 +47,11 @@ _EXPECTED: Final = (
 )
 _EXPECT_LATER: Final = (
     update(outbox)
-    .where(outbox.c.id == bindparam("this"))
+    .where(
+        outbox.c.id == bindparam("this"),
+        # One that was left to wait is announced after those that came later.
+        outbox.c.occurred_at <= bindparam("at", type_=UtcDateTime),
+    )
     .values(occurred_at=bindparam("at", type_=UtcDateTime), execution_id=bindparam("execution"))
 )
 
@@ -76,9 +80,8 @@ class BadEnds(StorePart):
             if not taken:
                 return 0
             connection.execute(_NEXT, {"ids": taken, "until": until})
-            if until is None:
-                wanted = [each for id_ in taken for each in rows[id_]]
-                insert_new(connection, _without_expected(connection, wanted))
+            wanted = [each for id_ in taken for each in rows[id_]]
+            insert_new(connection, _without_expected(connection, wanted))
             return len(taken)
 
 

@@ -1,16 +1,18 @@
 """Skips and late starts, found among the executions of the schedules of which somebody is told."""
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Select, bindparam, or_, select
+from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, or_, select
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.events import MAY_BE_LATE
 from cronhare.domain.schedules.keys import BACKFILL
+from cronhare.ports.events import Page
 
-from ..mapping.execution_rows import EXECUTION, executions_of
+from ..mapping.execution_rows import BY_IDS, EXECUTION, executions_of, find_executions
 from ..schema.tables import executions, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable
@@ -23,19 +25,24 @@ _NAMED: Final = select(schedulers.c.id, schedulers.c.name).where(
     schedulers.c.source == bindparam("source"),
     schedulers.c.name.in_(bindparam("names", expanding=True)),
 )
+_AFTER: Final[BindParameter[Any]] = bindparam("after")
 _SINCE: Final = bindparam("since", type_=UtcDateTime)
 _SKIPS: Final = (
     EXECUTION.where(
         executions.c.scheduler_id.in_(_IDS),
+        executions.c.id > _AFTER,
         executions.c.finished_at >= _SINCE,
         executions.c.state == State.SKIPPED.value,
     )
-    .order_by(executions.c.finished_at, executions.c.id)
+    .order_by(executions.c.id)
     .limit(bindparam("limit"))
 )
+#: Most runs begin in time: those are looked at, and the others read.
 _LATE: Final = (
-    EXECUTION.where(
+    select(executions.c.id, executions.c.due_at, executions.c.started_at)
+    .where(
         executions.c.scheduler_id.in_(_IDS),
+        executions.c.id > _AFTER,
         or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE),
         executions.c.due_at < bindparam("due", type_=UtcDateTime),
         executions.c.state.in_(sorted(MAY_BE_LATE)),
@@ -61,29 +68,63 @@ class Findings(StorePart):
                 found.update((row.id, row.name) for row in connection.execute(_NAMED, part))
         return found
 
+    @repeatable
     def skips(
-        self, scheduler_ids: Collection[int], *, since: datetime, limit: int
-    ) -> Sequence[Execution]:
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
         """See `EventStorePort.skips`."""
-        return self._found(_SKIPS, scheduler_ids, {"since": since, "limit": limit})
-
-    def begun_late(
-        self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
-    ) -> Sequence[Execution]:
-        """See `EventStorePort.begun_late`."""
-        asked = {"due": due_before, "since": since, "limit": limit}
-        return self._found(_LATE, scheduler_ids, asked)
+        asked = {"since": since, "after": after, "limit": limit}
+        with self._database.read("looking for events") as connection:
+            rows = _asked_in_parts(connection, _SKIPS, scheduler_ids, asked)[:limit]
+            found = executions_of(connection, rows)
+        return Page(found=_unbroken(found), next=_next(rows, limit))
 
     @repeatable
-    def _found(
+    def begun_late(
         self,
-        statement: Select[Any],
         scheduler_ids: Collection[int],
-        asked: Mapping[str, Any],
-    ) -> Sequence[Execution]:
-        ids, found = sorted(scheduler_ids), list[Execution]()
+        *,
+        by: timedelta,
+        now: datetime,
+        since: datetime,
+        after: int,
+        limit: int,
+    ) -> Page:
+        """See `EventStorePort.begun_late`."""
+        asked = {"due": now - by, "since": since, "after": after, "limit": limit}
+        found = list[Execution]()
         with self._database.read("looking for events") as connection:
-            for at in range(0, len(ids), _AT_ONCE):
-                rows = connection.execute(statement, {**asked, "ids": ids[at : at + _AT_ONCE]})
-                found += executions_of(connection, rows)
-        return [one for one in found if one.problem is None]
+            rows = _asked_in_parts(connection, _LATE, scheduler_ids, asked)[:limit]
+            late = [row.id for row in rows if _is_late(row, by, now)]
+            for at in range(0, len(late), _AT_ONCE):
+                read = find_executions(connection, BY_IDS, late[at : at + _AT_ONCE])
+                found += (read[id_] for id_ in sorted(read))
+        return Page(found=_unbroken(found), next=_next(rows, limit))
+
+
+def _asked_in_parts(
+    connection: Connection,
+    statement: Select[Any],
+    scheduler_ids: Collection[int],
+    asked: Mapping[str, Any],
+) -> list[Row[Any]]:
+    """Ask for some schedules at a time: each part has the first ids of its own."""
+    ids, found = sorted(scheduler_ids), list[Row[Any]]()
+    for at in range(0, len(ids), _AT_ONCE):
+        found += connection.execute(statement, {**asked, "ids": ids[at : at + _AT_ONCE]})
+    return sorted(found, key=attrgetter("id"))
+
+
+def _is_late(row: Row[Any], by: timedelta, now: datetime) -> bool:
+    due_at, began_at = row.due_at, row.started_at or now
+    if not isinstance(due_at, datetime) or not isinstance(began_at, datetime):
+        return False  # a person wrote it: the list of executions says so
+    return began_at - due_at > by
+
+
+def _unbroken(found: Iterable[Execution]) -> Sequence[Execution]:
+    return [one for one in found if one.problem is None]
+
+
+def _next(rows: Sequence[Row[Any]], limit: int) -> int | None:
+    return rows[-1].id if len(rows) == limit else None

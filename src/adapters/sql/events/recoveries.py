@@ -18,7 +18,11 @@ from .rows import read_outbox_row
 _IS_EXPECTED: Final = outbox.c.state == OutboxState.EXPECTED.value
 _EXPECTED: Final = (
     select(outbox)
-    .where(_IS_EXPECTED, outbox.c.source == bindparam("source"))
+    .where(
+        _IS_EXPECTED,
+        outbox.c.source == bindparam("source"),
+        outbox.c.id > bindparam("after"),
+    )
     .order_by(outbox.c.id)
     .limit(bindparam("limit"))
 )
@@ -58,10 +62,10 @@ class Recoveries(StorePart):
     """The part of `EventStorePort` that is about recoveries."""
 
     @repeatable
-    def expected(self, *, source: str, limit: int) -> Sequence[OutboxRow]:
+    def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         """See `EventStorePort.expected`."""
         with self._database.read("looking for recoveries") as connection:
-            rows = connection.execute(_EXPECTED, {"source": source, "limit": limit})
+            rows = connection.execute(_EXPECTED, {"source": source, "after": after, "limit": limit})
             return list(map(read_outbox_row, rows))
 
     @repeatable

@@ -1,6 +1,6 @@
 """The outbox: what is to be told, and what came of telling it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -64,8 +64,14 @@ _SETTLE: Final = (
         last_error=bindparam("error"),
     )
 )
-_MOST: Final = select(func.count()).where(
-    outbox.c.state == _WAITING, outbox.c.target == bindparam("target")
+_COUNTS: Final = (
+    select(outbox.c.target, func.count().label("rows"))
+    .where(
+        outbox.c.state == _WAITING,
+        outbox.c.target.in_(bindparam("targets", expanding=True)),
+        outbox.c.source == bindparam("source"),
+    )
+    .group_by(outbox.c.target)
 )
 _TOO_OLD: Final = (
     select(outbox.c.id)
@@ -118,11 +124,11 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
             return insert_new(connection, rows)
 
     @repeatable
-    def waiting(self, targets: Collection[str]) -> int:
+    def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
         """See `EventStorePort.waiting`."""
+        asked = {"targets": sorted(targets), "source": source}
         with self._database.read("counting events") as connection:
-            counts = (connection.scalar(_MOST, {"target": each}) or 0 for each in targets)
-            return max(counts, default=0)
+            return {row.target: row.rows for row in connection.execute(_COUNTS, asked)}
 
     @repeatable
     def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
