@@ -191,8 +191,9 @@ class ClaimStorePort(Protocol):
     def regain(self, *, now: datetime, limit: int) -> int:
         """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
 
-        And let go what is held back at no gate that there is. That comes of an edit by hand. At
-        most *limit* of each; answers how many.
+        And let go what is held back at no gate that there is. That comes of an edit by hand. And
+        let intervals without a plan be planned: an older scheduler knows none, and left them so.
+        At most *limit* of each; answers how many.
         """
         ...
 

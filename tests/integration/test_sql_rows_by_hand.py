@@ -526,3 +526,18 @@ def test_a_cursor_that_cannot_be_read_is_planned_anew(
 
     assert claimed == ["sound"]
     assert listed == {"spoilt", "sound"}
+
+
+def test_an_interval_that_an_older_scheduler_took_for_no_times_is_planned_again(
+    ledger: Ledger, shell: Shell
+) -> None:
+    ledger.save(draft("often", schedule=None, every=timedelta(seconds=30)), draft("off"))
+    ledger.plan_edited()
+    shell("UPDATE SchedulerPlan SET next_due_at = NULL")  # as one of before 0010 writes it
+
+    found = ledger.claims.regain(now=ledger.now, limit=10)
+    ledger.plan_edited()
+
+    planned = {row.name: row.next_due_at is not None for row in ledger.schedules.schedules()}
+    assert (found, planned) == (1, {"often": True, "off": False})
+    assert ledger.claims.regain(now=ledger.now, limit=10) == 0
