@@ -614,6 +614,44 @@ def test_what_is_exported_is_no_difference_to_the_plan(shell: Shell) -> None:
     assert shell("schedules", "export", "--by-hand", "--source", "x").status == 2
 
 
+def test_calendars_are_checked_exported_and_not_removed_in_silence(shell: Shell) -> None:
+    task = '[tasks.pay]\ncommand = ["true"]\n'
+    named = '[schedules.pay]\ntask = "pay"\nschedule = "@daily"\nskip_on = ["de-holidays"]\n'
+    calendar = '[calendars.de-holidays]\ndays = { 12-25 = "Christmas" }\n'
+    typo = named.replace("de-holidays", "de-holiday")
+    file, shared = shell.folder / "pay.toml", shell.folder / "shared.toml"
+
+    shared.write_text(task.replace("pay", "other") + calendar)
+    file.write_text(task + typo)
+    checked, beside = shell("check", "pay.toml"), shell("check", "pay.toml", "shared.toml")
+    applied = shell("apply", "shared.toml")
+    planned, refused = shell("plan", "pay.toml"), shell("apply", "pay.toml")
+
+    assert checked.status == 0
+    assert "schedules.pay: skip_on: there is no calendar de-holiday; there are none" in checked.out
+    assert "did you mean de-holidays?" in beside.out
+    assert "as they were; 1 calendar added" in applied.out
+    assert (planned.status, refused.status) == (2, 2)
+    assert "did you mean de-holidays?" in planned.err
+
+    file.write_text(task + named)
+    assert shell("apply", "pay.toml").status == 0
+    shared.write_text(task.replace("pay", "other"))
+    gone = shell("apply", "shared.toml")
+    assert gone.status == 2
+    assert "would be removed, and is named by pay of pay.toml" in gone.err
+    file.write_text(task)
+    assert shell("apply", "pay.toml").status == 0
+    assert "; 1 calendar removed" in shell("plan", "shared.toml").out
+
+    file.write_text(task + named + calendar)
+    shell("apply", "shared.toml")
+    shell("apply", "pay.toml")
+    told = shell("schedules", "export", "--source", "pay.toml", "-o", "copy.toml", "--json").json()
+    assert (told["calendars"], told["differs"]) == (["de-holidays"], {})
+    assert "1 calendar" not in shell("plan", "copy.toml").out
+
+
 def test_a_backfill_is_looked_at_ordered_shown_and_stopped(shell: Shell) -> None:
     looked = shell(*BACKFILL, *YEAR, "--dry-run")
     previewed = shell(*BACKFILL, *YEAR, "--dry-run", "--json").json()

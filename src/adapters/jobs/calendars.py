@@ -69,7 +69,7 @@ def _days(given: object, faults: list[Fault]) -> Iterator[NamedText]:
         if label is not None and len(label) > LONGEST_LABEL:
             long = f"{echo(label)} has {len(label):,} letters, {LONGEST_LABEL} are allowed"
             faults.append(Fault("days", long))
-        yield text, label
+        yield text, label or None
 
 
 def _from_file(

@@ -38,10 +38,11 @@ from cronhare.domain.schedules.notify import (
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.hint import hint
 
 from .fields import read_duration
 from .schema import NAME, Command, User
-from .tables import hint, read_table
+from .tables import read_table
 
 #: Bytes of a file with a secret, and characters of a secret.
 LARGEST_SECRET: Final = 4_096

@@ -15,10 +15,10 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.retention import Keep, RetentionInvalid, read_keep
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.hint import hint
 
 from .fields import read_duration
 from .schema import ClassTable, PolicyTable
-from .tables import hint
 
 Presets = Mapping[str, RetryPolicy]
 

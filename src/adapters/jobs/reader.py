@@ -20,6 +20,7 @@ from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
 
 from .calendars import read_calendar_table
@@ -36,7 +37,7 @@ from .schema import (
     ScheduleTable,
     TaskTable,
 )
-from .tables import hint, read_table
+from .tables import read_table
 from .tasks import read_task
 
 

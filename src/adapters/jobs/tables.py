@@ -5,8 +5,7 @@ gets its default, so that the rest can be checked.
 """
 
 import enum
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -16,15 +15,12 @@ import msgspec
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.texts.echo import LONGEST_ECHO
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.hint import hint
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
 #: Metadata of a field that must be given; its default stands in for a missing one.
 REQUIRED = {"required": True}
-
-#: How many names are compared with a misspelt one, which is slow; and how many are listed.
-MOST_COMPARED, MOST_LISTED = 1_000, 20
 
 WORDS = {
     str: "text",
@@ -63,14 +59,6 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
         if field.metadata == REQUIRED and name not in table
     ]
     return kind(**values)
-
-
-def hint(name: str, known: Sequence[str]) -> str:
-    """Suggest the known name that may have been meant, or list those that there are."""
-    close = get_close_matches(name[:LONGEST_ECHO], known[:MOST_COMPARED], n=1)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"there are {listed(sorted(known), most=MOST_LISTED)}"
 
 
 def written(value: object) -> str:

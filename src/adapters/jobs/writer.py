@@ -14,6 +14,7 @@ import msgspec
 from cronhare.adapters.toml_writing import Value, write_comment, write_table, write_value
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import write_policy
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.retention import ClassRetention
@@ -41,14 +42,22 @@ Fields = dict[str, Value | None]
 
 @attrs.frozen(kw_only=True)
 class WrittenJobs:
-    """A jobs file's text, and by name why schedules are *left_out* of it."""
+    """A jobs file's text, and by name why schedules are *left_out* of it.
+
+    So are calendars, which are named as in `calendar_place`.
+    """
 
     text: str
     left_out: Mapping[str, str]
 
 
 def write_jobs(
-    drafts: Sequence[ScheduleDraft], *, source: str | None, path: Path, policy: RetryPolicy
+    drafts: Sequence[ScheduleDraft],
+    *,
+    source: str | None,
+    path: Path,
+    policy: RetryPolicy,
+    calendars: Sequence[CalendarDraft] = (),
 ) -> WrittenJobs:
     """Write a jobs file that is to be at *path*; each draft names its task.
 
@@ -60,11 +69,13 @@ def write_jobs(
     """
     left_out: dict[str, str] = {}
     for _ in range(_MOST_TRIES):
-        text = _text([draft for draft in drafts if draft.name not in left_out], source, left_out)
+        dated = [each for each in calendars if calendar_place(each.name) not in left_out]
+        kept = [draft for draft in drafts if draft.name not in left_out]
+        text = _text(kept, dated, source, left_out)
         try:
             read_jobs_text(text, path, policy=policy)
         except JobsFileInvalid as error:
-            if not (faulty := _faulty(error, drafts)):
+            if not (faulty := _faulty(error, drafts, calendars)):
                 raise
             left_out |= faulty
             fault = error
@@ -73,9 +84,23 @@ def write_jobs(
     raise fault  # there is no end of it: what could not be read is not handed out
 
 
-def _faulty(error: JobsFileInvalid, drafts: Iterable[ScheduleDraft]) -> Mapping[str, str]:
-    """Find the schedules that a fault is of, by themselves or by their tasks."""
+def calendar_place(name: str) -> str:
+    """Name a calendar, which may be called as a schedule is.
+
+    >>> calendar_place("holidays")
+    'calendars.holidays'
+    """
+    return f"calendars.{name}"
+
+
+def _faulty(
+    error: JobsFileInvalid, drafts: Iterable[ScheduleDraft], calendars: Iterable[CalendarDraft]
+) -> Mapping[str, str]:
+    """Find the schedules that a fault is of, by themselves or by their tasks; and calendars."""
     of_place: dict[str, list[str]] = {}
+    for calendar in calendars:
+        place = calendar_place(calendar.name)
+        of_place[place] = [place]
     for draft in drafts:
         of_place.setdefault(f"tasks.{draft.task_name}", []).append(draft.name)
         of_place.setdefault(f"schedules.{draft.name}", []).append(draft.name)
@@ -84,8 +109,13 @@ def _faulty(error: JobsFileInvalid, drafts: Iterable[ScheduleDraft]) -> Mapping[
     }
 
 
-def _text(drafts: Sequence[ScheduleDraft], source: str | None, left_out: dict[str, str]) -> str:
-    tables = list[str]()
+def _text(
+    drafts: Sequence[ScheduleDraft],
+    calendars: Iterable[CalendarDraft],
+    source: str | None,
+    left_out: dict[str, str],
+) -> str:
+    tables = [_calendar(calendar) for calendar in calendars]
     for draft in drafts:
         try:
             tables.append(_schedule(draft))
@@ -116,6 +146,16 @@ def _tasks(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
             "class": None if draft.retention is None else draft.retention.task_class,
         }
         yield f"{write_table(('tasks', name), fields)}\n"
+
+
+def _calendar(calendar: CalendarDraft) -> str:
+    """Write the days themselves: of an iCalendar file the ledger has no more than these."""
+    labels = dict[str, str]()
+    for window, label in calendar.windows:
+        labels.setdefault(window, label or "")  # it is called by the first
+    days: Value = labels if any(labels.values()) else [window for window, _ in calendar.windows]
+    fields: Fields = {"timezone": calendar.timezone, "days": days}
+    return f"{write_table(('calendars', calendar.name), fields)}\n"
 
 
 def _schedule(draft: ScheduleDraft) -> str:

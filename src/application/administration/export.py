@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from cronhare.domain.schedules.calendar_faults import calendars_of
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.listing import counted, listed
-from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
-from .difference import Change, difference
+from .difference import Change, calendar_difference, difference
 from .lookup import find_schedules
 
 
@@ -22,13 +24,17 @@ class Chosen:
     """The *drafts* of one source, each with the name of its task; rows by hand have no source.
 
     *left_out* says by name why a row cannot be in a file. *others* are on and of the same source:
-    where they are not in the file, to apply it disables them.
+    where they are not in the file, to apply it disables them. *calendars* are all of the source,
+    as to apply a file without one removes it; by hand, those that the drafts name. *elsewhere*
+    maps those that they name as well to the sources that have them.
     """
 
     source: str | None
     drafts: Sequence[ScheduleDraft]
     left_out: Mapping[str, str]
     others: Sequence[str]
+    calendars: Sequence[CalendarDraft] = ()
+    elsewhere: Mapping[str, str] = attrs.field(factory=dict[str, str])
 
 
 class Exporter:
@@ -62,17 +68,30 @@ class Exporter:
                 f"these schedules are of several sources; say which: {_sources(stored)}"
             )
         [of] = found
-        return _chosen(of, [each for each in wanted if each.source == of], stored)
+        chosen = _chosen(of, [each for each in wanted if each.source == of], stored)
+        return _with_calendars(chosen, self._schedules.calendars())
 
     def differences(
-        self, drafts: Sequence[ScheduleDraft], *, source: str
+        self,
+        drafts: Sequence[ScheduleDraft],
+        calendars: Sequence[CalendarDraft] = (),
+        *,
+        source: str,
     ) -> Mapping[str, Sequence[str]]:
-        """Name the fields in which a file that was written differs from the table, by schedule."""
+        """Name the fields in which a file that was written differs from the tables.
+
+        By schedule, and by calendar as `calendars.NAME`; one that would be removed is *missing*.
+        """
         changes = difference(drafts, self._schedules.schedules(), source=source)
+        dated = calendar_difference(calendars, self._schedules.calendars(), source=source)
         return {
             change.name: [field.field for field in change.fields]
             for change in changes
             if change.change is Change.CHANGE
+        } | {
+            f"calendars.{change.name}": [field.field for field in change.fields] or ["missing"]
+            for change in dated
+            if change.change in {Change.CHANGE, Change.DISABLE}
         }
 
 
@@ -105,6 +124,30 @@ def _chosen(
             and each.source == source
             and (each.draft is None or each.draft.status)
         ],
+    )
+
+
+def _with_calendars(chosen: Chosen, stored: Sequence[StoredCalendar]) -> Chosen:
+    named = {name for draft in chosen.drafts for name in calendars_of(draft)}
+    ours = [
+        each
+        for each in stored
+        if each.source == chosen.source and (chosen.source is not None or each.name in named)
+    ]
+    broken = {
+        f"calendars.{each.name}": f"its row is broken: {each.problem}"
+        for each in ours
+        if each.draft is None
+    }
+    return attrs.evolve(
+        chosen,
+        calendars=[each.draft for each in ours if each.draft is not None],
+        left_out={**chosen.left_out, **broken},
+        elsewhere={
+            each.name: each.source or "no source"
+            for each in stored
+            if each.name in named and each not in ours
+        },
     )
 
 

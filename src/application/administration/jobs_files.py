@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Protocol
 
+from cronhare.domain.schedules.calendar_faults import (
+    CalendarFault,
+    calendars_of,
+    removed_from,
+    unknown_calendars,
+)
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
@@ -30,13 +38,17 @@ class FileContent(Protocol):
     def on_boot(self) -> Sequence[str]: ...  # noqa: D102
 
 
-class FilesClash(ValueError):
-    """A jobs file names or numbers something as another one does; nothing was changed."""
+class CannotApply(ValueError):
+    """A jobs file does not go with what the ledger has; nothing was changed.
 
-    def __init__(self, found: Sequence[Clash]) -> None:
+    It names or numbers something as another one does, or a calendar would be missing.
+    """
+
+    def __init__(self, clashes: Sequence[Clash], calendars: Sequence[CalendarFault] = ()) -> None:
         """Keep them all."""
-        self.found = tuple(found)
-        super().__init__("; ".join(map(str, found)))
+        self.clashes = tuple(clashes)
+        self.calendars = tuple(calendars)
+        super().__init__("; ".join(map(str, (*clashes, *calendars))))
 
 
 class JobsFileApplier:
@@ -50,22 +62,29 @@ class JobsFileApplier:
         """Say what `apply` would change.
 
         Raises:
-            FilesClash: see `clashes`.
+            CannotApply: see `clashes` and `calendar_faults`.
         """
         stored, calendars = self._schedules.schedules(), self._schedules.calendars()
-        if found := [*_clashes(file, stored), *_calendar_clashes(file, calendars)]:
-            raise FilesClash(found)
+        found = [*_clashes(file, stored), *_calendar_clashes(file, calendars)]
+        missing = [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
+        if found or missing:
+            raise CannotApply(found, missing)
         return _difference(file, stored, calendars)
 
     def clashes(self, file: FileContent) -> Sequence[Clash]:
         """Find what another source has under a name of this file, or runs by a number of it."""
         return _clashes(file, self._schedules.schedules())
 
+    def calendar_faults(self, file: FileContent) -> Sequence[CalendarFault]:
+        """Find the schedules that are on and would name a calendar that is in no file."""
+        stored, calendars = self._schedules.schedules(), self._schedules.calendars()
+        return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
+
     def apply(self, file: FileContent, *, now: datetime) -> tuple[ScheduleChange, ...]:
         """Make the table as the file says; what is as it should be is not touched.
 
         Raises:
-            FilesClash: see `clashes`.
+            CannotApply: see `compare`.
         """
         changes = self.compare(file)
         self._save(changes, source=file.source, now=now)
@@ -128,6 +147,24 @@ def _calendar_clashes(file: FileContent, calendars: Sequence[StoredCalendar]) ->
     for one in calendars:
         if one.name in ours and one.source and one.source != file.source:
             yield Namesake(one.name, one.source, what="calendars")
+
+
+def _calendar_faults(
+    file: FileContent, stored: Sequence[StoredSchedule], calendars: Sequence[StoredCalendar]
+) -> Iterator[CalendarFault]:
+    """Find what would never run: a schedule is held while a calendar that it names is missing."""
+    ours = {draft.name for draft in file.calendars}
+    there = ours | {one.name for one in calendars if one.source != file.source}
+    for draft in file.drafts:
+        yield from unknown_calendars(draft, sorted(there))
+    written = {draft.name for draft in file.drafts}
+    gone = {one.name for one in calendars} - there
+    for each in stored:
+        if each.draft is None or each.source == file.source or each.name in written:
+            continue
+        if each.draft.status:
+            for name in sorted(gone & calendars_of(each.draft)):
+                yield removed_from(name, each.name, each.source)
 
 
 def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Sequence[Clash]:

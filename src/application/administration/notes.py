@@ -3,12 +3,15 @@
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 
 import attrs
 
 from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
+from cronhare.domain.schedules.calendar_faults import unknown_calendars
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 
 from .difference import Change, ChangedKind, ScheduleChange
 from .jobs_files import FileContent
@@ -30,6 +33,7 @@ class NoteReason(enum.Enum):
     JITTER = "jitter"
     ALL_REPLACED = "all-replaced"
     SHARED_QUEUE = "shared-queue"
+    CALENDAR = "calendar"
 
 
 @attrs.frozen
@@ -105,6 +109,16 @@ def notes_on_changes(
         verb = "are" if applied else "would be"
         text = f"all of its former schedules {verb} {say_disabled(gone, source)}"
         yield Note(NoteReason.ALL_REPLACED, text)
+
+
+def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
+    """Note the calendars that are named and in none of these files: another one may have them."""
+    known = [draft.name for file in files for draft in file.calendars]
+    drafts = (draft for file in files for draft in file.drafts)
+    faults = (fault for draft in drafts for fault in unknown_calendars(draft, known))
+    for fault in islice(faults, MOST_FAULTS):
+        text = f"{fault.problem}. If another jobs file has it, apply that one first"
+        yield Note(NoteReason.CALENDAR, text, fault.place)
 
 
 def notes_on_queues(shared: Mapping[str, Sequence[str]]) -> Iterator[Note]:

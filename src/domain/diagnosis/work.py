@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import attrs
 
+from cronhare.domain.schedules.calendars import NO_SUCH_CALENDAR
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 from cronhare.domain.texts.durations import say_duration
@@ -37,11 +38,20 @@ def judge_rows(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
     broken = [schedule for schedule in schedules if schedule.problem is not None]
     for problem, names in _by_problem(broken).items():
         what = f"{named(names)} cannot be planned: {problem}"
-        cure = "mend the row in the table Scheduler; it is looked at again at once"
-        yield Finding(Severity.WARNING, "schedules", what, cure)
+        yield Finding(Severity.WARNING, "schedules", what, _cure_of(problem, broken))
     if not broken:
         what = f"{counted(len(schedules), 'schedule')}, none with a fault"
         yield Finding(Severity.OK, "schedules", what)
+
+
+def _cure_of(problem: str, broken: Sequence[ScheduleFacts]) -> str:
+    if NO_SUCH_CALENDAR not in problem:
+        return "mend the row in the table Scheduler; it is looked at again at once"
+    files = dict.fromkeys(
+        each.source or "the row" for each in broken if str(each.problem) == problem
+    )
+    where = f"skip_on or only_on of {named(list(files))}"
+    return f"apply the jobs file that has it, or mend the name in {where}"
 
 
 def _by_problem(broken: Sequence[ScheduleFacts]) -> Mapping[str, list[str]]:

@@ -78,9 +78,13 @@ class BrokenCalendar:
 FoundCalendar: TypeAlias = Calendar | BrokenCalendar
 
 
+#: What is wrong with a calendar that there is none of.
+NO_SUCH_CALENDAR: Final = "there is none of that name; apply the jobs file that has it"
+
+
 def missing(name: str) -> BrokenCalendar:
     """Give what stands for a calendar that there is none of."""
-    return BrokenCalendar(name, "there is none of that name; apply the jobs file that has it")
+    return BrokenCalendar(name, NO_SUCH_CALENDAR)
 
 
 def read_calendar(

@@ -17,6 +17,7 @@ from cronhare.domain.texts.printable import printable, shortened
 from .streams import OutputLost
 
 if TYPE_CHECKING:
+    from cronhare.domain.schedules.calendar_faults import CalendarFault
     from cronhare.domain.schedules.clashes import Clash
 
 #: What shells make of a SIGPIPE: 128 and its number. Nothing is printed for it.
@@ -72,6 +73,16 @@ def clash_refusal(clashes: "Sequence[Clash]") -> Refusal:
     )
 
 
+def calendar_refusal(faults: "Sequence[CalendarFault]") -> Refusal:
+    """Say which calendars schedules would name in vain."""
+    return Refusal(
+        "there are schedules that would never run, as a calendar that they name would be missing",
+        [str(fault) for fault in faults],
+        "Nothing was applied. Mend the name; or apply the jobs file that has the calendar first; "
+        "or leave the calendar in this file.",
+    )
+
+
 def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
     """Say that a file cannot be read, and where it was looked for if it is not there."""
     if isinstance(error, FileNotFoundError):
@@ -104,7 +115,7 @@ def _report_of_inside(error: BaseException) -> int:
         CannotPause,
         CannotRun,
     )
-    from cronhare.application.administration.jobs_files import FilesClash  # noqa: PLC0415
+    from cronhare.application.administration.jobs_files import CannotApply  # noqa: PLC0415
     from cronhare.application.administration.lookup import NotFound  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
     from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
@@ -116,8 +127,10 @@ def _report_of_inside(error: BaseException) -> int:
             advice = "Nothing was started. The README lists every setting."
             _print("there are settings that cannot be used", error.faults, advice)
             return Status.WRONG_INPUT
-        case FilesClash():
-            return report(clash_refusal(error.found))
+        case CannotApply():
+            found = [clash_refusal(error.clashes)] if error.clashes else []
+            found += [calendar_refusal(error.calendars)] if error.calendars else []
+            return report(Refusals(found))
         case NotFound() | CannotPause() | CannotRun() | LedgerRefused():
             _print(str(error))
             return Status.WRONG_INPUT

@@ -95,6 +95,9 @@ def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
     for clash in applier.clashes(jobs):
         taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
         say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
+    for fault in applier.calendar_faults(jobs):
+        text = f"{jobs.path}: {fault}: until it is there, this schedule does not run"
+        say(log, logging.WARNING, "jobs.calendar", text)
     for note in notes_on_queues(applier.shared_queues(jobs)):
         say(log, logging.WARNING, "jobs.shared-queue", str(note))
 

@@ -16,6 +16,7 @@ from cronhare.adapters.jobs.writer import WRITERS, WrittenJobs, write_jobs
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import read_policy
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import read_conditions
 from cronhare.domain.schedules.draft import ScheduleDraft, faults_of
@@ -241,3 +242,25 @@ def test_texts_of_any_kind_stay_texts() -> None:
     [again] = read(write(attrs.evolve(PLAIN, description=nasty))).drafts
 
     assert again.description == nasty
+
+
+def test_calendars_are_written_with_their_days_and_what_these_are_called() -> None:
+    named = CalendarDraft(
+        name="de-holidays", timezone="Europe/Berlin", windows=(("12-25", "Xmas"), ("01-01", None))
+    )
+    plain = CalendarDraft(
+        name="closed", timezone="UTC", windows=(("2026-12-24", None), ("mon", None))
+    )
+    wrong = CalendarDraft(name="UPPER", timezone="UTC", windows=(("12-25", None),))
+
+    written = write_jobs(
+        [],
+        source="shop",
+        path=PATH,
+        policy=RetryPolicy(),
+        calendars=[named, plain, wrong],
+    )
+
+    assert read(written).calendars == (named, plain)
+    assert 'days = { 12-25 = "Xmas", 01-01 = "" }' in written.text
+    assert list(written.left_out) == ["calendars.UPPER"]

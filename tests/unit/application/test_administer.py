@@ -10,7 +10,7 @@ from cronhare.application.administration import commands
 from cronhare.application.administration.commands import CannotRun, NotOfThisBoot
 from cronhare.application.administration.difference import Change, FieldChange, difference
 from cronhare.application.administration.export import CannotExport, Exporter
-from cronhare.application.administration.jobs_files import FilesClash
+from cronhare.application.administration.jobs_files import CannotApply
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
@@ -19,6 +19,7 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -148,11 +149,11 @@ def test_a_number_that_another_file_has_is_refused_with_both_places() -> None:
     house = House()
     of_another_file(house)
 
-    with pytest.raises(FilesClash) as refused:
+    with pytest.raises(CannotApply) as refused:
         apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
 
     said = "tasks.backup: worker 1 is also the number of task sweep, schedule their-sweep"
-    assert [str(found) for found in refused.value.found] == [f"{said} of user.toml"]
+    assert [str(found) for found in refused.value.clashes] == [f"{said} of user.toml"]
     assert [stored.name for stored in house.schedules.schedules()] == ["their-sweep"]
 
 
@@ -160,7 +161,7 @@ def test_a_task_without_a_schedule_is_numbered_apart_too() -> None:
     house = House()
     of_another_file(house)
 
-    with pytest.raises(FilesClash):
+    with pytest.raises(CannotApply):
         apply(house, tasks=[BACKUP])
 
 
@@ -175,10 +176,10 @@ def test_a_schedule_of_another_file_is_not_taken_from_it_in_silence() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="user.toml")
 
-    with pytest.raises(FilesClash) as refused:
+    with pytest.raises(CannotApply) as refused:
         apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
 
-    [clash] = map(str, refused.value.found)
+    [clash] = map(str, refused.value.clashes)
     assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
     assert find_schedule(house.schedules, "backup").source == "user.toml"
 
@@ -187,10 +188,10 @@ def test_what_another_file_has_switched_off_is_still_its_own() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup", status=False), source="user.toml")
 
-    with pytest.raises(FilesClash) as refused:
+    with pytest.raises(CannotApply) as refused:
         apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
 
-    [clash] = map(str, refused.value.found)
+    [clash] = map(str, refused.value.clashes)
     assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
 
 
@@ -627,3 +628,65 @@ def test_params_that_are_written_differently_are_no_difference() -> None:
     assert apply(house, attrs.evolve(NIGHTLY, params='{"a":true,"b":2}')) == {
         "nightly": Change.CHANGE
     }
+
+
+HOLIDAYS = CalendarDraft(name="de-holidays", timezone="UTC", windows=(("12-25", "Christmas"),))
+CLOSED = CalendarDraft(name="closed", timezone="UTC", windows=(("12-24", None),))
+PAYROLL = attrs.evolve(NIGHTLY, name="payroll", conditions=Conditions(skip_on=("de-holidays",)))
+
+
+def test_a_calendar_that_nobody_has_is_refused_with_what_may_be_meant() -> None:
+    house = House()
+    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now)
+    typo = Conditions(skip_on=("de-holiday",), only_on=("workdays",))
+
+    with pytest.raises(CannotApply) as refused:
+        apply(house, attrs.evolve(PAYROLL, conditions=typo), HOURLY)
+
+    assert [str(fault) for fault in refused.value.calendars] == [
+        "schedules.payroll: skip_on: there is no calendar de-holiday; did you mean de-holidays?",
+        "schedules.payroll: only_on: there is no calendar workdays; there are de-holidays",
+    ]
+    assert [stored.name for stored in house.schedules.schedules()] == []
+
+
+def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() -> None:
+    house = House()
+    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now)
+    off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
+
+    assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
+
+
+def test_a_calendar_that_another_schedule_names_is_not_removed() -> None:
+    house = House()
+    shared = File([], source="shared.toml", calendars=[HOLIDAYS, CLOSED])
+    house.applier.apply(shared, now=house.now)
+    apply(house, PAYROLL)
+
+    with pytest.raises(CannotApply) as refused:
+        house.applier.apply(attrs.evolve(shared, calendars=[]), now=house.now)
+
+    [fault] = map(str, refused.value.calendars)
+    assert fault.startswith("calendars.de-holidays: would be removed, and is named by payroll of")
+    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), now=house.now)
+    assert [one.name for one in house.schedules.calendars()] == ["de-holidays"]
+
+
+def test_to_a_file_of_what_is_chosen_belong_its_calendars() -> None:
+    house = House()
+    house.applier.apply(File([PAYROLL], calendars=[HOLIDAYS, CLOSED]), now=house.now)
+    exporter = Exporter(house.schedules)
+
+    chosen = exporter.choose([], source=None, by_hand=False)
+
+    assert {one.name: one for one in chosen.calendars} == {
+        "de-holidays": HOLIDAYS,
+        "closed": CLOSED,
+    }
+    source = chosen.source or ""
+    assert exporter.differences(chosen.drafts, chosen.calendars, source=source) == {
+        "payroll": ["task_name"]
+    }
+    without = exporter.differences(chosen.drafts, [HOLIDAYS], source=source)
+    assert without["calendars.closed"] == ["missing"]

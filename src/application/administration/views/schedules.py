@@ -176,7 +176,7 @@ class ScheduleWithRuns:
 
 @attrs.frozen(kw_only=True)
 class ExportView:
-    """A jobs file that was written, its *text* and its *schedules*.
+    """A jobs file that was written, its *text*, its *schedules* and its *calendars*.
 
     *left_out* says by name why others are not in it; *differs* names the fields of those that are,
     where they are not as in the table; *disables* are those that it would disable if applied.
@@ -188,6 +188,7 @@ class ExportView:
     differs: Mapping[str, Sequence[str]]
     disables: Sequence[str]
     text: str
+    calendars: Sequence[str] = ()
 
 
 def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of any kind

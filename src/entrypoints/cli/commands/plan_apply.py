@@ -18,6 +18,7 @@ from cronhare.application.administration.notes import (
 )
 from cronhare.application.administration.preview import next_effects
 from cronhare.application.administration.views.differences import ScheduleChangeView
+from cronhare.domain.texts.listing import counted
 
 from ..jobs_files import JobsArgument, load
 from ..output import Json, print_json, print_line, print_notes
@@ -98,6 +99,17 @@ def _count(changes: Sequence[ScheduleChange]) -> str:
     return (
         f"{counts[Change.ADD]} added, {counts[Change.CHANGE]} changed, "
         f"{counts[Change.DISABLE]} disabled, {counts[Change.KEEP]} as they were"
+        f"{_count_calendars(changes)}"
+    )
+
+
+def _count_calendars(changes: Sequence[ScheduleChange]) -> str:
+    counts = Counter(change.change for change in changes if change.kind is ChangedKind.CALENDAR)
+    said = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "removed"}
+    return "".join(
+        f"; {counted(counts[kind], 'calendar')} {verb}"
+        for kind, verb in said.items()
+        if counts[kind]
     )
 
 

@@ -52,7 +52,11 @@ def export(
         chosen = exporter.choose(names or [], source=source, by_hand=by_hand)
         path = output or Path(chosen.source or "jobs.toml")
         written = write_jobs(
-            chosen.drafts, source=_writable(chosen.source), path=path, policy=policy
+            chosen.drafts,
+            source=_writable(chosen.source),
+            path=path,
+            policy=policy,
+            calendars=chosen.calendars,
         )
         file = read_jobs_text(written.text, path, policy=policy)
     except CannotExport as error:
@@ -64,9 +68,10 @@ def export(
         source=file.source,
         schedules=kept,
         left_out={**chosen.left_out, **written.left_out},
-        differs=exporter.differences(file.drafts, source=file.source),
+        differs=exporter.differences(file.drafts, file.calendars, source=file.source),
         disables=[name for name in chosen.others if name not in kept],
         text=written.text,
+        calendars=[calendar.name for calendar in file.calendars],
     )
     if output is not None:
         _save(output, written.text)
@@ -97,9 +102,13 @@ def _remarks(
     view: ExportView, chosen: Chosen, file: JobsFile, output: Path | None
 ) -> Iterator[str]:
     where = f"Wrote {output}: " if output is not None else ""
-    yield f"{where}{counted(len(view.schedules), 'schedule')} of {chosen.source or 'no source'}."
+    dated = f" and {counted(len(view.calendars), 'calendar')}" if view.calendars else ""
+    schedules = f"{counted(len(view.schedules), 'schedule')}{dated}"
+    yield f"{where}{schedules} of {chosen.source or 'no source'}."
     for name, why in view.left_out.items():
         yield f"left out: {name}: {why}"
+    for name, source in chosen.elsewhere.items():
+        yield f"calendars.{name}: stays with {source}, which has it"
     if chosen.source is not None and chosen.source != file.source:
         yield f"Its source is the name of its file: save it as {chosen.source}."
     if chosen.source is None:

@@ -36,6 +36,7 @@ from cronhare.domain.diagnosis.servers import (
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.waiting import Waiting, judge_waiting
 from cronhare.domain.diagnosis.work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
+from cronhare.domain.schedules.calendars import missing
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -438,6 +439,17 @@ def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
         in only(judge_rows([broken]), WARNING).what
     )
     assert worst(judge_rows([ScheduleFacts(name="daily", task=REPORT)])) is OK
+
+
+def test_a_calendar_that_is_missing_is_no_fault_of_the_row() -> None:
+    problem = str(missing("de-holiday"))
+    held = ScheduleFacts(name="daily", task=REPORT, problem=problem, source="shop.toml")
+
+    cure = only(judge_rows([held]), WARNING).cure
+
+    assert cure == (
+        "apply the jobs file that has it, or mend the name in skip_on or only_on of shop.toml"
+    )
 
 
 def test_without_a_jobs_file_schedules_are_not_held_against_tasks() -> None:
