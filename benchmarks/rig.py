@@ -15,6 +15,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.processes.lifetime import tune_gc
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.clock import ClockPort
 
@@ -46,6 +47,7 @@ def opened(path: Path, clock: ClockPort) -> Iterator[Container]:
         queues=providers.Object((MAIN_QUEUE,)),
     )
     container.clock.override(providers.Object(clock))
+    tune_gc()  # as the processes do
     try:
         yield container
     finally:

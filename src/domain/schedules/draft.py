@@ -6,6 +6,7 @@ from typing import Any, Final, TypedDict
 from zoneinfo import ZoneInfo
 
 import attrs
+import msgspec
 
 from ..cron import (
     CronExpression,
@@ -122,6 +123,10 @@ _KEPT: Final = {
 }
 
 
+#: What a schedule has where nothing is said.
+_DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Schedule)}
+
+
 def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
     """List everything for which a draft would be refused."""
     return _validate(draft)[1]
@@ -148,8 +153,16 @@ def compile_schedule(
 
 
 def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
-    """Give those fields of a draft that a schedule has, under the schedule's names."""
-    return {_KEPT[field]: value for field, value in draft.items() if field in _KEPT}
+    """Give those fields of a draft that a schedule has, under the schedule's names.
+
+    Without its defaults: to build a schedule of few fields takes half the time.
+    """
+    return {
+        kept: value
+        for field, value in draft.items()
+        if (kept := _KEPT.get(field)) is not None
+        and value != _DEFAULTS.get(kept, msgspec.NODEFAULT)
+    }
 
 
 class _Changes(TypedDict):

@@ -104,7 +104,8 @@ def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Fou
     asking = [
         (row, schedule)
         for row, schedule in known
-        if row.paused_id is not None or getattr(schedule, "conditions", None) is not None
+        if row.paused_id is not None
+        or (isinstance(schedule, Schedule) and schedule.conditions is not None)
     ]
     schedules = [schedule for _, schedule in asking if isinstance(schedule, Schedule)]
     if not schedules:

@@ -139,9 +139,7 @@ def read_named_times(named: tuple[Any, ...]) -> ScheduleTimes:
 
 
 def _read_times(values: tuple[Any, ...], name: str | None) -> ScheduleTimes:
-    row = _Values(TIME_COLUMNS[:1], values[:1])
-    # Forms that people fill in leave an empty text where nothing is meant.
-    text = row.text("schedule", LONGEST_EXPRESSION) or None
+    text, faults = _read_cron_text(values[0])
     if name is None and text is not None and names_matter(text):
         return ScheduleTimes(draft={}, schedule={}, faults=(), named=True)
     others = _read_other_times(values[1:])
@@ -152,8 +150,16 @@ def _read_times(values: tuple[Any, ...], name: str | None) -> ScheduleTimes:
     return ScheduleTimes(
         draft=said,
         schedule={**others.schedule, "timing": timing},
-        faults=(*row.faults, *others.faults, *wrong),
+        faults=(*faults, *others.faults, *wrong),
     )
+
+
+def _read_cron_text(value: object) -> tuple[str | None, Sequence[Fault]]:
+    # Forms that people fill in leave an empty text where nothing is meant.
+    if isinstance(value, str) and len(value) <= LONGEST_EXPRESSION:  # nearly always
+        return value or None, ()
+    row = _Values(TIME_COLUMNS[:1], (value,))
+    return row.text("schedule", LONGEST_EXPRESSION) or None, row.faults
 
 
 @cached(entries=TIMES_CACHED)

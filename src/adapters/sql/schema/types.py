@@ -70,6 +70,17 @@ def read_moment(value: object) -> datetime | None:
         return None
 
 
+# Most values of a busy minute are NULL, or one of few moments. *typed*, lest 1 be read as 1.0.
+@lru_cache(maxsize=1024, typed=True)
+def _read_own(value: Any) -> Any:  # noqa: ANN401
+    return None if value is None else from_text(value)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _read_written(value: Any) -> Any:  # noqa: ANN401
+    return None if value is None else read_moment(value) or value
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """A moment that only we write, as a rule; what cannot be read comes back as it is."""
 
@@ -85,14 +96,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         # All databases take text; drivers would write it as well, and take longer.
         return to_text(value) if isinstance(value, datetime) else value
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """Leave it to drivers that can: a processor is called for every NULL, too."""
-        reads = columns_in(dialect.name).reads_moments
-        return None if reads else super().result_processor(dialect, coltype)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
-        """Read."""
-        return None if value is None else from_text(value)
+        return None if columns_in(dialect.name).reads_moments else _read_own
 
 
 class HandWritten(UtcDateTime):
@@ -100,15 +106,9 @@ class HandWritten(UtcDateTime):
 
     cache_ok = True
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """An adopted column may hold text, which no driver reads."""
-        return TypeDecorator.result_processor(self, dialect, coltype)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
-        """Read."""
-        if value is None:
-            return None
-        return read_moment(value) or value
+        return _read_written
 
 
 class Flag(TypeDecorator[bool]):

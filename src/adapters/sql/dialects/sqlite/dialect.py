@@ -33,7 +33,13 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated
 
 from ...dialect import UPGRADE, Connect, PlanRow, with_dialect
-from ...mapping.execution_rows import NEW_COLUMNS, new_values
+from ...mapping.execution_rows import (
+    NEW_COLUMNS,
+    PLAIN_COLUMNS,
+    is_plain,
+    new_values,
+    plain_values,
+)
 from ...mapping.outputs import REPLACE
 from ...schema.tables import executions
 from ..batches import PLAN_COLUMNS, plan_values
@@ -42,13 +48,19 @@ from .facts import facts_of, facts_of_none
 from .file import is_there, located, make_file
 from .schema import SqliteSchema
 
+
 # The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
 # would take three times as long as SQLite does.
-_INSERT_EXECUTION: Final = (
-    f'INSERT INTO "SchedulerExecution" ({", ".join(NEW_COLUMNS)}) '  # noqa: S608 - names of our own
-    f"VALUES ({', '.join('?' * len(NEW_COLUMNS))}) "
-    "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
-)
+def _insert(columns: Sequence[str]) -> str:
+    return (
+        f'INSERT INTO "SchedulerExecution" ({", ".join(columns)}) '  # noqa: S608 - names of our own
+        f"VALUES ({', '.join('?' * len(columns))}) "
+        "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
+    )
+
+
+_INSERT_EXECUTION: Final = _insert(NEW_COLUMNS)
+_INSERT_PLAIN: Final = _insert(PLAIN_COLUMNS)
 _SET_PLAN: Final = (
     f'INSERT INTO "SchedulerPlan" ({", ".join(PLAN_COLUMNS)}) '  # noqa: S608 - likewise
     f"VALUES ({', '.join('?' * len(PLAN_COLUMNS))}) ON CONFLICT (scheduler_id) DO UPDATE SET "
@@ -118,7 +130,10 @@ class SqliteDialect:
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Dialect.insert_executions`. The writer is alone: what is newer now is its own."""
         before = connection.scalar(_NEWEST)
-        connection.exec_driver_sql(_INSERT_EXECUTION, [new_values(one) for one in wanted])
+        if all(map(is_plain, wanted)):  # nearly always: the other columns take time as well
+            connection.exec_driver_sql(_INSERT_PLAIN, [plain_values(one) for one in wanted])
+        else:
+            connection.exec_driver_sql(_INSERT_EXECUTION, [new_values(one) for one in wanted])
         inserted = connection.exec_driver_sql(
             'SELECT id, scheduler_id, execution_key FROM "SchedulerExecution" WHERE id > ?',
             (before,),
