@@ -4,7 +4,8 @@
 they ended it three times: those that were given up, and those whose retries waited meanwhile.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from random import Random
 
@@ -13,18 +14,23 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
+from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.retries.budget import BudgetPolicy
 from cronhare.domain.retries.retry import Complete, Fail, RetryPolicy
+from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.attempts import Deferred, Finish, StartAnswer, StartRequest
+from cronhare.ports.attempts import Deferred, Finish, Refused, StartRequest
 from tests.integration.ledgers import LEASE, NOON, SECOND, SUCCESS, TIMED_OUT
 from tests.ports import NO_NACKS
 
@@ -32,6 +38,8 @@ pytestmark = pytest.mark.integration
 
 WEBHOOKS, CUSTOMERS = 45_000, 300
 RATE, AT_ONCE = 500.0, 5
+PER_CUSTOMER = Concurrency(key="customer {params.customer}", limit=AT_ONCE)
+IN_A_ROW = 25  # of one customer: more than may run at once
 BUDGET, BATCH = BudgetPolicy(), 256
 LASTS = 3 * SECOND
 HOUR = timedelta(hours=1)
@@ -57,9 +65,13 @@ def failed(number: int) -> Execution:
     )
 
 
-def waiting(number: int) -> Execution:
+def waiting(number: int, scheduler_id: int) -> Execution:
+    params = f'{{"customer":{number // IN_A_ROW % CUSTOMERS}}}'
     return msgspec.structs.replace(
         failed(number),
+        scheduler_id=scheduler_id,
+        params=params,
+        concurrency_key=PER_CUSTOMER.key_of(params),
         state=State.RETRYING,
         attempt=3,
         deaths=2,
@@ -69,50 +81,83 @@ def waiting(number: int) -> Execution:
     )
 
 
+class Server:
+    """What the customers' server sees: when attempts start, and how many of one customer run."""
+
+    def __init__(self, ledger: MemoryLedger, clock: FrozenClock) -> None:
+        self.ledger, self.clock = ledger, clock
+        self.attempts, self.claims = MemoryAttemptStore(ledger), MemoryClaimStore(ledger)
+        self.catch_up = CatchUp(budget=BUDGET, free_at=clock.now())
+        self.coming = defaultdict[datetime, list[Execution]](list)
+        self.running = defaultdict[datetime, list[Execution]](list)
+        self.started = list[datetime]()
+        self.busy, self.worst, self.held = Counter[str](), 0, 0
+
+    def serve(self) -> None:
+        """Go on until nothing waits and nothing runs."""
+        while self.coming or self.running:
+            # What is deferred is given places one after the other; so is what runs, its end.
+            at = min(next(iter(times)) for times in (self.coming, self.running) if times)
+            self.clock.advance(at - self.clock.now())
+            for_room = self._end(self.running.pop(at, []), at)
+            self._start([*for_room, *self.coming.pop(at, [])], at)
+
+    def _end(self, over: list[Execution], at: datetime) -> Sequence[Execution]:
+        done = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in over]
+        self.attempts.finish(done, now=at, node="ant")
+        self.busy.subtract(one.params for one in over)
+        gates = {gate for one in over for gate in gates_of(one)}
+        return self.claims.let_go(gates, now=at).executions if gates else ()
+
+    def _start(self, asked: list[Execution], at: datetime) -> None:
+        for part in range(0, len(asked), BATCH):
+            wanted = [
+                StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS)
+                for one in asked[part : part + BATCH]
+            ]
+            for answer in self.attempts.start(
+                wanted, now=at, node="ant", lease=LEASE, catch_up=self.catch_up
+            ):
+                match answer:
+                    case Execution() as one:
+                        self.running[at + LASTS].append(one)
+                        self.started.append(at)
+                        self.busy[one.params] += 1
+                        self.worst = max(self.worst, self.busy[one.params])
+                    case Deferred(execution=one):
+                        assert one.next_attempt_at is not None
+                        self.coming[one.next_attempt_at].append(one)
+                    case other:
+                        assert isinstance(other, Refused)
+                        self.held += other.gate is not None
+
+
 def test_45_000_retries_that_waited_through_an_outage_spare_the_server() -> None:
     clock = FrozenClock(NOON + 5 * HOUR)
-    ledger = MemoryLedger(clock)
-    attempts, back_at = MemoryAttemptStore(ledger), clock.now()
-    retries = [ledger.executions.insert(waiting(number)) for number in range(WEBHOOKS)]
-    coming = {back_at: [one for one in retries if one is not None]}
-    catch_up = CatchUp(budget=BUDGET, free_at=back_at)
+    ledger, back_at = MemoryLedger(clock), clock.now()
+    webhook = ScheduleDraft(
+        name="webhook",
+        task=TaskRef("worker", 7),
+        concurrency=PER_CUSTOMER,
+    )
+    schedules = MemoryScheduleStore(ledger)
+    schedules.save([webhook], source=None, now=NOON)
+    [stored] = schedules.schedules(["webhook"])
+    retries = [ledger.executions.insert(waiting(number, stored.id)) for number in range(WEBHOOKS)]
+    server = Server(ledger, clock)
+    server.coming[back_at] = [one for one in retries if one is not None]
 
-    def start(asked: list[Execution]) -> list[StartAnswer]:
-        wanted = [
-            StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in asked
-        ]
-        return [
-            answer
-            for part in range(0, len(wanted), BATCH)
-            for answer in attempts.start(
-                wanted[part : part + BATCH],
-                now=clock.now(),
-                node="ant",
-                lease=LEASE,
-                catch_up=catch_up,
-            )
-        ]
+    server.serve()
 
-    started = list[datetime]()
-    while coming:
-        at = next(iter(coming))  # each place is after the one before
-        clock.advance(at - clock.now())
-        answers = start(coming.pop(at))
-        running = [one for one in answers if isinstance(one, Execution)]
-        started += [at] * len(running)
-        for one in answers:
-            if isinstance(one, Deferred) and one.execution.next_attempt_at is not None:
-                coming.setdefault(one.execution.next_attempt_at, []).append(one.execution)
-        done = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in running]
-        attempts.finish(done, now=at, node="ant")
-
-    most = BUDGET.most
+    most, started = BUDGET.most, server.started
     assert len(started) == WEBHOOKS
     assert all(
         later - first >= BUDGET.window
         for first, later in zip(started, started[most:], strict=False)
     )
     assert started[-1] - back_at < (WEBHOOKS / most) * BUDGET.window  # and no later than needed
+    assert server.worst == AT_ONCE
+    assert server.held > 0  # or the budget alone had spared each customer
     ended = list(ledger.executions.newest_first())
     assert Counter((one.state, one.attempt, one.deaths) for one in ended) == {
         (State.SUCCEEDED, 3, 2): WEBHOOKS
