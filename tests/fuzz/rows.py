@@ -45,7 +45,7 @@ from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.attempts import Finish, Limited
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import FAILURE, IN_30_S, NOON, Ledger, draft, sql_ledger
@@ -116,7 +116,8 @@ SHORT = 41
 
 
 def _christmas(name: str) -> CalendarDraft:
-    return CalendarDraft(name=name, timezone="UTC", windows=(("12-25", "Christmas Day"),))
+    """Make a calendar of a day that is over: each entry takes days, and hundreds a year."""
+    return CalendarDraft(name=name, timezone="UTC", windows=(("2025-12-25", "Christmas Day"),))
 
 
 class Lines(logging.Handler):
@@ -276,7 +277,12 @@ class Desk:
             self.turn()
             told += [state for state in self._go_on_with_replays() if state is ReplayState.STOPPED]
             told += self._read(name)
-        self._fail_under_limits()
+        try:
+            self._fail_under_limits()
+        except LedgerUnavailable as full:
+            if "the last number" not in str(full):  # which leaves no row another one
+                raise
+            told.append(full)
         with suppress(LedgerRefused):
             self.ledger.attempts.count_unheard("orders.due", now=self.ledger.now)
         self.ledger.records.clean_up(now=self.ledger.now, retention=Retention())
