@@ -74,6 +74,9 @@ def until(records: RecordsPort, ended: Mapping[str, State]) -> Mapping[str, Exec
 
 
 TOPICS = """
+[notify.ops]
+command = ["/bin/sh", "-c", "cat > part; mv part told"]
+
 [tasks.charge]
 command = ["/bin/sh", "-c", 'echo "$CRON_TOPIC $(cat "$CRON_PARAMS_FILE")" > heard']
 topics = ["payments.due", "payments.overdue"]
@@ -90,6 +93,7 @@ manual = true
 [schedules.missed]
 topic = "payments.lost"
 no_listener = "fail"
+notify = ["ops"]
 manual = true
 """
 
@@ -112,6 +116,9 @@ def test_events_reach_their_listener_and_none_is_lost_unheard(
         assert [(one.topic, one.count) for one in arena.records.unheard(limit=9)] == [
             ("payments.lost", 1)
         ]
+        wait_until((tmp_path / "told").exists, seconds=PATIENCE, what="the failure's event")
+        told = json.loads((tmp_path / "told").read_text())
+        assert (told["type"], told["data"]["topic"]) == ("schedule.failed", "payments.lost")
 
 
 REMINDERS = """
