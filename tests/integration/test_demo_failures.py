@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.shell import clean_environment
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 ROOT = Path(__file__).parents[2]
 

@@ -266,10 +266,10 @@ def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
 @pytest.mark.parametrize(
     ("kind", "examples"),
     [
-        ("memory", 50),
-        ("sqlite", 12),
-        pytest.param("mysql", 12, marks=pytest.mark.integration),
-        pytest.param("postgresql", 12, marks=pytest.mark.integration),
+        ("memory", 30),
+        ("sqlite", 8),
+        pytest.param("mysql", 6, marks=pytest.mark.integration),
+        pytest.param("postgresql", 6, marks=pytest.mark.integration),
     ],
 )
 def test_a_ledger_keeps_its_word_whatever_happens(

@@ -554,9 +554,9 @@ def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
 @pytest.mark.parametrize(
     ("kind", "examples"),
     [
-        ("sqlite", 60),
-        pytest.param("mysql", 12, marks=pytest.mark.integration),
-        pytest.param("postgresql", 12, marks=pytest.mark.integration),
+        ("sqlite", 24),
+        pytest.param("mysql", 6, marks=pytest.mark.integration),
+        pytest.param("postgresql", 6, marks=pytest.mark.integration),
     ],
 )
 def test_a_ledger_in_sql_answers_as_the_one_in_memory(

@@ -603,7 +603,7 @@ async def test_a_certificate_that_cannot_be_read_is_told_as_an_unreachable_broke
         await open_connection(address, name="a test")
 
 
-@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+@pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])
 async def test_a_broker_that_is_killed_is_consumed_again_when_it_returns(
     vhost: str, own_rabbitmq: Server, queue_type: str
 ) -> None:

@@ -328,7 +328,7 @@ def test_a_broker_that_takes_no_giants_takes_the_largest_of_ours(
         assert broker.receive(MAIN_QUEUE) is None
 
 
-@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+@pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])
 def test_a_broker_that_is_killed_has_what_it_confirmed_when_it_returns(
     vhost: str, own_rabbitmq: Server, queue_type: str
 ) -> None:

@@ -155,7 +155,7 @@ def test_up_with_the_one_file_never_runs_a_command_of_the_other(
     assert "queue cron_scheduler has schedules of jobs.toml and user.toml" in log
 
 
-@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize("older", [pytest.param(False, marks=pytest.mark.long), True])
 def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
     shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb, *, older: bool
 ) -> None:
