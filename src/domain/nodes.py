@@ -42,6 +42,11 @@ FORGOTTEN_AFTER: Final = timedelta(hours=1)
 MOST_REPORTS: Final = 1_000
 
 
+def is_silent(seen_at: datetime, now: datetime) -> bool:
+    """Whether who was seen last at *seen_at* has not reported itself of late."""
+    return abs(now - seen_at) > SILENT_AFTER
+
+
 @attrs.frozen(kw_only=True)
 class NodeReport:
     """What a process reports of itself at *seen_at*.
@@ -67,7 +72,7 @@ class NodeReport:
 
         A time that is as far ahead tells nothing of now, and would do so for ever.
         """
-        return abs(now - self.seen_at) > SILENT_AFTER
+        return is_silent(self.seen_at, now)
 
     @property
     def schedules(self) -> bool:
@@ -134,6 +139,16 @@ def container_id(name: str) -> str:
     return name if node is None else f"{node.host}-{node.pid}"
 
 
+def is_gone(node: Node, *, ourselves: Node, lives: Callable[[int], bool]) -> bool | None:
+    """Tell whether another node is gone, from what one process can know; None if it cannot.
+
+    *lives* tells whether a PID of our own place is in use.
+    """
+    if node.place != ourselves.place:
+        return None
+    return node.pid == ourselves.pid or not lives(node.pid)
+
+
 def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], bool]) -> Departed:
     """Tell which owners of attempts are gone, from what one process can know.
 
@@ -144,9 +159,7 @@ def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], b
     read = ((owner, read_node(owner)) for owner in owners)
     others = {owner: node for owner, node in read if node is not None and node != ourselves}
     gone = [
-        owner
-        for owner, node in others.items()
-        if node.place == ourselves.place and (node.pid == ourselves.pid or not lives(node.pid))
+        owner for owner, node in others.items() if is_gone(node, ourselves=ourselves, lives=lives)
     ]
     suspected = [
         owner

@@ -70,7 +70,7 @@ from cronhare.domain.schedules.notify import Subscriptions
 
 from . import rabbitmq
 from .background import BackgroundExecutor
-from .node_identity import this_holder, this_node
+from .node_identity import is_alive, this_holder, this_node
 from .settings.settings import Settings
 
 
@@ -250,6 +250,7 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         redeliveries=providers.Singleton(SqlRedeliveryStore, engine, clock),
         us=providers.Callable(this_holder, ourselves),
+        lives=providers.Object(is_alive),
         crash_policy=settings.provided.crash_policy,
         accepts_foreign=settings.provided.accepts_foreign,
         foreign_queues=settings.provided.foreign_queues,

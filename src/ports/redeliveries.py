@@ -16,7 +16,8 @@ class RedeliveryStorePort(Protocol):
     def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
         """Note that *holder* takes a message; answers the notes of the others, the oldest first.
 
-        Notes of that message that are older than `KEPT_FOR` are forgotten.
+        Each tells when its node reported itself last. Notes of that message that are older than
+        `KEPT_FOR` are forgotten.
         """
         ...
 

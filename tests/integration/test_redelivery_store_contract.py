@@ -2,9 +2,12 @@
 
 from datetime import timedelta
 
+import attrs
+
 from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import MINUTE, SECOND, Ledger, at_once
+from tests.integration.test_node_store_contract import ANT
 
 
 def holder(node: str) -> Holder:
@@ -29,6 +32,18 @@ def test_who_takes_a_message_is_told_who_took_it_and_never_let_go(ledger: Ledger
 
     assert (first, second, third, other) == ([], ["a"], ["a"], [])
     assert note == Hold(holder=holder("a"), at=ledger.now - SECOND)
+
+
+def test_each_note_tells_when_its_node_was_seen_last(ledger: Ledger) -> None:
+    hold(ledger, ANT.name)
+    hold(ledger, "b")
+    ledger.nodes.report(attrs.evolve(ANT, seen_at=ledger.now + SECOND), kept_for=MINUTE)
+    ledger.nodes.report(attrs.evolve(ANT, name="c", seen_at=ledger.now), kept_for=MINUTE)
+
+    found = ledger.redeliveries.hold("7-1", holder=holder("c"), now=ledger.now)
+
+    seen = {each.holder.node: each.seen_at for each in found}
+    assert seen == {ANT.name: ledger.now + SECOND, "b": None}
 
 
 def test_of_many_at_once_each_has_its_note(ledger: Ledger) -> None:

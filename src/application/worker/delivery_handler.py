@@ -79,6 +79,7 @@ class DeliveryHandler:
         seal: Seal,
         redeliveries: RedeliveryStorePort,
         us: Holder,
+        lives: Callable[[int], bool],
         crash_policy: CrashPolicy,
         accepts_foreign: bool = True,
         foreign_queues: Collection[str] = (),
@@ -87,9 +88,10 @@ class DeliveryHandler:
         """At most *places* deliveries come at a time.
 
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
-        them. *us* is who takes them; by *crash_policy* one that ends its workers is told from one
-        that was unlucky. *accepts_foreign* tells whether those of others are run; *foreign_queues*
-        are other programs'. *lingers* are seconds, see `LINGERS`.
+        them. *us* is who takes them, and *lives* tells whether a PID of our own place is in use; by
+        *crash_policy* one that ends its workers is told from one that was unlucky.
+        *accepts_foreign* tells whether those of others are run; *foreign_queues* are other
+        programs'. *lingers* are seconds, see `LINGERS`.
         """
         self.counters = Counters()
         self._broker = broker
@@ -108,7 +110,7 @@ class DeliveryHandler:
             ledger=ledger, broker=broker, waiting_room=self._waiting_room, uuid=uuid, seal=seal
         )
         self._redelivered = Redelivered(
-            ledger=ledger, store=redeliveries, us=us, policy=crash_policy
+            ledger=ledger, store=redeliveries, us=us, policy=crash_policy, lives=lives
         )
         self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
         to_start, to_finish = lingers

@@ -1,6 +1,7 @@
 """Messages that came again: who held them before, and whether they end whoever takes them."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -23,13 +24,15 @@ class Redelivered:
     """Notes what this worker has in hand. Nothing is asked of a message that comes first.
 
     Those that came again are taken one by one, each until its run has begun: so the note that a
-    worker leaves as it dies is of the one that ended it, and of no neighbour.
+    worker leaves as it dies is of the one that ended it, and of no neighbour. *lives* tells whether
+    a PID of our own place is in use.
     """
 
     _ledger: WorkerLedger
     _store: RedeliveryStorePort
     _us: Holder
     _policy: CrashPolicy
+    _lives: Callable[[int], bool]
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _held: dict[object, str] = attrs.field(init=False, factory=dict[object, str])
 
@@ -47,7 +50,7 @@ class Redelivered:
         def hold() -> tuple[Crash, ...]:
             now = clock.now()
             holds = self._store.hold(name, holder=self._us, now=now)
-            return crashes_of(holds, us=self._us, now=now, policy=self._policy)
+            return crashes_of(holds, us=self._us, now=now, policy=self._policy, lives=self._lives)
 
         try:
             crashes = await self._ledger.in_thread(hold)

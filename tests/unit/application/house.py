@@ -173,6 +173,7 @@ class House:
             seal=self.seal,
             redeliveries=MemoryRedeliveryStore(self.ledger),
             us=Holder(node=self.node, host=self.host, boot=self.boot),
+            lives=lambda _: False,
             crash_policy=CrashPolicy(),
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.application.redelivery import delay
 from cronhare.application.worker import lock_waits
 from cronhare.domain.execution import State
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 from cronhare.domain.retries.outcome import Outcome
-from cronhare.domain.topology import QUARANTINE_QUEUE
+from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import deliver, due, foreign_body
@@ -153,6 +157,84 @@ async def test_lost_connections_do_not_count(monkeypatch: pytest.MonkeyPatch) ->
         house.broker.come_back()
         await other.connection.close()  # the message goes on to the next; this worker lives
     house.outage.held.clear()
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+def report(house: House) -> None:
+    """Let a worker report itself."""
+    node = NodeReport(
+        name=house.node,
+        role="worker",
+        host=house.host,
+        version="0.1.0",
+        started_at=house.now,
+        seen_at=house.now,
+    )
+    MemoryNodeStore(house.ledger).report(node, kept_for=SILENT_AFTER)
+
+
+async def equal_in_many_hands(house: House) -> None:
+    """Let five living workers take one each of equal messages that came again."""
+    for _ in range(6):
+        house.publish(foreign_body(house))
+    lost = house.neighbour("ant-9")
+    await lost.open()
+    await lost.settle()
+    await lost.connection.close()
+    for number in range(5):
+        other = house.neighbour(f"ant-{number + 10}")
+        report(other)
+        await other.connection.consume(
+            [MAIN_QUEUE], prefetch=1, on_delivery=other.deliveries.append
+        )
+        await other.settle()
+        for delivery in other.deliveries:
+            assert await other.worker._redelivered.take(delivery) == ()
+
+
+async def test_equal_messages_in_the_hands_of_living_workers_do_not_count() -> None:
+    house = House()
+    house.add(schedule="0 0 1 1 *")
+
+    await equal_in_many_hands(house)
+    await house.open()
+    await house.work()
+
+    assert house.messages(QUARANTINE_QUEUE) == []
+    assert len(house.executions()) == 1
+
+
+async def test_equal_messages_count_once_their_workers_are_silent() -> None:
+    house = House()
+    house.add(schedule="0 0 1 1 *")
+
+    await equal_in_many_hands(house)
+    house.clock.advance(SILENT_AFTER + SECOND)
+    await house.open()
+    await house.work()
+
+    assert len(house.messages(QUARANTINE_QUEUE)) == 1
+
+
+async def test_a_note_that_a_living_worker_could_not_take_back_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unavailable(*_: object, **__: object) -> None:
+        raise LedgerUnavailable("gone away")
+
+    house = House()
+    due(house)
+    for number in range(4):
+        other, _ = await taken_by(house, f"ant-{number + 10}")
+        report(other)
+        with monkeypatch.context() as away:
+            away.setattr(MemoryRedeliveryStore, "let_go", unavailable)
+            for delivery in other.deliveries:
+                await other.worker._redelivered.let_go(delivery)
+        await other.connection.close()
     await house.open()
     await house.work()
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import attrs
+
 from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
 
 from .tables import MemoryLedger
@@ -21,7 +23,11 @@ class MemoryRedeliveryStore:
             for node, hold in list(notes.items()):
                 if hold.at < now - KEPT_FOR:
                     del notes[node]
-            others = [hold for node, hold in notes.items() if node != holder.node]
+            others = [
+                self._with_report(hold)
+                for hold in notes.values()
+                if hold.holder.node != holder.node
+            ]
             notes[holder.node] = Hold(holder=holder, at=now)
             return sorted(others, key=lambda hold: hold.at)
 
@@ -29,3 +35,7 @@ class MemoryRedeliveryStore:
         """See `RedeliveryStorePort.let_go`."""
         with self._ledger.lock:
             self._ledger.holds.get(message, {}).pop(node, None)
+
+    def _with_report(self, hold: Hold) -> Hold:
+        report = self._ledger.nodes.get(hold.holder.node)
+        return attrs.evolve(hold, seen_at=None if report is None else report.seen_at)

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, Row, bindparam, delete, insert, select
 from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
 from cronhare.ports.clock import ClockPort
 
-from ..schema.tables import holds
+from ..schema.tables import holds, nodes
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 
@@ -20,7 +20,8 @@ _OF: Final = holds.c.message == bindparam("message_is")
 _OLD: Final = delete(holds).where(_OF, holds.c.at < bindparam("before", type_=UtcDateTime))
 _MINE: Final = delete(holds).where(_OF, holds.c.node == bindparam("node_is"))
 _OTHERS: Final = (
-    select(holds)
+    select(holds, nodes.c.seen_at)
+    .outerjoin(nodes, nodes.c.name == holds.c.node)
     .where(_OF, holds.c.node != bindparam("node_is"))
     .order_by(holds.c.at.desc())
     .limit(MOST)
@@ -61,4 +62,5 @@ class SqlRedeliveryStore:
 
 def _read(row: Row[Any]) -> Hold:
     holder = Holder(node=str(row.node), host=str(row.host), boot=str(row.boot))
-    return Hold(holder=holder, at=row.at)
+    seen_at = row.seen_at if isinstance(row.seen_at, datetime) else None
+    return Hold(holder=holder, at=row.at, seen_at=seen_at)
