@@ -10,6 +10,7 @@ from dependency_injector import containers, providers
 
 from cronhare.adapters.http.client import HttpClient
 from cronhare.adapters.http.task_runner import HttpTaskRunner
+from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.notify.mail import make_mailer
@@ -32,6 +33,7 @@ from cronhare.adapters.sql import (
 )
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
+from cronhare.adapters.system.fifo_bell import FifoBell
 from cronhare.adapters.system.host import release, this_boot
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.application.administration.backfills import Backfills
@@ -52,6 +54,7 @@ from cronhare.application.events.subscribers import Subscribers
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
+from cronhare.application.publishing.sending_bell import SendingBell
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
@@ -289,6 +292,21 @@ class Container(containers.DeclarativeContainer):
         node=node,
         executor=events_thread,
     )
+    #: What a person asks for is heard by the workers, or by the `up` that has the ledger's file.
+    bell = providers.Selector(
+        settings.provided.bell_kind,
+        broker=providers.Singleton(
+            SendingBell,
+            open_broker=providers.Factory(
+                rabbitmq.pika_sender, settings.provided.broker_url
+            ).provider,
+            nodes=nodes,
+            seal=seal,
+            foreign_queues=settings.provided.foreign_queues,
+        ),
+        fifo=providers.Singleton(FifoBell, settings.provided.ledger.path),
+        none=providers.Singleton(SilentBell),
+    )
     administrator = providers.Singleton(
         Administrator,
         schedules=schedules,
@@ -296,6 +314,7 @@ class Container(containers.DeclarativeContainer):
         node=node,
         uuid=uuid4,
         policy=settings.provided.policy,
+        bell=bell,
     )
     schedule_desk = providers.Singleton(ScheduleDesk, schedules)
     report_desk = providers.Singleton(

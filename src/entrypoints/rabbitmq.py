@@ -1,6 +1,6 @@
 """The adapters for RabbitMQ, imported only when they are used: their libraries are an extra."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cronhare.adapters.extras import require
 
@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
     from cronhare.adapters.rabbitmq.broker import PikaBroker
     from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
+
+#: Seconds that a person waits for a broker's answer, and half of it for its farewell.
+SENDING_TIMEOUT: Final = 2.0
 
 
 def check_usable(url: str) -> None:
@@ -35,6 +38,11 @@ def pika_broker(url: str, **options: Any) -> "PikaBroker":  # noqa: ANN401 - as 
     from cronhare.adapters.rabbitmq.broker import PikaBroker  # noqa: PLC0415
 
     return PikaBroker(url, **options)
+
+
+def pika_sender(url: str) -> "PikaBroker":
+    """Make a blocking broker for one message: whoever waits for it is a person."""
+    return pika_broker(url, declares=False, publish_timeout=SENDING_TIMEOUT)
 
 
 def aio_pika_broker(url: str, **options: Any) -> "AioPikaBroker":  # noqa: ANN401 - as it takes them

@@ -232,10 +232,18 @@ class RecordsPort(Protocol):
         ...
 
     def run_now(
-        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+        self,
+        scheduler_id: int,
+        *,
+        key: str,
+        params: str | None,
+        now: datetime,
+        node: str,
+        head_start: timedelta = timedelta(0),
     ) -> Execution:
         """Claim a manual run, to be published by the next reconciler that looks.
 
+        With a *head_start* the caller publishes it, and reconcilers leave it alone for so long.
         *params* replaces the schedule's own. The schedule's next due instant does not move.
         Repeating a *key* answers the run that is there.
 
@@ -258,8 +266,11 @@ class RecordsPort(Protocol):
         *,
         now: datetime,
         allowance: Allowance = DEFAULT_ALLOWANCE,
+        head_start: timedelta = timedelta(0),
     ) -> Sequence[Execution]:
         """Replay failed or quarantined executions at once, with a fresh retry allowance.
+
+        *head_start* is as in `run_now`.
 
         They are claimed anew, and their archive rows resolved, in one transaction; those that
         are resolved already are left alone and not answered. Of several rows of one execution the

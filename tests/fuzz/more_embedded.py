@@ -1,10 +1,12 @@
 """Boundary: a ledger file that somebody writes into while `cronhare up` works on it."""
 
+import os
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 from tests.fuzz.commands import PATIENCE
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
@@ -76,6 +78,46 @@ def _entries() -> Iterator[Entry[Embedded]]:
         if column not in {"execution_key", "state"}:
             attempt = partial(_spoil, table=table, column=column, value=VALUES[value])
             yield Entry(f"{value} in {table}.{column}", attempt)
+    for what, spoil in _BELL.items():
+        yield Entry(what, partial(_spoil_bell, spoil=spoil))
+
+
+def _write_garbage(path: Path) -> None:
+    """Write what is no ring, and as much as goes in."""
+    bell = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while os.write(bell, b"\0\xff\x1b[2J" * 1_000):
+            pass
+    os.close(bell)
+
+
+def _replace(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+def _spoil_bell(embedded: Embedded, spoil: Callable[[Path], object]) -> Answer:
+    """Do something to the fifo beside the ledger, and put it back for the next one."""
+    path = embedded.folder / "cronhare.sqlite3-bell"
+    kept = path.with_name("kept")
+    if not kept.exists():
+        os.link(path, kept)
+    spoil(path)
+    embedded.innocent()
+    with suppress(OSError):
+        path.unlink()
+    os.link(kept, path)
+    return Answer.HANDLED
+
+
+_BELL: dict[str, Callable[[Path], object]] = {
+    "garbage in the bell": _write_garbage,
+    "no bell": Path.unlink,
+    "a file for a bell": partial(_replace, make=lambda path: path.write_text("x")),
+    "a link for a bell": partial(_replace, make=lambda path: path.symlink_to("/dev/zero")),
+    "a bell that nobody reads": partial(_replace, make=os.mkfifo),
+    "a bell that is closed to us": lambda path: path.chmod(0),
+}
 
 
 @contextmanager

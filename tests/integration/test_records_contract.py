@@ -594,6 +594,25 @@ def test_a_manual_run_is_claimed_and_found_by_the_next_reconciler(ledger: Ledger
     assert (ledger.seen(execution), ledger.overdue()) == (execution, [execution.id])
 
 
+def test_what_its_caller_publishes_is_left_to_him_for_a_head_start(ledger: Ledger) -> None:
+    archived, now, head_start = ledger.failed(), ledger.now, 3 * SECOND
+
+    run = ledger.records.run_now(
+        ledger.add("other"),
+        key="manual-1",
+        params=None,
+        now=now,
+        node="shell",
+        head_start=head_start,
+    )
+    [replayed] = ledger.records.replay([archived.id], now=now, head_start=head_start)
+
+    ledger.clock.advance(3 * SECOND - MICROSECOND)
+    assert ledger.overdue() == []
+    ledger.clock.advance(MICROSECOND)
+    assert sorted(ledger.overdue()) == sorted([run.id, replayed.id])
+
+
 def test_a_manual_run_can_have_params_of_its_own(ledger: Ledger) -> None:
     scheduler_id = ledger.add(params='{"v":1}')
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
+from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.sql.attempts import starts
 from cronhare.adapters.sql.isolation import quarantine
 from cronhare.adapters.sql.transactions.database import Database
@@ -339,6 +340,7 @@ def test_a_run_that_is_refused_keeps_no_other_from_a_start_or_a_boot(
         node="ant",
         uuid=uuid4,
         policy=RetryPolicy(),
+        bell=SilentBell(),
     )
     names = ("unknown", "refused", "fine")
 

@@ -1,13 +1,17 @@
 """`cronhare up`, as a newcomer starts and stops it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -276,6 +280,68 @@ def test_past_instants_run_on_request_once_and_say_when_they_were_due(
     assert "A backfill asked for it." in told
     assert "(backfill)" in executions(tmp_path, "list").stdout
     assert up.end() == 0
+
+
+def test_what_is_asked_for_begins_at_once_whoever_floods_its_bell(
+    start: Starter, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.toml").write_text(
+        """
+        [tasks.work]
+        id = 1
+        command = ["true"]
+        [schedules.asked]
+        task = "work"
+        schedule = "0 8 1 1 *"
+        [schedules.innocent]
+        task = "work"
+        every = "1s"
+        """
+    )
+    up = start(tmp_path / "jobs.toml")
+    up.until("Running")
+    bell = tmp_path / "cronhare.sqlite3-bell"
+    wait_until(bell.is_fifo, seconds=60, what="the bell")
+    for _ in range(3):  # the next look of the scheduler is 5 s away at most
+        assert asked(tmp_path, "run", "asked", "--wait").returncode == 0
+
+    with flooded(bell):
+        asked(tmp_path, "run", "asked", "--wait")
+        used, begun = _cpu(up.process.pid), time.monotonic()
+        time.sleep(3)
+        share = (_cpu(up.process.pid) - used) / (time.monotonic() - begun)
+
+    found = json.loads(executions(tmp_path, "list", "--limit", "100", "--json").stdout)
+    asked_for = [_late(one) for one in found if one["schedule_name"] == "asked"]
+    assert len(asked_for) == 4
+    assert max(asked_for) < 2
+    assert max(_late(one) for one in found if one["schedule_name"] == "innocent") < 2
+    assert share < 0.3
+    assert up.end() == 0
+    assert not bell.exists()
+
+
+@contextmanager
+def flooded(bell: Path) -> Iterator[None]:
+    """Keep a bell full of garbage."""
+    flood = subprocess.Popen(["/bin/sh", "-c", f"exec cat /dev/zero > '{bell}'"])
+    try:
+        yield
+    finally:
+        flood.kill()
+        flood.wait()
+
+
+def _late(execution: Mapping[str, Any]) -> float:
+    """Say how long after its time an execution began, in seconds; one that waits is too late."""
+    began = datetime.fromisoformat(execution["started_at"] or "9999-01-01T00:00:00+00:00")
+    return (began - datetime.fromisoformat(execution["due_at"])).total_seconds()
+
+
+def _cpu(pid: int) -> float:
+    """Say how many seconds of CPU a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def executions(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

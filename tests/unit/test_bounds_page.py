@@ -33,9 +33,11 @@ from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
+from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import metrics
 from cronhare.application.events import announcing, backlog, relay
 from cronhare.application.events import finding as event_finding
+from cronhare.application.publishing import sending_bell
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
@@ -87,6 +89,8 @@ from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
 from cronhare.entrypoints.cli import output, times
 from cronhare.entrypoints.processes import scheduler
+from cronhare.entrypoints.processes.loops import DEAF
+from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import setting_text
 from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
@@ -455,6 +459,13 @@ BOUNDS: dict[str, list[str]] = {
     "pages that are chosen for one that is taken, where others hold rows": [
         f"{behind_held.MOST_PAGES}"
     ],
+    "a run that is asked for by hand": [
+        f"for {SENDING_TIMEOUT:.0f} s, sends",
+        f"{sending_bell.MOST_AT_ONCE} messages",
+        f"the {sending_bell.PAUSE.seconds} s after",
+        f"for {sending_bell.HEAD_START.seconds} s",
+    ],
+    "rings at a ledger's bell": [f"in {DEAF} s", f"{size(fifo_bell.MOST_AT_ONCE)} are"],
     "what has just become due, while a scheduler cannot publish": [
         f"for {planning.HEAD_START.seconds} s"
     ],

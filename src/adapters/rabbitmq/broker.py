@@ -39,10 +39,12 @@ class PikaBroker:
         queue_type: str = QUORUM,
         deduplication: bool = False,
         publish_timeout: float = PUBLISH_TIMEOUT,
+        declares: bool = True,
     ) -> None:
         """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
 
-        After half of it in a broker's alarm or silence, the connection is closed.
+        After half of it in a broker's alarm or silence, the connection is closed. One that
+        *declares* nothing of itself publishes to what is there, and leaves outages to its caller.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
@@ -57,7 +59,12 @@ class PikaBroker:
         self._declarer = TopologyDeclarer(address, self._desired)
         self._publish_timeout = publish_timeout
         self._suspects = SuspectPublisher(lambda: self._start(lambda: None, logging.DEBUG))
-        self._publisher = self._start(self._declarer.refresh, logging.WARNING)
+        self._declares = declares
+        self._publisher = (
+            self._start(self._declarer.refresh, logging.WARNING)
+            if declares
+            else self._start(lambda: None, logging.DEBUG)
+        )
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -86,7 +93,7 @@ class PikaBroker:
         if not batch:
             return []
         outcomes = self._publish([encode(envelope) for envelope in batch])
-        if Published.RETURNED in outcomes:
+        if self._declares and Published.RETURNED in outcomes:
             returned = {
                 first_queue(envelope.to)
                 for envelope, outcome in zip(batch, outcomes, strict=True)

@@ -1,7 +1,7 @@
 """Changes that people ask for: run now, cancel, replay, discard. Files: see `jobs_files`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from cronhare.domain.schedules.keys import manual_key, start_key
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
 from cronhare.domain.texts.moments import say_moment
+from cronhare.ports.bell import BellPort
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -92,13 +93,18 @@ class Administrator:
         node: str,
         uuid: Callable[[], UUID],
         policy: RetryPolicy,
+        bell: BellPort,
     ) -> None:
-        """*uuid* gives the names of manual runs; *policy* holds for schedules without one."""
+        """*uuid* gives the names of manual runs; *policy* holds for schedules without one.
+
+        *bell* is rung for what a person asks for.
+        """
         self._schedules = schedules
         self._records = records
         self._node = node
         self._uuid = uuid
         self._policy = policy
+        self._bell = bell
 
     def run_now(
         self, name: str, *, params: str | None, now: datetime, request: UUID | None = None
@@ -114,9 +120,10 @@ class Administrator:
         schedule = find_schedule(self._schedules, name)
         if params is not None and (fault := fault_of_params(params)) is not None:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
-        return self._begin(
-            schedule, key=manual_key(request or self._uuid()), params=params, now=now
-        )
+        key, head_start = manual_key(request or self._uuid()), self._bell.head_start
+        began = self._begin(schedule, key=key, params=params, now=now, head_start=head_start)
+        self._bell.ring([began], now=now)
+        return began
 
     def run_at_start(self, name: str, *, now: datetime) -> Execution:
         """Begin the run of a schedule at a start of `cronhare up`.
@@ -149,15 +156,28 @@ class Administrator:
         return schedule
 
     def _begin(
-        self, schedule: StoredSchedule, *, key: str, params: str | None, now: datetime
+        self,
+        schedule: StoredSchedule,
+        *,
+        key: str,
+        params: str | None,
+        now: datetime,
+        head_start: timedelta = timedelta(0),
     ) -> Execution:
-        name, node = schedule.name, self._node
+        name = schedule.name
         if schedule.draft is None:
             raise CannotRun(
                 f"schedule {name!r} cannot be run, its row is broken: {schedule.problem}"
             )
         try:
-            return self._records.run_now(schedule.id, key=key, params=params, now=now, node=node)
+            return self._records.run_now(
+                schedule.id,
+                key=key,
+                params=params,
+                now=now,
+                node=self._node,
+                head_start=head_start,
+            )
         except (NotToBeRun, LedgerRefused) as error:
             raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
 
@@ -257,7 +277,10 @@ class Administrator:
         chosen = set(ids)
         self.archived(chosen)
         allowance = Allowance(attempts=attempts, policy=self._policy)
-        again = self._records.replay(chosen, now=now, allowance=allowance)
+        again = self._records.replay(
+            chosen, now=now, allowance=allowance, head_start=self._bell.head_start
+        )
+        self._bell.ring(again, now=now)
         left = [row for row in self.archived(chosen) if row.resolution is None]
         return Replayed(
             executions=tuple(execution.id for execution in again),

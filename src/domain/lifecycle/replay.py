@@ -10,9 +10,18 @@ import msgspec
 from ..execution import REPLAYABLE, Execution, State
 from ..retries.retry import RetryPolicy
 from ..schedules.schedule import CLEANUP_NAME
+from .redelivery import Graces
 
-#: A replay is overdue from the start, so that the next reconciler publishes it.
+#: What people ask for is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE: Final = timedelta(days=1)
+
+
+def begins_by_hand(now: datetime, *, head_start: timedelta) -> datetime:
+    """Say when something began to wait that a person asks for.
+
+    It is overdue: at once, or after the *head start* of whoever claims it and sends it as well.
+    """
+    return now - (Graces().claimed - head_start if head_start else ALREADY_OVERDUE)
 
 
 def why_not_replayed(execution: Execution) -> str | None:
@@ -54,23 +63,24 @@ DEFAULT_ALLOWANCE: Final = Allowance()
 
 
 def replays(
-    asked: Iterable[tuple[int, Execution | None]], *, now: datetime, allowance: Allowance
+    asked: Iterable[tuple[int, Execution | None]],
+    *,
+    now: datetime,
+    allowance: Allowance,
+    head_start: timedelta,
 ) -> Iterator[tuple[int, Execution, Execution]]:
     """Replay those that may be, at once.
 
     *asked* pairs the ids of archive rows, oldest first, with their executions; each answer is such
     an id, the execution before, and after. Of several rows of one execution the oldest counts.
     """
+    begins = begins_by_hand(now, head_start=head_start)
     taken = set[int]()
     for archived_id, execution in asked:
         if execution is None or execution.id in taken or why_not_replayed(execution) is not None:
             continue
         taken.add(execution.id)
-        yield (
-            archived_id,
-            execution,
-            replay(execution, begins=now - ALREADY_OVERDUE, allowance=allowance),
-        )
+        yield archived_id, execution, replay(execution, begins=begins, allowance=allowance)
 
 
 def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> Execution:

@@ -8,10 +8,12 @@ from functools import partial
 
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
+from cronhare.adapters.system.fifo_bell import FifoListener, listen
 from cronhare.application.administration.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.notes import notes_on_queues
 from cronhare.application.logs import say
+from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.nodes import departed
 from cronhare.domain.schedules.clashes import Namesake, say_disabled
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
@@ -115,7 +117,8 @@ async def run(
     state.add(partial(state_lines, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
-    loop = scheduler_loop(container)
+    bell = _listen(container)
+    loop = scheduler_loop(container, rings=bell)
     working = asyncio.create_task(
         worker.run(
             container,
@@ -132,4 +135,13 @@ async def run(
     replaying.start()
     await shutdown.requested.wait()
     await asyncio.gather(loop.stop(seconds=ROUND), replaying.stop(seconds=ROUND))
+    if bell is not None:
+        bell.remove()
     await working
+
+
+def _listen(container: Container) -> FifoListener | None:
+    """Listen to what other processes claim by hand, where they cannot tell it to our broker."""
+    ledger = container.settings().ledger
+    is_alone = container.settings().broker_kind == "memory"
+    return listen(ledger.path) if is_alone and isinstance(ledger, LedgerFile) else None

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
+from typing import Final, Protocol
 
 from cronhare.application.outages import Outage
 from cronhare.domain.retries.backoff import Waits
@@ -18,11 +20,29 @@ log = logging.getLogger(__name__)
 #: back is that late at most; a fault of ours is a stack in the log each time.
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_AFTER_FAULT = 0.5, 3.0, 10.0
 
+#: Seconds after a ring in which the loop hears no other, so that a flood of them costs little.
+DEAF: Final = 0.25
+
 _LOOK = 0.01
 
 
+class Rings(Protocol):
+    """What a loop can be rung by; see `FifoListener`."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a ring, but not for longer; says whether it rang."""
+        ...
+
+    def wake(self) -> None:
+        """End the wait."""
+        ...
+
+
 class Loop:
-    """Calls *work*, which answers how many seconds to rest, or None to end; survives its errors."""
+    """Calls *work*, which answers how many seconds to rest, or None to end; survives its errors.
+
+    A ring ends its rest, unless *work* has failed.
+    """
 
     def __init__(
         self,
@@ -30,11 +50,19 @@ class Loop:
         work: Callable[[], float | None],
         *,
         at_end: Callable[[], object] = lambda: None,
+        rings: Rings | None = None,
+        on_ring: Callable[[], object] = lambda: None,
     ) -> None:
-        """*name* is the thread's; *at_end* is called once it has been stopped."""
+        """*name* is the thread's; *at_end* is called once it has been stopped.
+
+        *on_ring* is called in the thread, before *work*.
+        """
         self.name = name
         self._work = work
         self._at_end = at_end
+        self._rings = rings
+        self._on_ring = on_ring
+        self._deaf_until = 0.0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -48,6 +76,8 @@ class Loop:
         A round that takes longer is logged, and ends with the process: the thread is a daemon.
         """
         self._stopped.set()
+        if self._rings is not None:
+            self._rings.wake()
         await wait_at_most(seconds, f"the last round of the {self.name}", self._over())
 
     async def _over(self) -> None:
@@ -65,6 +95,8 @@ class Loop:
                 if rest is None:
                     return
                 pauses.reset()
+                self._rest(rest)
+                continue
             except (LedgerUnavailable, BrokerUnavailable) as error:
                 text = f"The {self.name} tries again"
                 outage.lasts(logging.ERROR, "server.unavailable", text, error)
@@ -75,3 +107,14 @@ class Loop:
                 log.exception("%s", text, extra={"action": "loop.fault"})
             self._stopped.wait(rest)
         self._at_end()
+
+    def _rest(self, seconds: float) -> None:
+        """Rest, or until it rings."""
+        if self._rings is None:
+            self._stopped.wait(seconds)
+            return
+        deaf = min(max(self._deaf_until - time.monotonic(), 0.0), seconds)
+        if self._stopped.wait(deaf) or not self._rings.wait(seconds - deaf):
+            return
+        self._deaf_until = time.monotonic() + DEAF
+        self._on_ring()

@@ -21,7 +21,7 @@ from cronhare.ports.ledger import LedgerUnavailable
 from ..container import Container
 from ..signals.shutdown import Shutdown
 from .bounded_wait import wait_at_most
-from .loops import Loop
+from .loops import Loop, Rings
 from .state_report import StateLine, StateReport
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class SchedulerRound:
         self._gaps = GapDetector(every=RECONCILE_EVERY, lease=lease)
         self._dispatched = True
         self._reconcile_at: datetime | None = None
+        self._is_called = False
         reconciler.begin_grace("this scheduler has just begun, and knows of no outage before")
 
     def round(self) -> float:
@@ -69,6 +70,10 @@ class SchedulerRound:
         wake_at = min(self._dispatcher.wake_at(now), self._reconcile_at or now)
         rest = (wake_at - now).total_seconds() - (self._clock.monotonic() - began)
         return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
+
+    def call(self) -> None:
+        """Have the next round reconcile, whenever that is: something was claimed by hand."""
+        self._is_called = True
 
     def _look(self) -> tuple[datetime, float]:
         """Ask for the ledger's time, and note it beside the stopwatch's."""
@@ -89,8 +94,9 @@ class SchedulerRound:
 
     def _reconcile(self, now: datetime) -> None:
         due_at = self._reconcile_at or now
-        if now >= due_at - TOGETHER or now < due_at - RECONCILE_EVERY:
-            self._reconcile_at = now + RECONCILE_EVERY
+        is_due = now >= due_at - TOGETHER or now < due_at - RECONCILE_EVERY
+        if is_due or self._is_called:
+            self._reconcile_at, self._is_called = now + RECONCILE_EVERY, False
             with self._grace_if_away():
                 self._reconciler.tick(now)
 
@@ -114,9 +120,10 @@ def scheduler_round(container: Container) -> SchedulerRound:
     )
 
 
-def scheduler_loop(container: Container) -> Loop:
-    """Make the loop of a scheduler; it survives whatever its servers do."""
-    return Loop("scheduler", scheduler_round(container).round)
+def scheduler_loop(container: Container, *, rings: Rings | None = None) -> Loop:
+    """Make the loop of a scheduler; it survives whatever its servers do. *rings* call it."""
+    scheduler = scheduler_round(container)
+    return Loop("scheduler", scheduler.round, rings=rings, on_ring=scheduler.call)
 
 
 def replay_loop(container: Container) -> Loop:

@@ -208,6 +208,13 @@ class Settings:
         return "memory" if self.broker_url == MEMORY else "amqp"
 
     @property
+    def bell_kind(self) -> str:
+        """How what a person asks for is told at once: by the `broker`, by a `fifo`, or `none`."""
+        if self.broker_kind == "amqp":
+            return "broker"
+        return "fifo" if self.ledger_kind == "file" else "none"
+
+    @property
     def accepts_foreign(self) -> bool:
         """Whether messages that other programs have published are run."""
         return self.foreign_messages == "accept"

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 
+from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
@@ -185,6 +186,7 @@ class House:
             node=self.node,
             uuid=self.uuid,
             policy=self.policy,
+            bell=SilentBell(),
         )
 
     def neighbour(self, node: str, *, seal: Seal | None = None) -> "House":

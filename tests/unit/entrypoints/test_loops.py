@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import threading
+import time
 
 import pytest
 
-from cronhare.entrypoints.processes.loops import Loop
+from cronhare.entrypoints.processes.loops import DEAF, Loop
+from cronhare.ports.ledger import LedgerUnavailable
 
 #: Seconds: whoever waits for so long hangs.
 HANGS = 60.0
@@ -53,3 +55,75 @@ async def test_a_loop_that_ends_is_not_told_and_begins_no_other_round(
 
     assert rounds == [1, 0]
     assert given_up(caplog) == []
+
+
+class Ringing:
+    """Rings again and again, or once."""
+
+    def __init__(self, *, always: bool) -> None:
+        self._always = always
+        self._event = threading.Event()
+
+    def wait(self, seconds: float) -> bool:
+        rang = self._event.wait(seconds)
+        if not self._always:
+            self._event.clear()
+        return rang
+
+    def wake(self) -> None:
+        self._event.set()
+
+
+async def test_a_ring_ends_a_rest_and_so_does_a_stop() -> None:
+    begun, again, rings, rung = threading.Event(), threading.Event(), Ringing(always=False), [0]
+
+    def work() -> float:
+        (again if begun.is_set() else begun).set()
+        return HANGS
+
+    def note() -> None:
+        rung[0] += 1
+
+    loop = Loop("scheduler", work, rings=rings, on_ring=note)
+    loop.start()
+    begun.wait(HANGS)
+    rings.wake()
+
+    assert again.wait(HANGS / 2)
+    assert rung == [1]
+    await loop.stop(seconds=HANGS / 2)
+
+
+async def test_a_flood_of_rings_costs_few_rounds_and_keeps_nothing_from_its_time() -> None:
+    """What rests shortly is called in time, whoever rings."""
+    rounds, rings = [], Ringing(always=True)
+    rings.wake()
+
+    def work() -> float:
+        rounds.append(time.monotonic())
+        return 0.4
+
+    loop = Loop("scheduler", work, rings=rings)
+    loop.start()
+    await asyncio.sleep(3 * DEAF)
+    await loop.stop(seconds=HANGS)
+
+    assert 2 <= len(rounds) <= 5
+
+
+async def test_who_has_failed_is_not_called_sooner_by_a_ring() -> None:
+    rounds, failed, rings = [], threading.Event(), Ringing(always=True)
+    rings.wake()
+
+    def work() -> float:
+        rounds.append(1)
+        failed.set()
+        raise LedgerUnavailable
+
+    loop = Loop("scheduler", work, rings=rings)
+    loop.start()
+    failed.wait(HANGS)
+    await asyncio.sleep(DEAF)
+    await loop.stop(seconds=HANGS)
+
+    assert rounds == [1]

@@ -39,3 +39,19 @@ def test_it_rests_until_the_next_refresh() -> None:
 
     assert house.now == NOON
     assert 4 < rest <= 5
+
+
+def test_a_call_has_what_was_claimed_by_hand_published_at_once() -> None:
+    house = House()
+    house.add(schedule=None)
+    scheduler = scheduling(house)
+    scheduler.round()
+    house.administrator.run_now("report", params=None, now=house.now)
+    scheduler.round()
+    assert house.broker.depth(MAIN_QUEUE) == 0
+
+    scheduler.call()
+    rest = scheduler.round()
+
+    assert house.broker.depth(MAIN_QUEUE) == 1
+    assert 4 < rest <= 5

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from operator import attrgetter
 
@@ -14,9 +14,9 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import (
-    ALREADY_OVERDUE,
     DEFAULT_ALLOWANCE,
     Allowance,
+    begins_by_hand,
     replays,
 )
 from cronhare.domain.lifecycle.transitions import cancel
@@ -164,7 +164,14 @@ class MemoryRecords:
             return keep_failure(self._ledger, failure, now=now, node=node)
 
     def run_now(
-        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+        self,
+        scheduler_id: int,
+        *,
+        key: str,
+        params: str | None,
+        now: datetime,
+        node: str,
+        head_start: timedelta = timedelta(0),
     ) -> Execution:
         """See `RecordsPort.run_now`."""
         with self._ledger.lock:
@@ -174,7 +181,7 @@ class MemoryRecords:
                 key=key,
                 now=now,
                 node=node,
-                begins=now - ALREADY_OVERDUE,
+                begins=begins_by_hand(now, head_start=head_start),
                 **changes,
             )
 
@@ -192,6 +199,7 @@ class MemoryRecords:
         *,
         now: datetime,
         allowance: Allowance = DEFAULT_ALLOWANCE,
+        head_start: timedelta = timedelta(0),
     ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._ledger.lock:
@@ -201,7 +209,8 @@ class MemoryRecords:
                 for id_ in sorted(unresolved)
             )
             replayed: list[Execution] = []
-            for id_, before, after in replays(asked, now=now, allowance=allowance):
+            again = replays(asked, now=now, allowance=allowance, head_start=head_start)
+            for id_, before, after in again:
                 self._resolve(unresolved[id_], "replayed", now)
                 replayed.append(self._executions.write(before, after))
             return replayed

@@ -25,7 +25,7 @@ from .connection import PublisherConnection
 
 log = logging.getLogger(__name__)
 
-#: Seconds that `close` waits for the thread.
+#: Seconds that `close` waits for the thread at most, and no longer than the broker may be silent.
 CLOSE_TIMEOUT = 5.0
 
 
@@ -112,7 +112,7 @@ class PublisherThread:
         if connection is not None:
             connection.stop()
         if thread is not None:
-            thread.join(CLOSE_TIMEOUT)
+            thread.join(min(CLOSE_TIMEOUT, self._timeout))
         self._give_up_waiting()
 
     def _begin(self) -> None:

@@ -1,7 +1,7 @@
 """The archive: what failed for good, as people read it, replay it and discard it."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
@@ -109,6 +109,7 @@ class ArchiveRecords(StorePart):
         *,
         now: datetime,
         allowance: Allowance = DEFAULT_ALLOWANCE,
+        head_start: timedelta = timedelta(0),
     ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._database.write("replaying") as connection:
@@ -117,7 +118,7 @@ class ArchiveRecords(StorePart):
                 connection, BY_IDS.with_for_update(), {row.execution_id for row in archived}
             )
             asked = ((row.id, found.get(row.execution_id)) for row in archived)
-            replayed = list(replays(asked, now=now, allowance=allowance))
+            replayed = list(replays(asked, now=now, allowance=allowance, head_start=head_start))
             if replayed:
                 resolve(connection, [id_ for id_, _, _ in replayed], "replayed", now)
             changed = [(before, after) for _, before, after in replayed]

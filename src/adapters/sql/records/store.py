@@ -1,7 +1,7 @@
 """What people read from the ledger, and what they ask of it."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -9,7 +9,7 @@ from sqlalchemy import Engine, Row, Select, bindparam, func, select
 
 from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE
+from cronhare.domain.lifecycle.replay import begins_by_hand
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.task_report import TaskReport
 from cronhare.ports.clock import ClockPort
@@ -182,7 +182,14 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def run_now(
-        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+        self,
+        scheduler_id: int,
+        *,
+        key: str,
+        params: str | None,
+        now: datetime,
+        node: str,
+        head_start: timedelta = timedelta(0),
     ) -> Execution:
         """See `RecordsPort.run_now`."""
         changes: dict[str, Any] = {} if params is None else {"params": params}
@@ -195,7 +202,7 @@ class SqlRecords(ArchiveRecords):
                 key=key,
                 now=now,
                 node=node,
-                begins=now - ALREADY_OVERDUE,
+                begins=begins_by_hand(now, head_start=head_start),
                 **changes,
             )
 

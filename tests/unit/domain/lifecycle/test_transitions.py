@@ -21,6 +21,7 @@ from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from tests.unit.executions import NOON, execution
 
 MINUTE = timedelta(minutes=1)
+NONE = timedelta(0)
 
 
 def test_a_change_is_told_by_the_fields_in_which_it_differs() -> None:
@@ -134,7 +135,7 @@ def test_of_several_rows_of_one_execution_the_oldest_is_replayed() -> None:
     found = {number: execution(State.FAILED, id=number) for number in (1, 2)}
     asked = [(10, found[1]), (11, found[1]), (12, None), (13, execution()), (14, found[2])]
 
-    replayed = list(replays(asked, now=NOON, allowance=DEFAULT_ALLOWANCE))
+    replayed = list(replays(asked, now=NOON, allowance=DEFAULT_ALLOWANCE, head_start=NONE))
 
     assert [(row, before) for row, before, _ in replayed] == [(10, found[1]), (14, found[2])]
     assert {after.next_attempt_at for _, _, after in replayed} == {NOON - ALREADY_OVERDUE}
@@ -142,6 +143,8 @@ def test_of_several_rows_of_one_execution_the_oldest_is_replayed() -> None:
 
 @pytest.mark.parametrize("state", State)
 def test_only_what_ended_badly_is_replayed(state: State) -> None:
-    replayed = list(replays([(1, execution(state))], now=NOON, allowance=DEFAULT_ALLOWANCE))
+    asked = [(1, execution(state))]
+
+    replayed = list(replays(asked, now=NOON, allowance=DEFAULT_ALLOWANCE, head_start=NONE))
 
     assert bool(replayed) == (state in REPLAYABLE)

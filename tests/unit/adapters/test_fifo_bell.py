@@ -1,0 +1,155 @@
+"""The fifo beside a ledger's file, and what may be in its place."""
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.system.fifo_bell import FifoBell, FifoListener, beside, listen
+from tests.unit.executions import NOON, execution
+
+#: Seconds: whoever waits for so long hangs.
+HANGS = 20.0
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    file = tmp_path / "cronhare.sqlite3"
+    file.touch()
+    return file
+
+
+def listening(ledger: Path) -> FifoListener:
+    found = listen(str(ledger))
+    assert found is not None
+    return found
+
+
+def ring(ledger: Path) -> None:
+    FifoBell(str(ledger)).ring([execution()], now=NOON)
+
+
+def test_a_ring_ends_the_wait_even_if_it_came_before(ledger: Path) -> None:
+    bell = listening(ledger)
+    assert bell.wait(0) is False
+
+    ring(ledger)
+    ring(ledger)
+
+    assert bell.wait(HANGS) is True
+    assert bell.wait(0) is False
+
+
+def test_whatever_name_leads_to_the_ledger_it_is_one_bell(ledger: Path) -> None:
+    bell = listening(ledger)
+    link = ledger.with_name("link")
+    link.symlink_to(ledger)
+
+    ring(link)
+
+    assert bell.wait(HANGS) is True
+
+
+def test_nothing_that_was_claimed_does_not_ring(ledger: Path) -> None:
+    bell = listening(ledger)
+
+    FifoBell(str(ledger)).ring([], now=NOON)
+
+    assert bell.wait(0) is False
+
+
+def test_the_end_of_a_wait_can_be_had_from_another_thread(ledger: Path) -> None:
+    bell = listening(ledger)
+
+    bell.wake()
+
+    assert bell.wait(HANGS) is True
+
+
+def test_it_is_its_owners_alone_and_goes_with_him(ledger: Path) -> None:
+    bell = listening(ledger)
+
+    assert stat.S_IMODE(beside(ledger).stat().st_mode) == 0o600
+    bell.remove()
+    bell.remove()
+
+    assert list(ledger.parent.iterdir()) == [ledger]
+    ring(ledger)
+
+
+def test_one_that_a_kill_left_behind_and_somebody_opened_serves_anew(ledger: Path) -> None:
+    os.mkfifo(beside(ledger))
+    beside(ledger).chmod(0o666)
+    ring(ledger)  # nobody listens: it hangs nowhere
+
+    bell = listening(ledger)
+    ring(ledger)
+
+    assert bell.wait(HANGS) is True
+    assert stat.S_IMODE(beside(ledger).stat().st_mode) == 0o600
+
+
+def test_one_that_was_replaced_is_not_taken_away(ledger: Path) -> None:
+    bell = listening(ledger)
+    beside(ledger).unlink()
+    beside(ledger).write_text("mine")
+
+    bell.remove()
+
+    assert beside(ledger).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda path: path.write_text("mine"),
+        lambda path: path.mkdir(),
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.symlink_to(os.devnull),
+    ],
+)
+def test_what_is_in_its_place_is_left_as_it_is_and_told(
+    ledger: Path, put: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = beside(ledger)
+    put(path)
+    before = path.lstat()
+
+    with caplog.at_level(logging.WARNING):
+        assert listen(str(ledger)) is None
+    ring(ledger)
+
+    assert os.path.samestat(path.lstat(), before)
+    assert path.lstat().st_size == before.st_size
+    assert all(
+        file.read_text() in {"", "mine"} for file in ledger.parent.iterdir() if file.is_file()
+    )
+    assert "What is run by hand begins up to 5 s late" in caplog.text
+
+
+def test_another_users_is_refused(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(beside(ledger))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    assert listen(str(ledger)) is None
+
+
+def test_a_flood_blocks_nobody_and_is_taken_in_parts(ledger: Path) -> None:
+    bell = listening(ledger)
+    flood = os.open(beside(ledger), os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while os.write(flood, b"\0" * 4_096):
+            pass
+
+    begun = time.monotonic()
+    ring(ledger)
+    bell.wake()
+
+    assert bell.wait(HANGS) is True
+    assert time.monotonic() - begun < HANGS
+    os.close(flood)

@@ -1,0 +1,219 @@
+"""Whoever claims by hand sends the message, and the schedulers leave it to him for a moment."""
+
+from collections.abc import Callable, Collection
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.application.administration.commands import Administrator
+from cronhare.application.publishing.sending_bell import (
+    HEAD_START,
+    MOST_AT_ONCE,
+    PAUSE,
+    SendingBell,
+)
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.task import SYSTEM, TaskRef
+from cronhare.domain.topology import MAIN_QUEUE
+from tests.unit.application.conftest import Lines
+from tests.unit.application.endings import always, failure
+from tests.unit.application.house import House
+
+SECOND = timedelta(seconds=1)
+NOON = House().now
+
+
+class Office:
+    """A person's shell beside a house, whose broker it opens anew each time."""
+
+    def __init__(self, house: House, *, foreign_queues: Collection[str] = ()) -> None:
+        self.house = house
+        self.opened = 0
+        self.nodes = MemoryNodeStore(house.ledger)
+        self.bell = SendingBell(
+            open_broker=self._open,
+            nodes=self.nodes,
+            seal=house.seal,
+            foreign_queues=foreign_queues,
+        )
+        self.administrator = Administrator(
+            schedules=house.schedules,
+            records=house.records,
+            node="shell",
+            uuid=house.uuid,
+            policy=RetryPolicy(attempts=1),
+            bell=self.bell,
+        )
+        house.add(schedule=None)
+        self.report()
+
+    def _open(self) -> MemoryBroker:
+        self.opened += 1
+        return self.house.broker
+
+    def report(self, *queues: str, role: str = "worker", ago: timedelta = timedelta(0)) -> None:
+        """Report a worker."""
+        report = NodeReport(
+            name="bee",
+            role=role,
+            host="hive",
+            version="1",
+            started_at=NOON,
+            seen_at=self.house.now - ago,
+            queues=queues or (MAIN_QUEUE,),
+        )
+        self.nodes.report(report, kept_for=timedelta(hours=1))
+
+    def run(self, name: str = "report") -> Execution:
+        """Ask for a run."""
+        return self.administrator.run_now(name, params=None, now=self.house.now)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait."""
+        return self.house.broker.depth(MAIN_QUEUE)
+
+
+async def test_a_run_begins_without_any_scheduler() -> None:
+    office = Office(House())
+
+    office.run()
+    await office.house.open()
+    await office.house.work()
+
+    assert office.house.only.state is State.SUCCEEDED
+
+
+def test_a_scheduler_leaves_it_to_its_command_and_then_sends_it() -> None:
+    """Whether the first message was in the right place, nobody knows but its worker."""
+    office = Office(House())
+
+    office.run()
+    office.house.reconciler.tick(office.house.now)
+    assert office.waiting == 1
+    office.house.clock.advance(HEAD_START + SECOND)
+    office.house.reconciler.tick(office.house.now)
+
+    assert office.waiting == 2
+    assert office.house.only.state is State.PUBLISHED
+    assert Graces().claimed > HEAD_START + 5 * SECOND
+
+
+async def test_both_messages_begin_one_attempt() -> None:
+    office = Office(House())
+    office.run()
+    office.house.clock.advance(HEAD_START + SECOND)
+
+    office.house.reconciler.tick(office.house.now)
+    await office.house.open()
+    await office.house.work()
+
+    assert (office.house.only.state, office.house.only.attempt) == (State.SUCCEEDED, 1)
+
+
+async def test_a_replay_begins_without_any_scheduler() -> None:
+    office = Office(House(script=always(failure()), policy=RetryPolicy(attempts=1)))
+    office.run()
+    await office.house.open()
+    await office.house.work()
+    [archived] = office.house.records.archive()
+
+    office.administrator.replay([archived.id], now=office.house.now)
+    await office.house.work()
+
+    assert (office.house.only.state, office.house.only.attempt) == (State.FAILED, 2)
+
+
+def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) -> None:
+    office = Office(House())
+    office.house.broker.go_away()
+
+    office.run()
+    office.run()
+
+    [line] = lines()
+    assert line.endswith(
+        "A scheduler sends 1 execution (1) within 10 s: the broker gave no answer in time"
+    )
+    office.house.broker.come_back()
+    assert (office.opened, office.waiting) == (1, 0)
+    office.house.clock.advance(PAUSE)
+    office.report()
+    office.run()
+    assert (office.opened, office.waiting) == (2, 1)
+    office.house.reconciler.tick(office.house.now)
+    assert office.waiting == 3
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        lambda office: office.report("mails"),
+        lambda office: office.report(role="scheduler"),
+        lambda office: office.report(ago=2 * SILENT_AFTER),
+    ],
+)
+def test_what_no_worker_serves_is_left_to_a_scheduler(
+    report: Callable[[Office], None], lines: Lines
+) -> None:
+    office = Office(House())
+    report(office)
+
+    office.run()
+
+    assert (office.opened, office.waiting) == (0, 0)
+    assert f"no worker reports itself that serves queue {MAIN_QUEUE}" in lines()[0]
+
+
+def test_what_another_program_serves_is_left_to_a_scheduler() -> None:
+    """Its worker cannot tell that the scheduler's message is a copy."""
+    office = Office(House(), foreign_queues=frozenset({MAIN_QUEUE}))
+
+    office.run()
+
+    assert (office.opened, office.waiting) == (0, 0)
+
+
+def test_a_queue_that_is_gone_is_told(lines: Lines) -> None:
+    office = Office(House())
+    office.house.add("mails", schedule=None, queue="mails")
+    office.report("mails")
+
+    office.run("mails")
+
+    assert "the broker has no queue mails" in lines()[0]
+
+
+def test_the_systems_own_runs_are_sent_to_no_worker() -> None:
+    office = Office(House())
+    run = office.house.administrator.run_now("report", params=None, now=office.house.now)
+
+    office.bell.ring([msgspec.structs.replace(run, task=TaskRef(SYSTEM, 1))], now=office.house.now)
+
+    assert (office.opened, office.waiting) == (0, 0)
+
+
+def test_so_many_are_sent_and_the_others_are_a_schedulers() -> None:
+    office = Office(House())
+    run = office.house.administrator.run_now("report", params=None, now=office.house.now)
+    began = [msgspec.structs.replace(run, id=run.id + n) for n in range(MOST_AT_ONCE + 1)]
+
+    office.bell.ring(began, now=office.house.now)
+
+    assert office.waiting == MOST_AT_ONCE
+
+
+def test_a_fault_fails_no_command(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    office = Office(House())
+    monkeypatch.setattr(office.nodes, "nodes", None)
+
+    office.run()
+
+    assert office.house.only.state is State.CLAIMED
+    assert "A scheduler sends 1 execution (1) within 10 s" in lines()[0]
