@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from cronhare.domain.execution import Execution, State
@@ -12,8 +13,9 @@ from cronhare.domain.retries.breaker import (
     BreakerPolicy,
     BreakerProbed,
 )
+from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
 from cronhare.domain.retries.limits import RetryLimits
-from cronhare.domain.retries.retry import Complete, Fail, Verdict
+from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded
 from cronhare.ports.runner import AttemptResult
@@ -22,6 +24,7 @@ from tests.integration.ledgers import (
     FOR_GOOD,
     IN_30_S,
     MINUTE,
+    SECOND,
     SUCCESS,
     Ledger,
     Shell,
@@ -143,6 +146,59 @@ def test_a_probe_that_is_cancelled_gives_its_place_to_the_next(ledger: Ledger) -
     after = end(ledger, last)
 
     assert (verdicts(before), told(after)) == ([BROKEN], [BreakerProbed])
+
+
+def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
+    ledger: Ledger,
+) -> None:
+    *_, probe, refused, last = opened(ledger, more=3)
+    ledger.clock.advance(PAUSE)
+    end(ledger, probe, verdict=RetryAfter(60 * MINUTE, "retry 1"))
+    ledger.clock.advance(PAUSE - SECOND)
+    before = end(ledger, refused)
+    ledger.clock.advance(SECOND)
+
+    after = end(ledger, last)
+
+    assert (verdicts(before), told(after)) == ([BROKEN], [BreakerProbed])
+
+
+def test_a_probe_waits_behind_no_budget(ledger: Ledger) -> None:
+    *_, probe = opened(ledger, more=1)
+    ledger.clock.advance(PAUSE)
+    both = attrs.evolve(LIMITS, budget=BudgetPolicy(most=1, on_exhausted=OnExhausted.FAIL))
+    first = ledger.started(ledger.claimed("other", task=TaskRef("report", 99)))
+    spent = Finish(execution=first, ran=FAILURE, verdict=IN_30_S, limits=both)
+    asked = Finish(execution=probe, ran=FAILURE, verdict=IN_30_S, limits=both)
+
+    answers = [*ledger.attempts.finish([spent, asked], now=ledger.now, node="ant")]
+
+    assert told(answers) == [BreakerProbed]
+    assert [ledger.seen(each).state for each in (first, probe)] == [State.RETRYING] * 2
+
+
+def test_a_success_of_another_run_since_it_has_a_probe_closes_it_as_well(ledger: Ledger) -> None:
+    *_, probe, well, last = opened(ledger, more=3)
+    ledger.clock.advance(PAUSE)
+    end(ledger, probe)
+    ledger.clock.advance(SECOND)
+    succeed(ledger, well)
+
+    answers = end(ledger, last)
+
+    assert told(answers) == [BreakerClosed]
+    assert verdicts(answers) == [IN_30_S]
+
+
+def test_one_that_a_clock_opened_which_leapt_ahead_holds_nothing_back(ledger: Ledger) -> None:
+    ledger.clock.advance(120 * MINUTE)
+    *_, last = opened(ledger, more=1)
+    ledger.clock.move_to(ledger.now - 119 * MINUTE)
+
+    answers = end(ledger, last)
+
+    assert told(answers) == [BreakerClosed]
+    assert verdicts(answers) == [IN_30_S]
 
 
 def test_one_that_nobody_asks_for_a_window_after_its_pause_has_closed(ledger: Ledger) -> None:

@@ -32,6 +32,7 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
+from tests.integration.rules import Holding
 from tests.ports import NO_NACKS
 
 KEY = "customer-42"
@@ -276,3 +277,21 @@ def test_a_row_of_a_gate_that_was_spoilt_is_made_anew_from_what_runs(
         assert let_go(ledger) == []
     ledger.finish(ledger.seen(first), Complete(), SUCCESS)
     assert let_go(ledger) == [third.id]
+
+
+def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_elses(
+    mysql: Ledger, holding: Holding
+) -> None:
+    mysql.plan_edited()
+    first, second, third, fourth = due_together(mysql, 4, limit=1)
+    start(mysql, first)
+    mysql.finish(mysql.seen(first), Complete(), SUCCESS)
+
+    with holding(f"SELECT id FROM SchedulerExecution WHERE id = {second.id} FOR UPDATE"):
+        meanwhile = let_go(mysql, GATE)
+    start(mysql, third)
+    mysql.finish(mysql.seen(third), Complete(), SUCCESS)
+
+    assert meanwhile == [third.id]
+    assert let_go(mysql, GATE) == [second.id]
+    assert mysql.seen(fourth).state is State.HELD

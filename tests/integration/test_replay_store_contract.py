@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+import pytest
+
+from cronhare.adapters.sql.records import replay_items
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.lifecycle.replay_pace import ReplayProgress, ReplayState
+from cronhare.domain.lifecycle.replay_pace import FULL_FOR, ReplayProgress, ReplayState
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, Shell, at_once
@@ -81,6 +84,43 @@ def test_of_one_key_no_more_are_under_way_than_may(ledger: Ledger) -> None:
 
     assert [one.schedule_name for one in first] == ["hook-0", "hook-1", "hook-3", "hook-5"]
     assert [one.schedule_name for one in second] == ["hook-2"]
+
+
+def test_while_all_keys_are_full_it_is_not_looked_again_at_once(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two"])
+    ledger.replayed(rate=THOUSAND, key="task", at_once=1)
+
+    replay = ledger.replays.replays(limit=1)[0]
+
+    assert replay.next_at == ledger.now + FULL_FOR
+
+
+def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two", "three"])
+    ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=ledger.now)
+    ledger.clock.advance(timedelta(hours=2))
+    ledger.advanced()
+    ledger.clock.move_to(ledger.now - timedelta(hours=2))
+
+    [second] = ledger.advanced().executions
+
+    assert (second.schedule_name, second.next_attempt_at) == ("two", ledger.now)
+
+
+def test_of_those_that_hang_none_hides_what_ends_behind_them(
+    sqlite: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sqlite.plan_edited()
+    fail(sqlite, ["one", "two", "three"])
+    monkeypatch.setattr(replay_items, "_ENDED", replay_items._ENDED.limit(1))
+    *_, last = sqlite.replayed(rate=THOUSAND, jitter=0)
+    sqlite.clock.advance(SECOND)
+    sqlite.succeeded(last)
+    sqlite.clock.advance(SECOND)
+
+    progress = sqlite.advanced().replay.progress
+
+    assert (progress.released, progress.succeeded) == (2, 1)
 
 
 def test_what_cannot_be_replayed_is_refused_alone(ledger: Ledger) -> None:

@@ -60,6 +60,7 @@ class RetryLimitDesk:
         now = self._now()
         goes_on = execution.state in UNFINISHED
         if goes_on and (budget := self._limits.budget(execution.queue, now=now)) is not None:
+            budget = budget.as_of(now)
             remaining = budget.remaining(now)
             left = (
                 f"has {remaining:,} left"

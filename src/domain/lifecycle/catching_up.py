@@ -95,7 +95,7 @@ class HeldUpRetries:
         known = self._budgets.get(queue)
         budget = Budget(queue=queue, most=policy.most, window=policy.window)
         if known is not None:
-            budget = attrs.evolve(known, most=policy.most, window=policy.window)
+            budget = attrs.evolve(known.as_of(now), most=policy.most, window=policy.window)
         place = budget.staggered_at(now)
         self._budgets[queue] = budget.granted(place, now=now)
         if place > now:

@@ -18,6 +18,11 @@ from .replay_order import Pacing, ReplayOrder
 #: So far ahead beginnings are fixed at a time, and so soon it is looked again.
 STEP: Final = timedelta(seconds=1)
 
+#: So long it is not looked again where all keys are full. So far ahead no look is: what is was set
+#: by a clock that leapt.
+FULL_FOR: Final = timedelta(milliseconds=200)
+FARTHEST: Final = timedelta(minutes=5)
+
 #: Fewer are no rate; a canary of any size is.
 FEWEST_JUDGED: Final = 10
 
@@ -131,6 +136,12 @@ class Release:
     next_at: datetime
     waits_for: str | None = None
 
+    def looks_again_at(self, begun: int, now: datetime) -> datetime:
+        """Say when to look again if only so many could begin: those of full keys wait for ends."""
+        if begun == len(self.begins):
+            return self.next_at
+        return max(self.next_at, now + FULL_FOR)
+
 
 @attrs.frozen
 class Halt:
@@ -164,7 +175,13 @@ def next_step(
         return _look_again(now, f"the canary: {waiting} of {order.canary} are not judged yet")
     if not most:
         return _look_again(now)
-    return _released(order, most, first=max(next_at, now), now=now, random_fraction=random_fraction)
+    first = now if is_from_a_leap(next_at, now) else max(next_at, now)
+    return _released(order, most, first=first, now=now, random_fraction=random_fraction)
+
+
+def is_from_a_leap(next_at: datetime, now: datetime) -> bool:
+    """Tell whether a look is so far ahead that a clock was set back since."""
+    return next_at - now > FARTHEST
 
 
 def _why_stopped(order: Pacing, progress: ReplayProgress) -> str | None:

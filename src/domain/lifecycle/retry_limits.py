@@ -140,12 +140,16 @@ class RetryJudge:
         return [self._breakers[task] for task in sorted(self._breakers)]
 
     def rule(self, end: AttemptEnd, *, now: datetime) -> Ruled:
-        """Rule on one end: its breaker is asked first, and what that lets fail takes no budget."""
+        """Rule on one end: its breaker is asked first.
+
+        What that lets fail takes no budget, nor does its probe.
+        """
         changes: list[LimitChange] = []
         if end.breaker is not None and not self._may_retry(end, end.breaker, changes, now):
             return Ruled(verdict=Fail(ACTIVATED), changes=tuple(changes))
         retry, policy = end.retry, end.budget
-        if retry is None or policy is None:
+        is_probe = any(isinstance(each, BreakerProbed) for each in changes)
+        if retry is None or policy is None or is_probe:  # for a probe others would wait with it
             return Ruled(verdict=end.verdict, changes=tuple(changes))
         queue = end.execution.queue
         budget = self._budgets.get(queue) or Budget(
@@ -167,18 +171,22 @@ class RetryJudge:
         name = end.execution.task_name
         before = known or Breaker(task=end.task, name=name, window=policy.window, last_at=now)
         after, may_retry = self._judge(
-            self._in_time(before, changes, now), end, policy, changes, now
+            self._in_time(before, end, changes, now), end, policy, changes, now
         )
         if after is not known:
             self._breakers[end.task] = attrs.evolve(after, last_at=now)
         return may_retry or end.retry is None
 
-    def _in_time(self, breaker: Breaker, changes: list[LimitChange], now: datetime) -> Breaker:
-        """Close what time has closed, or a probe whose success nobody has noted."""
+    def _in_time(
+        self, breaker: Breaker, end: AttemptEnd, changes: list[LimitChange], now: datetime
+    ) -> Breaker:
+        """Close what time has closed, or a success that nobody has noted, as first attempts'."""
         if breaker.opened_at is None:
             return breaker
         is_proven = breaker.probe is not None and (
-            self._evidence.state_of(breaker.probe) is State.SUCCEEDED
+            self._succeeding[end.task] > 0
+            or self._evidence.state_of(breaker.probe) is State.SUCCEEDED
+            or self._evidence.successes(end.execution, since=breaker.last_at, enough=1) > 0
         )
         if not is_proven and breaker.state(now) is not BreakerState.CLOSED:
             return breaker
@@ -199,11 +207,14 @@ class RetryJudge:
             return self._count(breaker, end, policy, changes, now)
         if end.retry is None or breaker.state(now) is BreakerState.OPEN:
             return breaker, False
-        if breaker.probe is not None and self._evidence.state_of(breaker.probe) in UNFINISHED:
+        if breaker.has_probe(now) and self._is_unfinished(breaker.probe):
             return breaker, False
-        probing = breaker.probing(end.execution.id)
+        probing = breaker.probing(end.execution.id, policy, now)
         changes.append(BreakerProbed(breaker=probing))
         return probing, True
+
+    def _is_unfinished(self, probe: int | None) -> bool:
+        return probe is not None and self._evidence.state_of(probe) in UNFINISHED
 
     def _count(
         self,

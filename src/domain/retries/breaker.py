@@ -2,7 +2,8 @@
 
 Closed, it counts failures. Once their rate among the attempts of a window is too high, it opens:
 what fails, fails for good, while new runs still start. After a pause it is half open: one retry is
-the probe of all nodes. It closes when the probe succeeds, and opens again when it fails.
+the probe of all nodes, and after another pause the next one. It closes when a probe succeeds, or
+anything else of the task since, and opens again when a probe fails.
 
 S0.12 is a line of docs/compatibility.md.
 """
@@ -12,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import attrs
+
+from .leaps import was_ahead
 
 #: The reason of what an open breaker lets fail, in the words of S0.12.
 ACTIVATED: Final = "Circuit breaker activated"
@@ -76,7 +79,7 @@ class BreakerPolicy:
         """Count one more failure, and forget those that are too old."""
         numbers = dict(failures)
         numbers[self._part_of(now)] = numbers.get(self._part_of(now), 0) + 1
-        return tuple(each for each in sorted(numbers.items()) if each[0] >= self.since(now))
+        return tuple(each for each in sorted(numbers.items()) if self.since(now) <= each[0] <= now)
 
 
 #: Beginnings of parts of a window, and how many attempts failed in each.
@@ -89,8 +92,8 @@ class Breaker:
 
     *judged_at* and *next_failures* say when the rate is to be asked for again: after a while, or at
     so many failures. An open one has *opened_at*, the numbers of that moment, and *probe_at*, the
-    end of its pause; a half-open one the execution that is its *probe* as well. *last_at* is when
-    it changed last.
+    end of its pause; a half-open one the execution that is its *probe* as well, and *probe_at* is
+    from when another may be. *last_at* is when it changed last.
     """
 
     task: str
@@ -112,8 +115,11 @@ class Breaker:
         return self.name or self.task
 
     def state(self, now: datetime) -> BreakerState:
-        """Tell its state. One that nobody asks for a whole window after its pause is closed."""
-        if self.opened_at is None or self.probe_at is None:
+        """Tell its state. One that nobody asks for a whole window after its pause is closed.
+
+        So is one that a clock opened which has been set back since.
+        """
+        if self.opened_at is None or self.probe_at is None or was_ahead(self.last_at, now):
             return BreakerState.CLOSED
         if self.probe is not None:
             return BreakerState.HALF_OPEN
@@ -139,7 +145,7 @@ class Breaker:
         """Tell whether the successes are to be counted: they are many, and counting takes time."""
         if self.failing <= policy.error_rate * policy.least:
             return False
-        is_stale = self.judged_at is None or now - self.judged_at >= policy.window / PARTS
+        is_stale = self.judged_at is None or (abs(now - self.judged_at) >= policy.window / PARTS)
         return is_stale or self.failing >= self.next_failures
 
     def judged(self, policy: BreakerPolicy, succeeded: int, now: datetime) -> "Breaker":
@@ -157,9 +163,13 @@ class Breaker:
             )
         return attrs.evolve(self, judged_at=now, next_failures=policy.fewest(succeeded))
 
-    def probing(self, execution_id: int) -> "Breaker":
-        """Let an execution be the probe."""
-        return attrs.evolve(self, probe=execution_id)
+    def probing(self, execution_id: int, policy: BreakerPolicy, now: datetime) -> "Breaker":
+        """Let an execution be the probe, for a pause: it may wait for hours itself."""
+        return attrs.evolve(self, probe=execution_id, probe_at=now + policy.pause)
+
+    def has_probe(self, now: datetime) -> bool:
+        """Tell whether no other execution may be the probe yet."""
+        return self.probe is not None and self.probe_at is not None and now < self.probe_at
 
     def reopened(self, policy: BreakerPolicy, now: datetime) -> "Breaker":
         """Open it again, as its probe has failed."""

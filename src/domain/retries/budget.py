@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from ..texts.moments import say_moment
+from .leaps import was_ahead
 from .retry import Fail, RetryAfter
 
 #: `maxRetriesPerMinute` and `windowMs` of S2.10.
@@ -55,7 +56,8 @@ class Budget:
     """What a queue was granted: at most *most* within any *window*, as whoever asked last has it.
 
     *grants* are moments with their numbers, oldest first; those to come were deferred.
-    *spent_since* is when a retry found it spent; None again once half of it is free.
+    *spent_since* is when a retry found it spent; None again once half of it is free. *granted_at*
+    is when it granted something last, and not for when.
     """
 
     queue: str
@@ -63,6 +65,14 @@ class Budget:
     window: timedelta
     grants: tuple[tuple[datetime, int], ...] = ()
     spent_since: datetime | None = None
+    granted_at: datetime | None = None
+
+    def as_of(self, now: datetime) -> "Budget":
+        """Forget what a clock that leapt ahead granted: it would be spent for as long as that."""
+        if self.granted_at is None or not was_ahead(self.granted_at, now):
+            return self
+        grants = tuple(each for each in self.grants if each[0] <= now)
+        return attrs.evolve(self, grants=grants, spent_since=None, granted_at=now)
 
     @property
     def last(self) -> datetime | None:
@@ -109,7 +119,7 @@ class Budget:
         numbers[at] = numbers.get(at, 0) + 1
         known_from = max(now, max(numbers) - self._part) - self.window
         kept = sorted(each for each in numbers.items() if each[0] > known_from)
-        return attrs.evolve(self, grants=tuple(kept))
+        return attrs.evolve(self, grants=tuple(kept), granted_at=now)
 
     def without(self, at: datetime) -> "Budget":
         """Take back a grant that nobody has used."""
@@ -168,7 +178,7 @@ def ask_budget(
     A deferred one waits for its place, and then for its own delay: a wave is spread at exactly the
     rate, whatever the delay.
     """
-    budget = attrs.evolve(budget, most=policy.most, window=policy.window)
+    budget = attrs.evolve(budget.as_of(now), most=policy.most, window=policy.window)
     place = budget.free_at(now)
     if place <= now:
         return _grant(budget.granted(now, now=now), retry, now)

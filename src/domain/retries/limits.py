@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 
 from .breaker import BreakerPolicy
-from .budget import BudgetPolicy
+from .budget import LONGEST_DEFERRAL, LONGEST_WINDOW, BudgetPolicy
 
 
 @attrs.frozen(kw_only=True)
@@ -19,6 +19,6 @@ class RetryLimits:
 #: Retries as many as their policies say: nothing is asked, and nothing written.
 UNLIMITED = RetryLimits()
 
-#: What nobody has asked for so long holds nothing back: longer than any window and any pause, and
-#: both of them together.
-IDLE_FOR = timedelta(days=3)
+#: What nobody has asked for so long holds nothing back: longer than any window and any pause, both
+#: of them together, and the longest deferral and its window.
+IDLE_FOR = LONGEST_DEFERRAL + LONGEST_WINDOW + timedelta(days=1)

@@ -30,6 +30,7 @@ from cronhare.domain.lifecycle.replay_pace import (
     ReplayProgress,
     ReplayState,
     halted,
+    is_from_a_leap,
     next_step,
     resumed,
 )
@@ -128,7 +129,8 @@ class MemoryReplayStore:
             due = [
                 each
                 for each in self._ledger.replays.values()
-                if each.state is ReplayState.ACTIVE and each.next_at <= now
+                if each.state is ReplayState.ACTIVE
+                and (each.next_at <= now or is_from_a_leap(each.next_at, now))
             ]
             if not due:
                 return None
@@ -164,7 +166,7 @@ class MemoryReplayStore:
                 begun = [*self._begin(found, order, step.begins, allowance=allowance, now=now)]
             waiting = attrs.evolve(
                 found,
-                next_at=step.next_at,
+                next_at=step.looks_again_at(len(begun), now),
                 reason=step.waits_for,
                 progress=self._progress(found),
             )

@@ -71,6 +71,8 @@ def forget_idle_limits(ledger: MemoryLedger, now: datetime) -> None:
     """Delete what has been idle for long. The caller holds the ledger's lock."""
     before, budgets, breakers = now - IDLE_FOR, ledger.budgets, ledger.breakers
     ledger.budgets = {
-        key: one for key, one in budgets.items() if one.last is None or one.last >= before
+        key: one
+        for key, one in budgets.items()
+        if one.granted_at is None or one.granted_at >= before
     }
     ledger.breakers = {key: one for key, one in breakers.items() if one.last_at >= before}

@@ -159,13 +159,11 @@ class _Passing:
     def pass_gate(self, gate: str, line: Sequence[Row[Any]]) -> None:
         """Let go those at the head of a line that nothing keeps back."""
         gates = self._rows.gates
-        ids = [row.id for row in line]
         if gates.replaces(gate):
             ids = self._replace(gate, line[0].scheduler_id)
-            room = 0 if gates.schedules[gate].active else len(ids)
+            held = [] if gates.schedules[gate].active else self._locked(ids)
         else:
-            room = gates.room(gate, [row.scheduler_id for row in line])
-        held = self._locked(ids[:room])
+            held = self._head(gate, line)
         self._rows.read_others({name for one in held for name in gates_of(one)})
         for one in held:
             blocked = gates.let_go(one)
@@ -177,6 +175,19 @@ class _Passing:
             else:  # it goes on to wait there
                 after = hold(one, blocked.gate)
             self.changes.append((one, after))
+
+    def _head(self, gate: str, line: Sequence[Row[Any]]) -> list[Execution]:
+        """Lock as many at the head of a line as have room; whom somebody else has is passed over.
+
+        So is what is broken: those behind them go on.
+        """
+        gates, ids = self._rows.gates, [row.id for row in line]
+        room = gates.room(gate, [row.scheduler_id for row in line])
+        held = self._locked(ids[:room])
+        if len(held) == room:
+            return held
+        held += self._locked(ids[room:])
+        return held[: gates.room(gate, [one.scheduler_id for one in held])]
 
     def _replace(self, gate: str, scheduler_id: int) -> list[int]:
         """Cancel those before the newest that waits; give its id, if it can be had."""

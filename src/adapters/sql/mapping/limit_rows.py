@@ -43,7 +43,7 @@ def budget_values(budget: Budget) -> dict[str, Any]:
         "window_ms": milliseconds(budget.window),
         "granted": write_counts(budget.grants),
         "spent_since": budget.spent_since,
-        "last_at": budget.last,
+        "last_at": budget.granted_at,
     }
 
 
@@ -57,6 +57,7 @@ def budget_of(row: Any, now: datetime) -> tuple[Budget, str | None]:  # noqa: AN
         window=sound.window_ms * _MILLISECOND,
         grants=grants,
         spent_since=sound.spent_since,
+        granted_at=sound.last_at,
     )
     return budget, problem or (fault and f"{budgets.name}: granted: {fault}")
 

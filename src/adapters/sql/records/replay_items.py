@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select, update
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.archive import Archived
@@ -23,12 +23,20 @@ SETTLED_AT_ONCE: Final = 10_000
 _ITEM = replay_items.c
 _THIS: Final = _ITEM.replay_id == bindparam("of_replay")
 _INSERT: Final = insert(replay_items)
-_RELEASED: Final = (
-    select(_ITEM.archived_id, executions.c.state, executions.c.deaths)
+_RELEASED: Final = (_THIS, _ITEM.state == ItemState.RELEASED.value)
+_UNENDED: Final = executions.c.state.in_(sorted(state.value for state in UNFINISHED))
+#: Those that have not ended are not among them: many that hang would hide what ends behind them.
+_ENDED: Final = (
+    select(_ITEM.archived_id, executions.c.state)
     .select_from(replay_items.outerjoin(executions, executions.c.id == _ITEM.execution_id))
-    .where(_THIS, _ITEM.state == ItemState.RELEASED.value)
+    .where(*_RELEASED, or_(executions.c.id.is_(None), ~_UNENDED))
     .order_by(_ITEM.archived_id)
     .limit(SETTLED_AT_ONCE)
+)
+_FAILING: Final = (
+    select(func.count())
+    .select_from(replay_items.join(executions, executions.c.id == _ITEM.execution_id))
+    .where(*_RELEASED, _UNENDED, executions.c.deaths > 0)
 )
 _MOVE: Final = (
     update(replay_items)
@@ -140,14 +148,11 @@ def note_executions(
 def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
     """Learn what became of those that have begun; `RELEASED` counts those that fail for now."""
     ended: dict[ItemState, list[int]] = {ItemState.SUCCEEDED: [], ItemState.FAILED: []}
-    failing = 0
-    for row in connection.execute(_RELEASED, {"of_replay": replay.id}):
-        if row.state in UNFINISHED:
-            failing += isinstance(row.deaths, int) and row.deaths > 0
-        else:
-            ended[ItemState.SUCCEEDED if row.state in WENT_WELL else ItemState.FAILED].append(
-                row.archived_id
-            )
+    this = {"of_replay": replay.id}
+    for row in connection.execute(_ENDED, this):
+        went = ItemState.SUCCEEDED if row.state in WENT_WELL else ItemState.FAILED
+        ended[went].append(row.archived_id)
+    failing = connection.scalar(_FAILING, this) or 0
     for state, ids in ended.items():
         move(connection, replay.id, ids, state)
     return {state: len(ids) for state, ids in ended.items()} | {ItemState.RELEASED: failing}

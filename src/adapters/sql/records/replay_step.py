@@ -110,7 +110,9 @@ class ReplayStep:
             refused=before.refused + len(begun.refused),
         )
         reason = self.refused or step.waits_for
+        moved = len(begun.begun) + len(begun.refused)
+        next_at = step.looks_again_at(moved, self.now)
         return Advance(
-            replay=attrs.evolve(seen, next_at=step.next_at, reason=reason, progress=after),
+            replay=attrs.evolve(seen, next_at=next_at, reason=reason, progress=after),
             executions=tuple(begun.begun.values()),
         )

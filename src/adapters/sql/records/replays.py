@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, func, insert, or_, select, update
 
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay import Allowance
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
+    FARTHEST,
     Replay,
     ReplayState,
     halted,
@@ -37,7 +38,10 @@ _NEXT: Final = (
     select(replays)
     .where(
         replays.c.state == ReplayState.ACTIVE.value,
-        replays.c.next_at <= bindparam("now", type_=UtcDateTime),
+        or_(
+            replays.c.next_at <= bindparam("now", type_=UtcDateTime),
+            replays.c.next_at > bindparam("farthest", type_=UtcDateTime),
+        ),
     )
     .order_by(replays.c.next_at, replays.c.id)
     .limit(1)
@@ -151,11 +155,12 @@ class SqlReplayStore:
 
     @repeatable
     def _advance(self, now: datetime, step: Callable[..., ReplayStep]) -> Advance | None:
+        moments = {"now": now, "farthest": now + FARTHEST}
         with self._database.read("looking for replays") as connection:
-            if connection.execute(_NEXT, {"now": now}).first() is None:
+            if connection.execute(_NEXT, moments).first() is None:
                 return None
         with self._database.write("going on with a replay") as connection:
-            row = connection.execute(_NEXT.with_for_update(skip_locked=True), {"now": now}).first()
+            row = connection.execute(_NEXT.with_for_update(skip_locked=True), moments).first()
             if row is None:
                 return None
             found = read_replay(row)

@@ -29,6 +29,7 @@ class BudgetView:
     @classmethod
     def of(cls, budget: Budget, *, now: datetime) -> Self:
         """Show a budget as it is at *now*."""
+        budget = budget.as_of(now)
         remaining = budget.remaining(now)
         return cls(
             queue=budget.queue,
