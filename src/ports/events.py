@@ -166,7 +166,10 @@ class EventStorePort(Protocol):
         ...
 
     def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
-        """Tell of a recovery from now on; False if somebody else does."""
+        """Tell of a recovery from now on.
+
+        False if somebody else does, or a later bad end was announced since *expected* was read.
+        """
         ...
 
     def schedule_ids(self, names: Collection[str], *, source: str) -> Mapping[int, str]:

@@ -102,6 +102,7 @@ class ExecutionFilter:
     """Which executions to list, newest first; *since* is when they were claimed, or later."""
 
     schedule: str | None = None
+    concurrency_key: str | None = None
     states: Collection[State] = ()
     since: datetime | None = None
     limit: int = 20

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
@@ -147,6 +147,37 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
     assert expected.occurred_at == hopes[1].occurred_at
     [mine] = take(ledger, "hook")
     assert (mine.event, mine.execution_id) == ("recovered", success.id)
+
+
+def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_its_own(
+    ledger: Ledger,
+) -> None:
+    def fails() -> None:
+        ledger.failed("report", schedule=None)
+        [ended] = bad_ends(ledger)
+        hope = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
+        ledger.events.announce({ended.id: [hope]}, now=ledger.now, until=None)
+        ledger.clock.advance(SECOND)
+
+    def recovery(expected: OutboxRow) -> Event:
+        after = expected.occurred_at
+        found = ledger.events.first_success(expected.scheduler_id, after=after)
+        assert found is not None
+        return events.recovered(expected, found)
+
+    fails()
+    ledger.succeeded(ledger.claimed("report"))
+    ledger.clock.advance(SECOND)
+    [looked_at] = ledger.events.expected(source=SHOP, after=0, limit=9)
+    found = recovery(looked_at)
+    fails()
+    overtaken = ledger.events.recover(looked_at, found, now=ledger.now)
+    success = ledger.succeeded(ledger.claimed("report"))
+    [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
+    told = ledger.events.recover(expected, recovery(expected), now=ledger.now)
+
+    assert (overtaken, told) == (False, True)
+    assert [one.execution_id for one in take(ledger, "hook")] == [success.id]
 
 
 def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
-from cronhare.domain.lifecycle.gates import ACTIVE, schedule_of
+from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
@@ -401,7 +401,9 @@ class Queries:
             yield f"No worker of its own is there, and no other runs it: `{start}`."
 
     def _before(self, execution: Execution) -> Iterator[str]:
-        """Name the runs that one waits for which its schedule's overlap policy holds back."""
+        """Name the runs that one waits for which is held back, and whether they can begin."""
+        if execution.state is State.HELD and (key := key_of(execution.held_by or "")) is not None:
+            yield from self._with_places(key)
         if execution.state is State.HELD and schedule_of(execution.held_by or "") is not None:
             active = ExecutionFilter(
                 schedule=execution.schedule_name, states=ACTIVE, limit=MOST_BEFORE
@@ -409,6 +411,19 @@ class Queries:
             for other in self._records.executions(active):
                 before = f"Execution {other.id} of the same schedule"
                 yield f"{before} has not ended: it is {other.state}."
+
+    def _with_places(self, key: str) -> Iterator[str]:
+        """Name the runs that have the places of a key: one that nobody serves keeps its own."""
+        now = self._now()
+        nodes = alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
+        served = {queue for node in nodes if node.works for queue in node.queues}
+        placed = ExecutionFilter(concurrency_key=key, states=PLACED, limit=MOST_BEFORE)
+        for other in self._records.executions(placed):
+            has = f"Execution {other.id} with key {key} is {other.state}"
+            if other.state is State.RUNNING or other.queue in served:
+                yield f"{has}."
+            else:
+                yield f"{has}, and no worker reports that it serves its queue, {other.queue}."
 
     def _left_of(self, name: str) -> str:
         """Say what the archive knows of a schedule that is gone."""

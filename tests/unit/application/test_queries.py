@@ -28,6 +28,7 @@ from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, Topology
@@ -122,6 +123,23 @@ def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
     assert told.answer == "It is held back"
     named = f"Execution {first.id} of the same schedule has not ended: it is published."
     assert told.because[-1] == named
+
+
+def test_a_run_that_waits_for_a_place_names_who_has_it_and_that_nobody_serves_its_queue() -> None:
+    house = House()
+    for name in ("first", "second"):
+        house.add(name, concurrency=Concurrency(key="customer-42", limit=1))
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+    [first] = house.executions(State.PUBLISHED)
+    [second] = house.executions(State.HELD)
+
+    told = queries(house).explain_execution(second.id)
+
+    assert told.because[-1] == (
+        f"Execution {first.id} with key customer-42 is published, and no worker reports that it "
+        "serves its queue, cron_scheduler."
+    )
 
 
 def test_a_schedule_that_never_ran_has_no_last_run() -> None:

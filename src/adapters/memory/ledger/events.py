@@ -137,7 +137,7 @@ class MemoryEventStore:
         """See `EventStorePort.recover`."""
         with self._ledger.lock:
             row = self._rows.get(expected.id)
-            if row is None or row.state != _EXPECTED:
+            if row is None or row.state != _EXPECTED or row.occurred_at != expected.occurred_at:
                 return False
             if (event.id, row.target) in self._places():
                 del self._rows[row.id]

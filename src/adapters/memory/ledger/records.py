@@ -54,6 +54,7 @@ class MemoryRecords:
                 execution
                 for execution in self._executions.newest_first()
                 if which.schedule in {None, execution.schedule_name}
+                and which.concurrency_key in {None, execution.concurrency_key}
                 and (not which.states or execution.state in which.states)
                 and (which.since is None or execution.executed_at >= which.since)
             )

@@ -40,7 +40,12 @@ _TOLD: Final = select(outbox.c.id).where(
 )
 _STILL: Final = (
     select(outbox.c.id)
-    .where(outbox.c.id == bindparam("this"), _IS_EXPECTED)
+    .where(
+        outbox.c.id == bindparam("this"),
+        _IS_EXPECTED,
+        # A bad end that was announced meanwhile is after the success that was found.
+        outbox.c.occurred_at == bindparam("judged", type_=UtcDateTime),
+    )
     .with_for_update(skip_locked=True)
 )
 _TELL: Final = (
@@ -80,7 +85,7 @@ class Recoveries(StorePart):
         """See `EventStorePort.recover`."""
         this: dict[str, Any] = {"this": expected.id}
         with self._database.write("telling of a recovery") as connection:
-            if connection.scalar(_STILL, this) is None:
+            if connection.scalar(_STILL, this | {"judged": expected.occurred_at}) is None:
                 return False
             place = {"key": event.id, "target": expected.target}
             if connection.scalar(_TOLD, place) is not None:

@@ -108,6 +108,8 @@ class SqlRecords(ArchiveRecords):
             statement = statement.where(executions.c.executed_at >= which.since)
         if which.schedule is not None:
             statement = _of_schedule(statement, which.schedule)
+        if which.concurrency_key is not None:
+            statement = statement.where(executions.c.concurrency_key == which.concurrency_key)
         with self._database.read("listing executions") as connection:
             return executions_of(connection, connection.execute(statement))
 
