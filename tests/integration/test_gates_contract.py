@@ -295,3 +295,19 @@ def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_el
     assert meanwhile == [third.id]
     assert let_go(mysql, GATE) == [second.id]
     assert mysql.seen(fourth).state is State.HELD
+
+
+def test_a_key_with_a_blank_at_its_end_that_a_person_wrote_is_the_key_without_it(
+    database_ledger: Ledger, shell: Shell
+) -> None:
+    ledger = database_ledger
+    first, second, third = due_together(ledger, 3, limit=1)
+    start(ledger, first)
+    ledger.finish(ledger.seen(first), Complete(), SUCCESS)
+    shell(f"UPDATE SchedulerExecution SET concurrency_key = '{KEY} ' WHERE id = {second.id}")
+
+    assert let_go(ledger, GATE) == [second.id]
+    assert isinstance(start(ledger, second), Execution)
+    assert let_go(ledger, GATE) == []
+    ledger.finish(ledger.seen(second), Complete(), SUCCESS)
+    assert let_go(ledger, GATE) == [third.id]

@@ -41,8 +41,11 @@ Replaced = tuple[Execution, Execution]
 
 
 def key_gate(key: str) -> str:
-    """Name the gate of a concurrency key."""
-    return f"{_KEY}{key}"
+    """Name the gate of a concurrency key.
+
+    Blanks at the end are left out: to MySQL they are none, and a person may write some.
+    """
+    return f"{_KEY}{key.rstrip(' ')}"
 
 
 def schedule_gate(scheduler_id: int) -> str:

@@ -19,6 +19,7 @@ from cronhare.domain.lifecycle.gates import (
     KeyGate,
     Rules,
     ScheduleGate,
+    key_gate,
     key_of,
     schedule_of,
 )
@@ -268,7 +269,7 @@ def _keep_standing(
     """Keep the places of attempts that run, or are on their way to a worker."""
     ids = sorted({id_ for places in listed.values() for id_ in places})
     states = {
-        (id_, attempt, key): state
+        (id_, attempt, _gate_of(key)): state
         for part in batches(ids, _IDS_AT_ONCE)
         for id_, attempt, key, state in connection.execute(_STANDING, {"ids": part})
         if state in PLACED
@@ -276,7 +277,7 @@ def _keep_standing(
     for name, places in listed.items():
         gate = found[name]
         for id_, attempt in places.items():
-            if (state := states.get((id_, attempt, gate.key))) is not None:
+            if (state := states.get((id_, attempt, name))) is not None:
                 gate.places[id_] = attempt
                 if state == State.RUNNING:
                     gate.running.add(id_)
@@ -288,9 +289,13 @@ def _add_running(connection: Connection, unknown: Sequence[KeyGate]) -> None:
     if not of_key:
         return
     for id_, attempt, key in connection.execute(_RUNNING, {"keys": sorted(of_key)}):
-        if key in of_key:
-            of_key[key].places[id_] = attempt
-            of_key[key].running.add(id_)
+        if (gate := of_key.get(key.rstrip(" "))) is not None:
+            gate.places[id_] = attempt
+            gate.running.add(id_)
+
+
+def _gate_of(key: object) -> str | None:
+    return key_gate(key) if isinstance(key, str) else None
 
 
 def read_rules(connection: Connection, scheduler_ids: Collection[int]) -> dict[int, Rules]:
