@@ -137,6 +137,9 @@ class SubscriptionReader:
             name: self._settings_of(f"schedules.{name}", table, users.get(task))
             for name, (table, task) in schedules.items()
         }
+        for name, (_, task_name) in schedules.items():
+            if task_name not in tasks:  # a topic's: no task hands the defaults on to it
+                of_schedules[name] = _over(of_schedules[name], usual)
         return Subscriptions(
             source=self.source,
             targets=self.targets,

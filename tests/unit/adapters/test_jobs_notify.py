@@ -193,3 +193,19 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
         "schedules.s: late_after: must be longer than nothing",
     ):
         assert any(part in line for line in said), (part, said)
+
+
+def test_what_names_a_topic_has_the_defaults_as_well(read: Read) -> None:
+    found = read(
+        """
+        [notify.hook]
+        webhook = "https://shop.example/told"
+        [defaults]
+        notify = ["hook"]
+        [schedules.orders]
+        topic = "orders.due"
+        schedule = "* * * * *"
+        """
+    )
+
+    assert [each.name for each in found.recipients(EventKind.FAILED, "orders", None)] == ["hook"]
