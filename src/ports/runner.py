@@ -71,6 +71,10 @@ class Captured:
         return len(self.head.encode()) + len(self.tail.encode())
 
 
+#: What was captured of a stream into which nothing was written.
+NOTHING_CAPTURED: Final = Captured()
+
+
 @attrs.frozen(kw_only=True)
 class AttemptResult:
     """One attempt that is over.
@@ -83,17 +87,20 @@ class AttemptResult:
     pid: int | None = None
     peak_memory: int | None = None
     cpu_seconds: float | None = None
-    stdout: Captured = attrs.field(factory=Captured)
-    stderr: Captured = attrs.field(factory=Captured)
+    stdout: Captured = NOTHING_CAPTURED
+    stderr: Captured = NOTHING_CAPTURED
     report: TaskReport = NOTHING_REPORTED
     unheard: bool = False
 
     @property
     def has_output(self) -> bool:
         """Whether it wrote or reported anything."""
-        nothing = Captured()
-        wrote = self.stdout != nothing or self.stderr != nothing
-        return wrote or self.report != NOTHING_REPORTED
+        # The same objects are equal: to compare their fields takes longer, and most have none.
+        return (
+            (self.stdout is not NOTHING_CAPTURED and self.stdout != NOTHING_CAPTURED)
+            or (self.stderr is not NOTHING_CAPTURED and self.stderr != NOTHING_CAPTURED)
+            or (self.report is not NOTHING_REPORTED and self.report != NOTHING_REPORTED)
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -102,8 +109,8 @@ class Written:
 
     execution_id: int
     attempt: int
-    stdout: Captured = attrs.field(factory=Captured)
-    stderr: Captured = attrs.field(factory=Captured)
+    stdout: Captured = NOTHING_CAPTURED
+    stderr: Captured = NOTHING_CAPTURED
     report: TaskReport = NOTHING_REPORTED
     reports: int = 0
 
