@@ -30,6 +30,7 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
+from cronhare.domain.lifecycle.gates import key_gate
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
@@ -184,11 +185,20 @@ class Desk:
             for statement in statements:
                 connection.execute(statement)
 
-    def spoil(self, table: str, column: str, value: str) -> Answer:
-        """Give a schedule rows in each table and in each state, and spoil a cell of them."""
+    def spoil(self, table: str, column: str, value: str, *, holding: str = "") -> Answer:
+        """Give a schedule rows in each table and in each state, and spoil a cell of them.
+
+        With *holding*, its runs wait at that gate.
+        """
         name = f"spoilt-{next(self._numbers)}"
         id_ = self._victim(name)
         where = TABLES[table].format(id=id_)
+        if holding:
+            gate = holding.format(id=id_)
+            self.shell(
+                f"UPDATE SchedulerExecution SET state = 'held', held_by = '{gate}', "
+                f"concurrency_key = 'spoilt', expires_at = due_at WHERE scheduler_id = {id_}"
+            )
         try:
             self.shell(f'UPDATE "{table}" SET {column} = {value} WHERE {where}')
         except sqlite3.Error:
@@ -381,11 +391,21 @@ def _spoiling(table: str, column: str, value: str) -> Callable[[Desk], Answer]:
     return lambda site: site.spoil(table, column, value)
 
 
+def _spoiling_held(column: str, value: str, gate: str) -> Callable[[Desk], Answer]:
+    return lambda site: site.spoil("SchedulerExecution", column, value, holding=gate)
+
+
 def _entries() -> Iterator[Entry[Desk]]:
     cells = ((table, column.name) for table in TABLES for column in metadata.tables[table].c)
     for number, ((table, column), (named, value)) in enumerate(product(cells, VALUES.items())):
         attempt = _spoiling(table, column, value)
         yield Entry(f"{table}.{column}: {named}", attempt, short=number % SHORT == 0)
+    gates = (key_gate("spoilt"), "schedule {id}", "key:spoilt")
+    columns = ("scheduler_id", "due_at", "executed_at", "expires_at", "concurrency_key", "held_by")
+    held = product(gates, columns, VALUES.items())
+    for number, (gate, column, (named, value)) in enumerate(held):
+        attempt = _spoiling_held(column, value, gate)
+        yield Entry(f"held at {gate}, {column}: {named}", attempt, short=number % SHORT == 0)
 
 
 BOUNDARY = Boundary(name="rows", at=desk, entries=tuple(_entries()))

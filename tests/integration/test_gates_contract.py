@@ -311,3 +311,24 @@ def test_a_key_with_a_blank_at_its_end_that_a_person_wrote_is_the_key_without_it
     assert let_go(ledger, GATE) == []
     ledger.finish(ledger.seen(second), Complete(), SUCCESS)
     assert let_go(ledger, GATE) == [third.id]
+
+
+@pytest.mark.parametrize("spoilt", ["'x'", "x'00'", "1.5", "-7"])
+def test_a_held_row_of_no_schedule_is_set_apart_and_others_at_all_gates_are_let_go(
+    sqlite: Ledger, sqlite_shell: Shell, spoilt: str
+) -> None:
+    """SQLite's columns take anything, and a session without foreign keys any number."""
+    first, second = due_together(sqlite, 2, limit=1)
+    broken = sqlite.claimed("broken")
+    sqlite_shell("PRAGMA foreign_keys = OFF")
+    sqlite_shell(
+        f"UPDATE SchedulerExecution SET scheduler_id = {spoilt}, state = 'held', "
+        f"held_by = 'key:a', concurrency_key = 'a' WHERE id = {broken.id}"
+    )
+    start(sqlite, first)
+    sqlite.finish(sqlite.seen(first), Complete(), SUCCESS)
+
+    assert let_go(sqlite) == [second.id]
+    assert sqlite_shell(f"SELECT state FROM SchedulerExecution WHERE id = {broken.id}") == [
+        (State.QUARANTINED.value,)
+    ]

@@ -1,7 +1,8 @@
 """The loop that publishes again what no queue has, and ends attempts that were lost."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -13,7 +14,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort
-from cronhare.ports.broker import BrokerPort
+from cronhare.ports.broker import BrokerPort, BrokerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
 
@@ -38,6 +39,30 @@ class Reconciled:
 
     republished: int = 0
     lost: int = 0
+
+
+@attrs.define
+class _Steps:
+    """The steps of a round, whose faults of ours are kept from each other."""
+
+    _fault: Exception | None = None
+
+    @contextmanager
+    def each(self) -> Iterator[None]:
+        """Log a fault, and go on. That a server is away concerns all steps: it ends the round."""
+        try:
+            yield
+        except (LedgerUnavailable, BrokerUnavailable):
+            raise
+        except Exception as fault:
+            text = "A step of the reconciler met a fault of ours; the others go on"
+            log.exception("%s", text, extra={"action": "reconcile.fault"})
+            self._fault = self._fault or fault
+
+    def end(self) -> None:
+        """Raise the first fault."""
+        if self._fault is not None:
+            raise self._fault
 
 
 class Reconciler:
@@ -94,18 +119,29 @@ class Reconciler:
         self._grace.begin(why)
 
     def tick(self, now: datetime) -> Reconciled:
-        """Decide what becomes of attempts whose lease lapsed, and publish again what is overdue."""
-        lost = 0
+        """Decide what becomes of attempts whose lease lapsed, and publish again what is overdue.
+
+        A fault of ours in one step costs the others nothing, and is raised once all are done.
+        """
+        lost = republished = 0
+        steps = _Steps()
         try:
-            if not self._grace.lasts(now):
-                lost = self.lost_attempts.end_lapsed(now)
+            with steps.each():
+                if not self._grace.lasts(now):
+                    lost = self.lost_attempts.end_lapsed(now)
         finally:  # what is overdue must not wait for what cannot be given up
-            republished = self._republish_overdue(now)
-        self._end_waiting(now)
-        if self._broker.is_reachable():  # or what is let go could not be published
-            self._held_back.look(now)
-        self._publisher.check_broker(now)
-        self._do_rare_work(now)
+            with steps.each():
+                republished = self._republish_overdue(now)
+        with steps.each():
+            self._end_waiting(now)
+        with steps.each():
+            if self._broker.is_reachable():  # or what is let go could not be published
+                self._held_back.look(now)
+        with steps.each():
+            self._publisher.check_broker(now)
+        with steps.each():
+            self._do_rare_work(now)
+        steps.end()
         return Reconciled(republished=republished, lost=lost)
 
     def recover(self, now: datetime, *, gone: Collection[str]) -> Reconciled:

@@ -339,3 +339,36 @@ async def test_what_is_retried_after_a_recovery_is_published_once() -> None:
     house.clock.advance(timedelta(seconds=30))
 
     assert len(house.messages(MAIN_QUEUE)) == 1
+
+
+def test_a_fault_of_one_step_costs_the_others_nothing_and_is_raised_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise TypeError("'<' not supported between instances of 'int' and 'str'")
+
+    house = House()
+    due(house)
+    done = list[str]()
+
+    def end_waiting(**_: object) -> tuple[()]:
+        done.append("end")
+        return ()
+
+    def regain(**_: object) -> int:
+        done.append("regain")
+        return 0
+
+    for name, answer in {
+        "overdue": fail,
+        "end_waiting": end_waiting,
+        "gates": fail,
+        "regain": regain,
+    }.items():
+        monkeypatch.setattr(house.claims, name, answer)
+
+    with pytest.raises(TypeError):
+        house.reconciler.tick(house.now)
+
+    assert done == ["end", "regain"]
+    assert sum("met a fault of ours" in line for line in lines()) == 2

@@ -36,6 +36,10 @@ from ..transactions.database import Database, repeatable
 from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from .recent_claims import Places
 
+#: In place of a schedule that cannot be read. No rule keeps its execution back: it passes its gate,
+#: and is set apart there, as any broken row is.
+SPOILT: Final = 0
+
 #: So many executions are asked for in one statement.
 _IDS_AT_ONCE: Final = 10_000
 
@@ -180,7 +184,7 @@ class GateRows:
         if not self.locked:
             return []
         found = self._connection.execute(_HEADS, {"names": sorted(self.locked)})
-        heads = {name: id_ for name, id_ in found if id_ is not None}
+        heads = {name: schedule_in(id_) for name, id_ in found if id_ is not None}
         self.read_rules(set(heads.values()))
         return sorted(gate for gate, id_ in heads.items() if self.gates.has_room(gate, id_))
 
@@ -298,13 +302,18 @@ def _gate_of(key: object) -> str | None:
     return key_gate(key) if isinstance(key, str) else None
 
 
+def schedule_in(value: object) -> int:
+    """Read the schedule of an execution from its column, which in SQLite takes anything."""
+    return value if isinstance(value, int) and 0 < value <= LARGEST_ID else SPOILT
+
+
 def read_rules(connection: Connection, scheduler_ids: Collection[int]) -> dict[int, Rules]:
     """Read what schedules say of their runs; people write it by hand.
 
     Where one is gone, or its limit is nothing that could be meant, the limit is the smallest.
     """
     strictest = Rules(limit=UNREADABLE_LIMIT)
-    found = dict.fromkeys(scheduler_ids, strictest)
+    found = dict.fromkeys(set(scheduler_ids) - {SPOILT}, strictest)
     if not found:
         return found
     for row in connection.execute(_RULES, {"ids": sorted(found)}):

@@ -22,7 +22,7 @@ from ..mapping.transition_columns import Change, write_changes
 from ..schema.tables import executions
 from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
-from .gate_rows import GateRows, MissingGates, make_gates
+from .gate_rows import GateRows, MissingGates, make_gates, schedule_in
 from .recent_claims import RecentClaims
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class LettingGo(StorePart):
             waiting = [row for found in lines.values() for row in found]
             if first is not None:
                 first[:] = [row.id for row in waiting]
-            rows.read_rules({row.scheduler_id for row in waiting})
+            rows.read_rules({schedule_in(row.scheduler_id) for row in waiting})
             passing = _Passing(connection, rows, now)
             for gate, found in lines.items():
                 passing.pass_gate(gate, found)
@@ -182,7 +182,7 @@ class _Passing:
         So is what is broken: those behind them go on.
         """
         gates, ids = self._rows.gates, [row.id for row in line]
-        room = gates.room(gate, [row.scheduler_id for row in line])
+        room = gates.room(gate, [schedule_in(row.scheduler_id) for row in line])
         held = self._locked(ids[:room])
         if len(held) == room:
             return held
