@@ -5,6 +5,7 @@ retry, the archive, the quarantine. The monitor logs a last failure at ERROR aga
 """
 
 import logging
+from datetime import timedelta
 from typing import Final
 
 from cronhare.domain.execution import State
@@ -13,6 +14,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import pill_key
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
+from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.echo import echo
 from cronhare.ports.attempts import Apart, EndRefused, Finish, Superseded
 
@@ -96,9 +98,9 @@ def _log_failure(finish: Finish, state: State, duration: str, policies: RetryPol
     text = "Task execution failed"
     say(log, logging.ERROR, "attempt.failed", text, execution, stack=stack, duration=duration)
     match state, verdict:
-        case State.RETRYING, RetryAfter(delay):
+        case State.RETRYING, RetryAfter():
             retry = f"{execution.deaths + 1}/{policies.of(execution).max_retries}"
-            text = f"Scheduling retry {retry} in {delay.total_seconds() * 1000:.0f}ms"
+            text = f"Scheduling retry {retry} in {_wait(verdict)}"
             say(log, logging.WARNING, "attempt.retry", text, execution)
         case State.FAILED, _:
             text = f"Task failed for good and is kept in the archive: {verdict.reason}"
@@ -113,6 +115,15 @@ def _log_failure(finish: Finish, state: State, duration: str, policies: RetryPol
         case State.QUARANTINED, _:
             text = f"Task quarantined: {verdict.reason}"
             say(log, logging.WARNING, "execution.quarantined", text, execution)
+
+
+def _wait(verdict: RetryAfter) -> str:
+    """Write a wait as the original does; a long one so that people can read it, too."""
+    text = f"{verdict.delay.total_seconds() * 1000:.0f}ms"
+    if verdict.delay <= timedelta(hours=1):
+        return text
+    whole = timedelta(seconds=round(verdict.delay.total_seconds()))
+    return f"{text} ({'; '.join(filter(None, (say_duration(whole), verdict.note)))})"
 
 
 def _cure(finish: Finish, apart: Apart) -> str:

@@ -155,7 +155,7 @@ BOUNDS: dict[str, list[str]] = {
         f"a result up to {size(task_report.LARGEST_RESULT)}",
         f"a progress up to 10^{len(str(task_report.LARGEST_PROGRESS)) - 1}",
         f"its text {task_report.LONGEST_PROGRESS_TEXT} letters",
-        f"{retry_after.LONGEST_RETRY_AFTER.days} days",
+        f"{retry_after.LONGEST_RETRY_AFTER // timedelta(hours=1)} hours",
         f"{outcome.MOST_TYPES} names",
     ],
     "broken messages of an attempt": [f"{attempt_log.MOST_BROKEN:,}"],

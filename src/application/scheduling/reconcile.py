@@ -56,7 +56,7 @@ class _Steps:
             raise
         except Exception as fault:
             text = "A step of the reconciler met a fault of ours; the others go on"
-            log.exception("%s", text, extra={"action": "reconcile.fault"})
+            log.exception("%s", text, extra={"action": "loop.fault"})
             self._fault = self._fault or fault
 
     def end(self) -> None:

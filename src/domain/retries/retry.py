@@ -9,7 +9,7 @@ from ..texts.listing import counted
 from .backoff import Backoff
 from .crashes import Crash, CrashPolicy
 from .outcome import Ending, ErrorClass, Outcome, TaskError
-from .retry_after import asked_wait
+from .retry_after import LONGEST_RETRY_AFTER, asked_wait, note_of_long_wait
 
 #: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
 #: docs/compatibility.md).
@@ -19,7 +19,7 @@ DEFAULT_ATTEMPTS = 4
 #: The longest wait of an attempt that is given back untried.
 LONGEST_AWAY = timedelta(minutes=5)
 
-#: A server's Retry-After is a floor; jitter adds up to so much of it.
+#: A server's Retry-After is a floor; jitter adds up to so much of it, within what is longest.
 RETRY_AFTER_SPREAD = 0.2
 
 
@@ -50,10 +50,11 @@ class Complete:
 
 @attrs.frozen
 class RetryAfter:
-    """Try again after *delay*."""
+    """Try again after *delay*; the *note* says where it is shorter than a server asked for."""
 
     delay: timedelta
     reason: str
+    note: str = ""
 
 
 @attrs.frozen
@@ -124,8 +125,10 @@ def decide(
     retry = deaths + 1
     wait = policy.backoff.wait(retry, random_fraction=random_fraction)
     asked = asked_wait(error, now=now) * (1 + RETRY_AFTER_SPREAD * random_fraction)
-    delay = max(wait if own_wait is None else own_wait, asked)
-    return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {error.message}")
+    delay = max(wait if own_wait is None else own_wait, min(asked, LONGEST_RETRY_AFTER))
+    note = note_of_long_wait(error, now=now)
+    told = f"{error.message}; {note}" if note else error.message
+    return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {told}", note)
 
 
 def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: float) -> GiveBack:

@@ -5,10 +5,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from ..texts.durations import say_duration
 from .outcome import TaskError
 
-#: A longer wait is a slip: it must not stop a schedule for years.
-LONGEST_RETRY_AFTER = timedelta(days=366)
+#: A longer one counts as this, jitter included: no server stops a schedule for more than a day.
+LONGEST_RETRY_AFTER = timedelta(hours=24)
+
+#: What is longer yet is none: the number of seconds that ten digits hold.
+_LONGEST_READ = timedelta(seconds=10**10 - 1)
 
 #: The longest form of a date in HTTP, of RFC 850 (RFC 9110, 5.6.7), has 33 characters.
 _LONGEST_TEXT = 40
@@ -40,20 +44,32 @@ def read_retry_after(value: object) -> timedelta | datetime | None:
 
 
 def plausible_wait(number: object, unit: timedelta) -> timedelta | None:
-    """Give so many units as a wait, or None if it cannot be meant: below nothing, or for years."""
+    """Give so many units as a wait, or None if it cannot be one: below nothing, or centuries."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    if not 0 <= number <= LONGEST_RETRY_AFTER / unit:  # before the conversion: it may fit no float
+    if not 0 <= number <= _LONGEST_READ / unit:  # before the conversion: it may fit no float
         return None
     return timedelta(microseconds=math.ceil(number * (unit / timedelta(microseconds=1))))
 
 
 def asked_wait(error: TaskError, *, now: datetime) -> timedelta:
-    """Say how long a server wants to be left alone from *now* on; nothing if it did not say."""
-    waits = [timedelta(0), error.retry_after or timedelta(0)]
-    if error.retry_at is not None and error.retry_at - now <= LONGEST_RETRY_AFTER:
-        waits.append(error.retry_at - now)
-    return max(waits)
+    """Say how long a server is left alone from *now* on, as it asked for; nothing if it did not."""
+    return min(_said_wait(error, now), LONGEST_RETRY_AFTER)
+
+
+def note_of_long_wait(error: TaskError, *, now: datetime) -> str:
+    """Say what was asked for where it is longer than what counts; or nothing."""
+    said = _said_wait(error, now)
+    if said <= LONGEST_RETRY_AFTER:
+        return ""
+    longest = f"{LONGEST_RETRY_AFTER / timedelta(hours=1):.0f}h"
+    whole = timedelta(seconds=said // timedelta(seconds=1))
+    return f"it was asked to wait {say_duration(whole)}, of which {longest} count"
+
+
+def _said_wait(error: TaskError, now: datetime) -> timedelta:
+    at = timedelta(0) if error.retry_at is None else error.retry_at - now
+    return max(timedelta(0), error.retry_after or timedelta(0), at)
 
 
 def _http_date(text: str) -> datetime | None:

@@ -49,7 +49,7 @@ def test_each_form_of_an_http_date_is_a_moment(text: str) -> None:
         "Fri, 99 Dec 2025 08:02:00 GMT",
         [120],
         {"seconds": 120},
-        LONGEST_RETRY_AFTER.total_seconds() + 1,
+        10**10,
     ],
 )
 def test_what_is_no_wait_is_none(value: object) -> None:
@@ -65,29 +65,7 @@ def limited(**asked: timedelta | datetime) -> TaskError:
     return TaskError(message="429", error_class=ErrorClass.RATE_LIMITED, **asked)  # type: ignore[arg-type]
 
 
-def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
-    asked = limited(retry_after=60 * SECOND, retry_at=NOW + 90 * SECOND)
-
-    assert asked_wait(asked, now=NOW) == 90 * SECOND
-    assert asked_wait(asked, now=NOW + 60 * SECOND) == 60 * SECOND
-    assert asked_wait(TaskError(message="no"), now=NOW) == timedelta(0)
-
-
-def test_a_moment_that_has_passed_or_is_years_away_asks_for_nothing() -> None:
-    assert asked_wait(limited(retry_at=NOW - SECOND), now=NOW) == timedelta(0)
-    assert asked_wait(limited(retry_at=NOW + LONGEST_RETRY_AFTER + SECOND), now=NOW) == timedelta(0)
-
-
-@given(
-    st.timedeltas(timedelta(0), timedelta(days=300)),
-    st.floats(0, 1, exclude_max=True),
-    st.booleans(),
-)
-def test_a_retry_is_never_earlier_than_asked_and_at_most_a_fifth_later(
-    wait: timedelta, chance: float, is_date: bool
-) -> None:
-    asked = limited(retry_at=NOW + wait) if is_date else limited(retry_after=wait)
-
+def decided(asked: TaskError, chance: float) -> RetryAfter:
     verdict = decide(
         Outcome(ending=Ending.FAILED, error=asked),
         deaths=0,
@@ -97,8 +75,60 @@ def test_a_retry_is_never_earlier_than_asked_and_at_most_a_fifth_later(
         now=NOW,
         random_fraction=chance,
     )
-
     assert isinstance(verdict, RetryAfter)
+    return verdict
+
+
+def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
+    asked = limited(retry_after=60 * SECOND, retry_at=NOW + 90 * SECOND)
+
+    assert asked_wait(asked, now=NOW) == 90 * SECOND
+    assert asked_wait(asked, now=NOW + 60 * SECOND) == 60 * SECOND
+    assert asked_wait(TaskError(message="no"), now=NOW) == timedelta(0)
+
+
+def test_a_moment_that_has_passed_asks_for_nothing() -> None:
+    assert asked_wait(limited(retry_at=NOW - SECOND), now=NOW) == timedelta(0)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.99])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"retry_after": read_retry_after(36_776_647)},
+        {"retry_after": read_retry_after("9999999999")},
+        {"retry_at": NOW + timedelta(days=425)},
+        {"retry_after": timedelta(hours=23)},
+    ],
+)
+def test_no_answer_of_a_server_stops_a_schedule_for_more_than_a_day(
+    asked: dict[str, timedelta], chance: float
+) -> None:
+    verdict = decided(limited(**asked), chance)
+
+    assert verdict.delay <= LONGEST_RETRY_AFTER == timedelta(hours=24)
+
+
+def test_it_is_said_that_more_was_asked_for() -> None:
+    verdict = decided(limited(retry_after=timedelta(days=425, microseconds=1)), 0.5)
+
+    said = "it was asked to wait 425d, of which 24h count"
+    assert (verdict.note, verdict.reason) == (said, f"retry 1/3: 429; {said}")
+    assert decided(limited(retry_after=LONGEST_RETRY_AFTER), 0.5).note == ""
+
+
+@given(
+    st.timedeltas(timedelta(0), timedelta(hours=20)),
+    st.floats(0, 1, exclude_max=True),
+    st.booleans(),
+)
+def test_a_retry_is_never_earlier_than_asked_and_at_most_a_fifth_later(
+    wait: timedelta, chance: float, is_date: bool
+) -> None:
+    asked = limited(retry_at=NOW + wait) if is_date else limited(retry_after=wait)
+
+    verdict = decided(asked, chance)
+
     assert max(30 * SECOND, wait) <= verdict.delay
     assert verdict.delay <= max(30 * SECOND, wait * 1.2 + timedelta(microseconds=1))
 
