@@ -11,7 +11,7 @@ from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
-from cronhare.adapters.jobs import http_calls
+from cronhare.adapters.jobs import http_calls, ics
 from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.jobs import schema as jobs_schema
 from cronhare.adapters.notify import mail, reminders
@@ -195,6 +195,11 @@ BOUNDS: dict[str, list[str]] = {
     "`misfire_cap`": [f"{schedule.CAPS[0]}-{schedule.CAPS[-1]:,}"],
     "a span (`timeout_ms`, `jitter_ms`, `misfire_window_ms`)": [
         f"{durations.LONGEST.days // 365} years"
+    ],
+    "an iCalendar file of a calendar": [
+        size(ics.LARGEST_ICS),
+        f"{ics.MOST_OCCURRENCES:,} occurrences",
+        f"{ics.LONGEST_SEARCH:.0f} s of the processor",
     ],
     "an interval (`every`, `every_ms`)": [
         f"{every.SHORTEST // every.SECOND} s to {every.LONGEST.days} days"

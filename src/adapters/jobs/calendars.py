@@ -16,20 +16,29 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.windows import FORMS, WindowInvalid, parse_window
 from cronhare.domain.texts.echo import echo
 
-from .ics import IcsInvalid, read_ics
+from .ics import IcsInvalid, SearchTime, read_ics
 from .schema import CalendarTable
 
 _DAYS = f"is a list of windows, or a table of windows and what they are called: {FORMS}"
 
 
 def read_calendar_table(
-    name: str, table: CalendarTable, folder: Path, *, today: date, faults: list[Fault]
+    name: str,
+    table: CalendarTable,
+    folder: Path,
+    *,
+    today: date,
+    search: SearchTime,
+    faults: list[Fault],
 ) -> CalendarDraft:
-    """Make a calendar; *folder* is that of the jobs file, *today* the day of the reading."""
+    """Make a calendar; *folder* is that of the jobs file, *today* the day of the reading.
+
+    *search* is that of all its calendars.
+    """
     zone = _zone(table.timezone, faults)
     windows = list(_days(table.days, faults))
     if table.file is not None:
-        windows += _from_file(folder / table.file, zone, today, faults)
+        windows += _from_file(folder / table.file, zone, today, search, faults)
     elif table.days is None:
         faults.append(Fault("days", 'are missing; give days, or file = "holidays.ics"'))
     if len(windows) > MOST_WINDOWS:
@@ -73,10 +82,10 @@ def _days(given: object, faults: list[Fault]) -> Iterator[NamedText]:
 
 
 def _from_file(
-    path: Path, zone: ZoneInfo, today: date, faults: list[Fault]
+    path: Path, zone: ZoneInfo, today: date, search: SearchTime, faults: list[Fault]
 ) -> tuple[NamedText, ...]:
     try:
-        return read_ics(path, zone, today=today)
+        return read_ics(path, zone, today=today, search=search)
     except IcsInvalid as error:
         faults.append(Fault("file", f"{path}: {error}"))
     except (OSError, ValueError) as error:  # a NUL in a path is a ValueError

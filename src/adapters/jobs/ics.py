@@ -5,8 +5,11 @@ written out for the years around today.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -28,6 +31,10 @@ YEARS_BEFORE, YEARS_AFTER = 1, 10
 #: The most occurrences that are looked at, those of years gone by included.
 MOST_OCCURRENCES: Final = 100_000
 
+#: Seconds of the processor for following rules, over all files of a reading. A rule steps through
+#: many days for each that it comes to, or through all until the year 9999 for none.
+LONGEST_SEARCH: Final = 5.0
+
 _FIRST_YEAR: Final = 1900
 _FREQUENCIES: Final = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY")
 _PARTS: Final = frozenset({"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYSETPOS"}) | {
@@ -41,10 +48,42 @@ class IcsInvalid(ValueError):
     """A calendar file that cannot be used."""
 
 
-def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...]:
+class SearchTime:
+    """How long rules were followed in a reading, which the caller may make of several files."""
+
+    def __init__(self, seconds: Callable[[], float] = time.thread_time) -> None:
+        """*seconds* is a stopwatch: of the processor, so that a busy machine refuses no file."""
+        self._seconds = seconds
+        self._spent = 0.0
+
+    @contextmanager
+    def spending(self) -> Iterator[Callable[[], None]]:
+        """Count the time within; what this gives is to be called at each step.
+
+        Raises:
+            IcsInvalid: it was too long.
+        """
+        began = self._seconds()
+
+        def check() -> None:
+            if self._spent + self._seconds() - began > LONGEST_SEARCH:
+                text = f"takes more than {LONGEST_SEARCH:.0f} s to find the days of all its rules"
+                raise IcsInvalid(f"{text}; write fewer rules, or such as come to more of the days")
+
+        try:
+            check()
+            yield check
+        finally:
+            self._spent += self._seconds() - began
+
+
+def read_ics(
+    path: Path, zone: ZoneInfo, *, today: date, search: SearchTime
+) -> tuple[NamedText, ...]:
     """Read the events of a file as windows, each with its summary.
 
-    Times are turned into wall time of *zone*; those without one are taken as such.
+    Times are turned into wall time of *zone*; those without one are taken as such. *search* is that
+    of all files of the reading.
 
     Raises:
         IcsInvalid: with the event and what is wrong with it.
@@ -55,7 +94,7 @@ def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...
         raise IcsInvalid(f"is larger than {LARGEST_ICS // 2**20} MiB")
     _refuse_depth(content)
     windows: list[NamedText] = []
-    budget = _Budget()
+    budget = _Budget(search)
     for number, event in enumerate(_events(content), start=1):
         try:
             for text in _windows_of(event, zone, today, budget):
@@ -72,7 +111,8 @@ def read_ics(path: Path, zone: ZoneInfo, *, today: date) -> tuple[NamedText, ...
 class _Budget:
     """Counts the occurrences that may still be looked at."""
 
-    def __init__(self) -> None:
+    def __init__(self, search: SearchTime) -> None:
+        self.search = search
         self._left = MOST_OCCURRENCES
 
     def take(self) -> None:
@@ -225,20 +265,22 @@ def _recurring(
     from dateutil.rrule import rrulestr  # noqa: PLC0415 - see `_events`
 
     is_day = not isinstance(start, datetime)
-    begin = start if isinstance(start, datetime) else datetime.combine(start, time())
+    begin = start if isinstance(start, datetime) else datetime.combine(start, clock_time())
     text = ";".join(
         f"{name}={','.join(_part(name, each, zone) for each in values)}"
         for name, values in parts.items()
     )
-    first = datetime.combine(date(today.year - YEARS_BEFORE, 1, 1), time())
-    last = datetime.combine(date(today.year + YEARS_AFTER + 1, 1, 1), time())
+    first = datetime.combine(date(today.year - YEARS_BEFORE, 1, 1), clock_time())
+    last = datetime.combine(date(today.year + YEARS_AFTER + 1, 1, 1), clock_time())
     found = None
-    for found in rrulestr(text, dtstart=begin):
-        budget.take()
-        if found >= last:
-            break
-        if found >= first:
-            yield found.date() if is_day else found
+    with budget.search.spending() as check:
+        for found in rrulestr(text, dtstart=begin):
+            check()
+            budget.take()
+            if found >= last:
+                break
+            if found >= first:
+                yield found.date() if is_day else found
     if found is None:
         raise IcsInvalid("its RRULE never comes to a day")
 

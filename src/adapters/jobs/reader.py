@@ -24,6 +24,7 @@ from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
 
 from .calendars import read_calendar_table
+from .ics import SearchTime
 from .limits import NO_INTEGER, beyond_toml
 from .notify import SubscriptionReader
 from .policies import Policies
@@ -256,13 +257,13 @@ def _calendars(
     tables: Mapping[str, Any], folder: Path, faults: list[FileFault]
 ) -> Iterator[CalendarDraft]:
     # Recurring days of a file are written out for the years around this one.
-    today = datetime.now(UTC).date()
+    today, search = datetime.now(UTC).date(), SearchTime()
     for name, content in tables.items():
         if len(faults) > MOST_FAULTS:
             return
         found = _name_faults(name)
         table = read_table(CalendarTable, content, found)
-        yield read_calendar_table(name, table, folder, today=today, faults=found)
+        yield read_calendar_table(name, table, folder, today=today, search=search, faults=found)
         faults += [FileFault(f"calendars.{name}", fault) for fault in found]
 
 
