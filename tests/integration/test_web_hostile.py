@@ -203,9 +203,20 @@ def test_an_id_that_cannot_be_is_refused(web: Site, id_: str) -> None:
     assert web.get(f"/schedulers/{id_}").status in {404, 422}
 
 
+@pytest.mark.parametrize("id_", ["1_0", "1.0", "+1", "%201"])
+def test_a_row_has_one_address(web: Site, id_: str) -> None:
+    assert web.get(f"/schedulers/{id_}").status == 422
+
+
 @pytest.mark.parametrize("key", ["", "k" * 256, "a b", "\xe9"])
 def test_a_key_that_cannot_be_is_refused(web: Site, key: str) -> None:
     assert web.post("/schedulers", GOOD, key=key).status == 422
+
+
+POST = (
+    b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 2\r\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +228,14 @@ def test_a_key_that_cannot_be_is_refused(web: Site, key: str) -> None:
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000, b"400"),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 10_000, b"400"),
         (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: "
+            + b"x" * 17_000
+            + b"\r\n\r\n",
+            b"400",
+        ),
+        (POST + b"Idempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n{}", b"400"),
+        (POST.replace(b": 2", b": 0000000000000002") + b"\r\n{}", b"422"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"421"),
     ],
 )

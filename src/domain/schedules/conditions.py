@@ -56,7 +56,9 @@ NONE: Final = Conditions()
 
 
 def expired(after: timedelta) -> str:
-    """Say that a run did not begin in time."""
+    """Say that a run did not begin in time: a row by hand may have an end before its begin."""
+    if after < timedelta(0):
+        return "expired: it was to start before its due instant, and cannot"
     return f"expired: not started within {say_duration(after)} of its due instant"
 
 

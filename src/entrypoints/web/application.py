@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
 from fastapi import Header, Path, Request, Response
+from pydantic import BeforeValidator
 from starlette.types import ASGIApp
 
 from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
@@ -37,7 +38,16 @@ T = TypeVar("T")
 AT_A_TIME: Final = 4
 
 Key = Annotated[str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern="^[!-~]+$")]
-SchedulerId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+
+
+def _digits(text: object) -> object:
+    """Refuse the other forms of a number that the framework takes: one row has one address."""
+    if not (isinstance(text, str) and text.isascii() and text.isdigit()):
+        raise ValueError("a number is written in digits alone")
+    return text
+
+
+SchedulerId = Annotated[int, BeforeValidator(_digits), Path(ge=1, le=LARGEST_ID)]
 
 
 def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGIApp:

@@ -21,6 +21,7 @@ from cronhare.domain.texts.echo import shown
 
 from .bodies import LARGEST_BODY, too_large
 from .problems import Problem
+from .protocol import LARGEST_HEAD
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,12 @@ def _refusals(scope: Scope) -> Iterator[Problem]:
     if foreign or any(site not in {"same-origin", "none"} for site in sites):
         detail = "it comes from a page of another site, and none of them may ask"
         yield Problem(HTTPStatus.FORBIDDEN, detail)
+    if len(headers.getlist("idempotency-key")) > 1:
+        yield Problem(
+            HTTPStatus.BAD_REQUEST, "it has several Idempotency-Key headers; one names it"
+        )
+    if _size_of_head(scope) > LARGEST_HEAD:
+        yield Problem(HTTPStatus.BAD_REQUEST, f"the head is to have at most {LARGEST_HEAD:,} bytes")
     if scope["method"] in _SENDING:
         yield from _refusals_of_body(headers)
 
@@ -104,9 +111,15 @@ def _refusals_of_body(headers: Headers) -> Iterator[Problem]:
     if headers.getlist("content-encoding"):
         detail = "the body is to be sent as it is, without Content-Encoding"
         yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
-    length = headers.get("content-length", "0")
+    length = headers.get("content-length", "").lstrip("0") or "0"
     if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
         yield too_large()
+
+
+def _size_of_head(scope: Scope) -> int:
+    """Count the bytes of a head: the protocol bounds those alone that come in several pieces."""
+    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"])
+    return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
 def _only(headers: Headers, name: str) -> str | None:

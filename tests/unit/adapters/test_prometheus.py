@@ -56,8 +56,10 @@ def test_the_metrics_have_the_original_names_and_labels() -> None:
 def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
     view = MetricsView.of([count(name, name, 1)], total=1, depth=0, loads=[])
 
-    found = samples(exposition(view))
+    text = exposition(view)
+    found = samples(text)
 
+    assert text.replace("\n", "").isprintable()
     assert [key[0] for key in found] == ["job_queue_dlq_jobs_total", "job_queue_dlq_depth"]
     assert all(len(label) <= 255 for key in found for label in key)
 

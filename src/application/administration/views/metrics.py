@@ -8,6 +8,7 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.statistics import By, FailureCount
+from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import QueueLoad, Unheard
 
 #: The most series of a metric, and characters of a label's value: each series costs whoever keeps
@@ -61,4 +62,4 @@ class MetricsView:
 
 
 def _label(text: str) -> str:
-    return text[:LONGEST_LABEL].encode(errors="replace").decode()
+    return printable(text[:LONGEST_LABEL], keep="")[:LONGEST_LABEL]
