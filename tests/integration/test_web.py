@@ -170,6 +170,16 @@ def test_a_key_makes_one_schedule_however_often_it_is_posted(
     assert (other.status, "used before" in other.json()["detail"]) == (422, True)
 
 
+def test_a_key_beside_a_name_is_refused_as_it_would_be_bound_to_nothing(
+    web: Site, container: Container
+) -> None:
+    answers = [web.post("/schedulers", {**SCHEDULE, "name": name}, key="k") for name in "ab"]
+
+    assert [answer.status for answer in answers] == [422, 422]
+    assert "leave out one of them" in answers[0].text
+    assert not container.schedules().schedules()
+
+
 @pytest.mark.parametrize("controller", ["RefreshUserToken", "refresh-user-token"])
 def test_a_report_is_generated_as_the_original_asks_for_it(
     web: Site, container: Container, controller: str

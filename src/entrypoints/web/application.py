@@ -37,6 +37,12 @@ T = TypeVar("T")
 #: So many requests ask the ledger at a time; others wait for them.
 AT_A_TIME: Final = 4
 
+#: The key is the name of the row: under another one nothing would find what it made.
+_NAMED_TWICE: Final = (
+    "with an Idempotency-Key the key names the schedule; leave out one of them: a name is taken "
+    "once, too (409)"
+)
+
 Key = Annotated[str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern="^[!-~]+$")]
 
 
@@ -100,6 +106,8 @@ class Operations:
         """Create a schedule; asked again with the same key, answer the one that was made."""
         faults: list[Fault] = []
         content = await read_object(request, faults)
+        if idempotency_key is not None and content.get("name") is not None:
+            faults.append(Fault("name", _NAMED_TWICE))
         draft = read_new(
             content,
             faults,
