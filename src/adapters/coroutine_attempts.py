@@ -12,6 +12,7 @@ from cronhare.ports.runner import AttemptResult, StopReason
 _STOPPED: Final = {
     StopReason.CANCELLED: "cancelled: the answer was not waited for",
     StopReason.INTERRUPTED: "interrupted: the worker shuts down",
+    StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
     StopReason.LEASE_LOST: "ended: the worker lost its lease",
 }
 

@@ -130,6 +130,7 @@ class StopReason(enum.Enum):
 
     CANCELLED = "cancelled"
     INTERRUPTED = "interrupted"  # shutdown
+    WINDING_DOWN = "winding down"  # shutdown, and it has until INTERRUPTED, or longer, to end
     LEASE_LOST = "lease lost"  # another worker may own it by now: no grace
 
     @property
@@ -138,7 +139,7 @@ class StopReason(enum.Enum):
         match self:
             case StopReason.CANCELLED:
                 return Ending.CANCELLED
-            case StopReason.INTERRUPTED:
+            case StopReason.INTERRUPTED | StopReason.WINDING_DOWN:
                 return Ending.INTERRUPTED
             case StopReason.LEASE_LOST:
                 return Ending.LOST
@@ -162,6 +163,8 @@ class TaskRunnerPort(Protocol):
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """Stop a running attempt: TERM, 5 seconds, KILL; KILL at once for a lost lease.
+
+        To wind down is a TERM alone: another reason may follow.
 
         `run` then returns `reason.ending`, unless the task ended by itself first. Safe to repeat.
         False if no such execution runs here.

@@ -455,6 +455,25 @@ async def test_a_lost_lease_overrides_every_other_reason(
     assert (await running).outcome.ending is Ending.LOST
 
 
+async def test_what_winds_down_is_killed_only_when_another_reason_follows(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "GRACE", 0.05)
+    ready, asked = tmp_path / "ready", tmp_path / "asked"
+    slow = shell(
+        f"trap 'sleep 0.3; echo 1 >{asked}' TERM; echo 1 >{ready}; while :; do sleep 0.1; done"
+    )
+    running = asyncio.create_task(runner.run(slow))
+    await until_file(ready)
+
+    runner.stop(slow.execution_id, StopReason.WINDING_DOWN)
+    await until_file(asked)
+    assert not running.done()
+    runner.stop(slow.execution_id, StopReason.INTERRUPTED)
+
+    assert (await running).outcome.ending is Ending.INTERRUPTED
+
+
 async def test_a_task_that_ignores_term_is_killed_after_its_grace(runner: ProcessRunner) -> None:
     stubborn = shell("trap '' TERM; while :; do sleep 0.1; done", timeout=0.1)
 

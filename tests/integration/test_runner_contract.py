@@ -154,6 +154,7 @@ async def test_what_has_ended_cannot_be_stopped(runner: TaskRunnerPort) -> None:
     [
         (StopReason.CANCELLED, Ending.CANCELLED),
         (StopReason.INTERRUPTED, Ending.INTERRUPTED),
+        (StopReason.WINDING_DOWN, Ending.INTERRUPTED),
         (StopReason.LEASE_LOST, Ending.LOST),
     ],
 )

@@ -28,10 +28,13 @@ def who_begins_it(
     stored: StoredSchedule, nodes: Sequence[NodeReport], *, now: datetime
 ) -> Iterator[str]:
     """Say who would begin a schedule without times, and whether anything keeps them from it."""
-    yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
     if stored.draft is not None and stored.draft.stay_alive:
         keeper = f"cronhare worker --standalone {stored.name}"
-        yield f"It is kept alive: `{keeper}`, or `cronhare up`, begins it whenever it has ended."
+        yield f"It stays alive: `{keeper}`, or `cronhare up`, begins it whenever it has ended."
+        yield f"Its runs go through {stored.draft.runs_on}, which no other worker serves."
+        yield from _what_hinders(stored, now)
+        return
+    yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
     if stored.source is None:
         return
     yield (
@@ -39,17 +42,21 @@ def who_begins_it(
         f"with it, and no worker; on_boot: the first of its workers, or `cronhare up`, within "
         f"{say_duration(LONGEST_AGO)} of a boot. The ledger does not know which it says."
     )
-    match stored.draft and hindrance(stored.draft, stored.pause, now=now):
-        case Disabled():
-            yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
-        case Pause() as pause:
-            yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
+    yield from _what_hinders(stored, now)
     at_work = [node.name for node in nodes if node.works and not node.is_silent(now)]
     if not at_work:
         yield "No worker and no `cronhare up` reports itself now: none would begin it at a boot."
     else:
         yield f"At work now: {listed(at_work)}. Each looks once, when it begins."
     yield "What began nothing says why in its log: `start.refused`, `boot.refused`, `boot.passed`."
+
+
+def _what_hinders(stored: StoredSchedule, now: datetime) -> Iterator[str]:
+    match stored.draft and hindrance(stored.draft, stored.pause, now=now):
+        case Disabled():
+            yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
+        case Pause() as pause:
+            yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
 
 
 def what_it_came_of(execution: Execution) -> str:

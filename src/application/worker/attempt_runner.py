@@ -15,6 +15,7 @@ from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter, Verdict, decide, give_back
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
@@ -43,6 +44,8 @@ class AttemptRunner:
     _random_fraction: Callable[[], float]
     _own_waits: OwnWaits
     _is_interrupted: bool = attrs.field(init=False, default=False)
+    _winds_down: bool = attrs.field(init=False, default=False)
+    _kept_alive: set[int] = attrs.field(init=False, factory=set[int])
     _ends: dict[int, asyncio.Event] = attrs.field(init=False, factory=dict[int, asyncio.Event])
 
     def interrupt(self) -> None:
@@ -50,6 +53,12 @@ class AttemptRunner:
         self._is_interrupted = True
         for execution_id in self._keeper.held:
             self._runner.stop(execution_id, StopReason.INTERRUPTED)
+
+    def wind_down(self) -> None:
+        """Ask what stays alive to end, as it never would by itself; the rest may go on."""
+        self._winds_down = True
+        for execution_id in self._kept_alive:
+            self._runner.stop(execution_id, StopReason.WINDING_DOWN)
 
     async def run(self, execution: Execution, delivery: Delivery, ticket: AttemptRef) -> End:
         """Run an attempt that *delivery* began; answer what is to be recorded of it."""
@@ -143,12 +152,16 @@ class AttemptRunner:
                 return refused
             case invocation:
                 await self._stop_earlier(execution)
-                if self._is_interrupted:
+                stays_alive = is_standalone(execution.queue)
+                if self._is_interrupted or (self._winds_down and stays_alive):
                     return _not_run("interrupted: the worker shuts down")
                 over = self._ends[execution.id] = asyncio.Event()
+                if stays_alive:
+                    self._kept_alive.add(execution.id)
                 try:
                     return await self._runner.run(invocation)
                 finally:
+                    self._kept_alive.discard(execution.id)
                     del self._ends[execution.id]
                     over.set()
 

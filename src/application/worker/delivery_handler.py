@@ -158,8 +158,9 @@ class DeliveryHandler:
         await self._gates.settled()
 
     def drain(self) -> None:
-        """From now on give back what has not begun."""
+        """From now on give back what has not begun; what stays alive is asked to end."""
         self._retry.drain()
+        self._runner.wind_down()
 
     def interrupt(self) -> None:
         """Stop what runs; an attempt that begins from now on ends before it is run."""

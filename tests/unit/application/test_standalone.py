@@ -10,11 +10,15 @@ import attrs
 import msgspec
 import pytest
 
+from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.lookup import find_schedule
+from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.application.administration.waits import what_it_waits_for
-from cronhare.application.administration.without_times import what_it_came_of
+from cronhare.application.administration.without_times import what_it_came_of, who_begins_it
 from cronhare.application.worker.invocation import prepare
 from cronhare.application.worker.standalone import StandaloneKeeper
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
@@ -185,3 +189,54 @@ def test_it_has_no_deadline_but_its_own() -> None:
 def test_the_waits_have_a_bound_and_begin_anew_after_a_steady_run() -> None:
     assert restart_wait([SECOND] * 30) == LONGEST_WAIT
     assert restart_wait([SECOND, STEADY, SECOND]) == SECOND
+
+
+async def test_a_run_by_hand_makes_no_second_copy() -> None:
+    house = House(queues=[OWN], holds=True)
+    pump(house)
+    keeper(house).round()
+    [first] = house.executions()
+
+    with pytest.raises(CannotRun, match=rf"stays alive, one run at a time.*execution {first.id};"):
+        house.administrator.run_now("pump", params=None, now=house.now)
+
+    assert [run.id for run in house.executions()] == [first.id]
+
+
+async def test_a_run_by_hand_is_kept_like_any_other() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+
+    by_hand = house.administrator.run_now("pump", params=None, now=house.now)
+    keeper(house).round()
+
+    assert [run.id for run in house.executions()] == [by_hand.id]
+
+
+async def test_what_stays_alive_is_asked_to_end_when_the_rest_may_go_on() -> None:
+    house = House(queues=[OWN], holds=True)
+    pump(house)
+    keeper(house).round()
+    await house.connection.consume([OWN], prefetch=9, on_delivery=house.begin)
+    await house.turn(SECOND)
+    await house.settle()
+    assert newest(house).state is State.RUNNING
+
+    house.worker.drain()
+    await house.settle()
+
+    assert newest(house).state is not State.RUNNING
+    assert [one.ending for one in house.records.attempts(newest(house).id)] == ["interrupted"]
+
+
+def test_it_is_explained_and_shown_with_its_queue_and_no_advice_to_run_it() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    stored = find_schedule(house.schedules, "pump")
+
+    said = " ".join(who_begins_it(stored, [], now=house.now))
+
+    assert "cronhare worker --standalone pump" in said
+    assert OWN in said
+    assert "cronhare run" not in said
+    assert ScheduleView.of(stored, None, policy=RetryPolicy(), now=house.now).queue == OWN

@@ -284,7 +284,7 @@ DRAWN: dict[str, Any] = {
     "description": "letters of the day",
     "starts_at": NOON + 2 * SECOND,
     "ends_at": NOON + 3 * SECOND,
-    "queue": "letters",
+    "queue": "cron_standalone.mails",
     "stay_alive": True,
     "user_id": 7,
     "group_id": 8,

@@ -52,6 +52,7 @@ class Attempt:
         self._hanging: asyncio.TimerHandle | None = None
         # Makes the outcome of an attempt that our signal ends, from its status if that is known.
         self._ending: Callable[[int | None], Outcome] | None = None
+        self._winds_down = False
 
     def open_pipes(self) -> list[int]:
         """Make the pipes; return the ends for the task's stdout, stderr and IPC.
@@ -97,12 +98,22 @@ class Attempt:
         )
 
     def stop(self, reason: StopReason) -> None:
-        """End it early. The first reason counts, but a lost lease overrides any."""
+        """End it early. The first reason counts, but a lost lease overrides any.
+
+        So does each other one that of winding down.
+        """
+        stopped = partial(outcomes.stopped, reason)
         if reason is StopReason.LEASE_LOST:
-            self._ending = partial(outcomes.stopped, reason)
+            self._ending = stopped
             self._kill()
-        elif self._ending is None:
-            self._terminate(partial(outcomes.stopped, reason))
+        elif reason is StopReason.WINDING_DOWN:
+            if self._ending is None:
+                self._ending, self._winds_down = stopped, True
+                self._send_signal(signal.SIGTERM)
+                self._listen()
+        elif self._ending is None or self._winds_down:
+            self._winds_down = False
+            self._terminate(stopped)
 
     def kill(self) -> None:
         """Kill it, because we shut down."""

@@ -34,6 +34,7 @@ _RIGHTS = (
 _STOPPED = {
     StopReason.CANCELLED: "cancelled",
     StopReason.INTERRUPTED: "interrupted: the worker shuts down",
+    StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
     StopReason.LEASE_LOST: "ended: the worker lost its lease",
 }
 

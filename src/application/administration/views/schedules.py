@@ -159,6 +159,7 @@ class ScheduleView:
             return cls(schedule=stored.text, **row)
         for field in attrs.fields(ScheduleDraft):
             row |= shown_field(field.name, getattr(draft, field.name))
+        row["queue"] = draft.runs_on
         return cls(
             **row,
             retry_facts=retry_facts(draft.retry or policy),

@@ -8,6 +8,7 @@ import typer
 
 from cronhare.application.administration.views.schedules import ScheduleView, ScheduleWithRuns
 from cronhare.domain.cron import CronExpression, names_matter
+from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
@@ -60,6 +61,8 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("retry", schedule.retry_facts),
         ("misfire", _misfire(schedule)),
         ("overlap", schedule.overlap_policy),
+        ("concurrency", _concurrency(schedule)),
+        ("stay alive", _stay_alive(schedule)),
         ("timeout", _duration(schedule.timeout_seconds)),
         ("jitter", _duration(schedule.jitter_seconds)),
         ("starts", schedule.starts_at),
@@ -87,7 +90,21 @@ def _when(schedule: ScheduleView) -> str | None:
     return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
 
 
+def _concurrency(schedule: ScheduleView) -> str | None:
+    if schedule.concurrency_key is None:
+        return None
+    return f"{schedule.concurrency_limit} at once, by {schedule.concurrency_key}"
+
+
+def _stay_alive(schedule: ScheduleView) -> str | None:
+    if not schedule.stay_alive:
+        return None
+    return f"yes, by `{start_standalone([schedule.name], None)}`, or `cronhare up`"
+
+
 def _without_times(schedule: ScheduleView) -> str:
+    if schedule.stay_alive:
+        return "always: begun again whenever it has ended"
     if schedule.source is None:
         return "by hand"
     return f"by hand; or at a boot or start, as {schedule.source} says (`cronhare explain`)"
