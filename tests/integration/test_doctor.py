@@ -245,9 +245,28 @@ def test_every_fault_of_a_jobs_file_is_told(tmp_path: Path) -> None:
     said = Shell(tmp_path)("doctor", "--jobs", "jobs.toml", "--json")
 
     assert said.status == 2
-    assert all(subject == "tasks" for subject, _ in told(said, "error"))
+    assert [subject for subject, _ in told(said, "error")] == ["tasks", "schema"]
     assert "minute: 61" in said.out
     assert "hour: 25" in said.out
+    assert "No jobs file was given" not in said.out
+
+
+def test_what_a_target_lacks_in_this_shell_stops_no_command(tmp_path: Path) -> None:
+    hook = '[notify.ops]\nwebhook = "https://a.example"\nsecret_env = "HOOK_SECRET"\n'
+    (tmp_path / "jobs.toml").write_text(f'{JOBS}{hook}[notify.ann]\nemail = "a@b.example"\n')
+    shell = Shell(tmp_path)
+
+    checked, listed = shell("check", "jobs.toml"), shell("notify", "list", "--jobs", "jobs.toml")
+    said = shell("doctor", "--jobs", "jobs.toml", "--json")
+    tried = shell("notify", "test", "ops", "--jobs", "jobs.toml")
+
+    why = "secret_env names 'HOOK_SECRET', a variable that is not set"
+    assert f"notify.ops: {why} here" in checked.out
+    assert "notify.ann: CRON_SMTP_URL names no mail server here" in checked.out
+    assert (checked.status, listed.status, tried.status) == (0, 0, 4)
+    assert f"ops was not told: {why}" in tried.out
+    assert [subject for subject, _ in told(said, "note")].count("notify") == 1
+    assert "notify" in [subject for subject, _ in told(said, "warning")]
 
 
 def test_a_file_that_nothing_was_applied_from_and_a_misspelt_setting_are_warnings(

@@ -114,6 +114,29 @@ def test_up_says_which_schedules_a_file_disables(start: Starter, tmp_path: Path)
     assert up.end() == 0
 
 
+def test_up_ends_what_stays_alive_at_once_and_lets_none_run_beside_it(
+    start: Starter, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text(
+        '[tasks.pump]\ncommand = ["/bin/sh", "-c", "echo pumping; exec sleep 600"]\n'
+        '[schedules.pump]\ntask = "pump"\nstay_alive = true\n'
+        '[notify.ops]\nwebhook = "https://a.example"\nsecret_env = "HOOK_SECRET"\n'
+        '[notify.ann]\nemail = "ann@example.org"\n'
+    )
+    up = start(file)
+    log = up.until(r"\] pumping")
+    assert re.search(r"\[ERROR\].* notify\.ops cannot be told by this process: secret_env", log)
+    assert re.search(r"\[WARN\].* notify\.ann cannot be told by this process: CRON_SMTP_URL", log)
+
+    beside = Shell(tmp_path)("run", "pump")
+    assert beside.status == 2
+    assert "stays alive, one run at a time, and it is running: execution 1;" in beside.err
+
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(timeout=20) == 0  # the grace is 30 s
+
+
 def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
     """Start `up` as a shell does: with a terminal that controls it."""
     master, slave = pty.openpty()

@@ -199,15 +199,17 @@ class SubscriptionReader:
             faults.append(Fault("webhook", str(error)))
         if table.secret_file and table.secret_env:
             faults.append(Fault("secret_file", "and secret_env are two, and one is used"))
-        return ByWebhook(address=address, secret=self._secret(table, faults))
+        secret, lacking = self._secret(table, faults), None
+        if table.secret_env is not None and table.secret_env not in os.environ:
+            lacking = f"secret_env names {echo(table.secret_env)}, a variable that is not set"
+        return ByWebhook(address=address, secret=secret, lacks=lacking)
 
     def _secret(self, table: NotifyTable, faults: list[Fault]) -> bytes | None:
         """Read a secret; no fault shows any of it."""
         field, text = "secret_env", None
         if table.secret_env is not None:
+            # Not set, it is no fault of the file: who checks or lists it needs no secret.
             text = os.environ.get(table.secret_env)
-            if text is None:
-                faults.append(Fault(field, "names a variable that is not set"))
         elif table.secret_file is not None:
             field = "secret_file"
             try:

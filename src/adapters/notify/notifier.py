@@ -5,6 +5,7 @@ from datetime import datetime
 
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByCommand, ByEmail, ByListener, ByWebhook, Target
+from cronhare.domain.schedules.untellable import NO_MAIL_SERVER
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.http import HttpPort
 from cronhare.ports.runner import TaskRunnerPort
@@ -44,7 +45,7 @@ class Notifier:
                 await by_webhook(self._http, target, means, event, now=self._now())
             case ByEmail() as means:
                 if self._mailer is None:
-                    raise NotDelivered("CRON_SMTP_URL names no mail server", for_good=True)
+                    raise NotDelivered(NO_MAIL_SERVER)
                 await self._mailer.send(means, event, mail, within=target.timeout)
 
     async def close(self) -> None:

@@ -26,6 +26,8 @@ async def by_webhook(
     Raises:
         NotDelivered: see `NotifierPort`.
     """
+    if means.lacks is not None:
+        raise NotDelivered(means.lacks)
     body = event.payload.encode()
     request = HttpRequest(
         method="POST",

@@ -55,13 +55,14 @@ class Doctor:
         """Give the findings, the ledger's first.
 
         *queues* are those that this process would work on; the schedules name others. *tasks* and
-        *jobs*, their file's path, are None if none was given. With *probe* the delay lanes are
-        tried.
+        *jobs*, their file's path, are None if none was given; the tasks alone if it is at fault,
+        which is told elsewhere. With *probe* the delay lanes are tried.
         """
         ledger = self._ledger.inspect()
         schedules = ledger.schedules if isinstance(ledger, LedgerFacts) else None
         yield from _of_ledger(ledger)
-        yield from judge_tasks(schedules, tasks)
+        if tasks is not None or jobs is None:
+            yield from judge_tasks(schedules, tasks)
         yield from judge_sources(schedules or (), tasks)
         ours, asked_for = dict.fromkeys((MAIN_QUEUE, *queues)), _queues_asked_for(ledger)
         others = {queue: names for queue, names in asked_for.items() if queue not in ours}

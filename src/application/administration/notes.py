@@ -12,6 +12,8 @@ from cronhare.domain.schedules.calendar_faults import unknown_calendars
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.schedules.untellable import untellable
 
 from .difference import Change, ChangedKind, ScheduleChange
 from .jobs_files import FileContent
@@ -34,6 +36,7 @@ class NoteReason(enum.Enum):
     ALL_REPLACED = "all-replaced"
     SHARED_QUEUE = "shared-queue"
     CALENDAR = "calendar"
+    TARGET = "target"
 
 
 @attrs.frozen
@@ -119,6 +122,13 @@ def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
     for fault in islice(faults, MOST_FAULTS):
         text = f"{fault.problem}. If another jobs file has it, apply that one first"
         yield Note(NoteReason.CALENDAR, text, fault.place)
+
+
+def notes_on_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[Note]:
+    """Note the targets that this process could not tell: whoever tells them may be another one."""
+    for name, why in untellable(subscriptions, has_mail=has_mail).items():
+        text = f"{why} here; a worker or `cronhare up` needs it to tell this target"
+        yield Note(NoteReason.TARGET, text, f"notify.{name}")
 
 
 def notes_on_queues(shared: Mapping[str, Sequence[str]]) -> Iterator[Note]:

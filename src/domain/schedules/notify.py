@@ -75,10 +75,14 @@ class ByListener:
 
 @attrs.frozen(kw_only=True)
 class ByWebhook:
-    """A POST of the event as JSON, signed with the *secret* if there is one."""
+    """A POST of the event as JSON, signed with the *secret* if there is one.
+
+    *lacks* says why the secret that the file names cannot be had here: nothing is told unsigned.
+    """
 
     address: WebAddress
     secret: bytes | None = attrs.field(default=None, repr=False)
+    lacks: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -27,6 +27,7 @@ from ..container import Container
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
 from ..signals.forced_exit import ForcedExit
+from .untold import warn_of_untellable
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,7 @@ class Reloading:
         with catalog.replacing(file.tasks):
             await self._take_until_answered(file)
         self._container.subscribers().current = file.subscriptions
+        warn_of_untellable(self._container)
         self._has_schedules = bool(file.drafts)
         changes = "; ".join(_difference(before, after))
         return f"Reloaded {file.path}: {changes or 'the same tasks'}"

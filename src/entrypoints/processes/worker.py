@@ -25,6 +25,7 @@ from .clock_watch import ClockWatch
 from .consuming import CLOSING, FailedQueueConsumer, WorkerConsumer
 from .loops import Loop
 from .state_report import StateLine, StateReport
+from .untold import warn_of_untellable
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ async def run(
     """
     settings = container.settings()
     queues = container.queues()
+    warn_of_untellable(container)
     consumer, keeper, outputs = _wire(container, concurrency)
     state.add(partial(_state_lines, consumer, keeper, concurrency))
     watched = container.connection()

@@ -21,6 +21,7 @@ from cronhare.domain.schedules.notify import (
     Subscriptions,
 )
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.untellable import NO_MAIL_SERVER, untellable
 
 SECRET = "c4nary-c4nary-c4nary"
 
@@ -116,6 +117,17 @@ def test_a_command_on_failure_runs_as_the_tasks_user(read: Read) -> None:
     assert target.means.user == "shop"
 
 
+def test_a_secret_that_is_not_set_here_is_no_fault_of_the_file(read: Read) -> None:
+    hook = '[notify.ops]\nwebhook = "https://a.example"\nsecret_env = "NOT_SET_ANYWHERE"\n'
+    mail = '[notify.ann]\nemail = "ann@example.org"\n'
+
+    said = read(f'{hook}{mail}[tasks.t]\ncommand = ["true"]\n')
+
+    why = "secret_env names 'NOT_SET_ANYWHERE', a variable that is not set"
+    assert untellable(said, has_mail=True) == {"ops": why}
+    assert untellable(said, has_mail=False) == {"ops": why, "ann": NO_MAIL_SERVER}
+
+
 def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -> None:
     (tmp_path / "short").write_text("c4nary")
     (tmp_path / "broken").write_text(f"whsec_{SECRET}!")
@@ -146,9 +158,6 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
             [notify.missing]
             webhook = "https://a.example"
             secret_file = "missing"
-            [notify.unset]
-            webhook = "https://a.example"
-            secret_env = "NOT_SET_ANYWHERE"
             [notify.code]
             python = "os.system('true'):x"
             [notify.when]
@@ -182,7 +191,6 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
         "notify.short: secret_file: must have 16 to 4,096 characters",
         "notify.broken: secret_file: begins with whsec_",
         "notify.missing: secret_file: cannot be read: No such file or directory",
-        "notify.unset: secret_env: names a variable that is not set",
         'is not a function, such as "alerts:told"',
         "notify.when: events: ",
         "notify.when: timeout: must be longer than nothing, and at most 15m",

@@ -114,11 +114,20 @@ async def test_a_command_is_given_the_event_and_its_failure_is_one() -> None:
     assert listener.task.command[-1] == "alerts:told"
 
 
-async def test_without_a_mail_server_no_mail_is_tried_again() -> None:
+async def test_what_lacks_its_secret_is_not_told_unsigned_and_tried_again() -> None:
+    http = Http(HttpAnswer(status=204))
+
+    with pytest.raises(NotDelivered, match="TOKEN is not set") as failure:
+        await notify(attrs.evolve(HOOK, secret=None, lacks="TOKEN is not set"), http)
+
+    assert (failure.value.for_good, http.asked) == (False, [])
+
+
+async def test_without_a_mail_server_mail_is_tried_again_as_somebody_may_name_one() -> None:
     with pytest.raises(NotDelivered, match="CRON_SMTP_URL") as failure:
         await notify(ByEmail(to=("ops@example.org",)), Http(HttpAnswer(status=204)))
 
-    assert failure.value.for_good
+    assert not failure.value.for_good
 
 
 @pytest.mark.parametrize("payload", ["garbage", "[[[", "", "\r\nBcc: all@example.org\r\n\r\n"])

@@ -7,7 +7,12 @@ from datetime import UTC, datetime
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.attempt.account import is_known
 from cronhare.application.administration.jobs_files import clashes_among, queues_shared_among
-from cronhare.application.administration.notes import notes_on, notes_on_calendars, notes_on_queues
+from cronhare.application.administration.notes import (
+    notes_on,
+    notes_on_calendars,
+    notes_on_queues,
+    notes_on_targets,
+)
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
@@ -30,6 +35,8 @@ def check(jobs: JobsArguments) -> None:
         raise Refusals(refused)
     for file in files:
         print_notes(notes_on(file, now=now))
+        has_mail = settings.mail_server is not None
+        print_notes(notes_on_targets(file.subscriptions, has_mail=has_mail))
         tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
         print_line(f"{file.path}: {tasks} and {schedules}, no faults")
         print_line(f"  What it would change: cronhare plan {file.path}")

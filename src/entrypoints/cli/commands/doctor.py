@@ -13,6 +13,8 @@ from cronhare.application.administration.views.findings import DiagnosisView
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis.finding import Finding, Severity
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
+from cronhare.domain.diagnosis.targets import judge_targets
+from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.listing import counted
 
@@ -32,9 +34,10 @@ SIGNS = {
 
 @attrs.frozen
 class Jobs:
-    """The tasks of the jobs file, None without a file; or its faults."""
+    """The tasks and targets of the jobs file, None without a file; or its faults."""
 
     tasks: tuple[Task, ...] | None = None
+    subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
     faults: tuple[str, ...] = ()
 
 
@@ -64,12 +67,13 @@ def doctor(
     container = Container(settings=settings, queues=settings.queues)
     path = jobs or settings.jobs
     read = _read_jobs(path, settings)
-    faults = [*judge_faults([*faults_of(container)]), *_of_jobs(read)]
-    if faults:
-        _print(faults, json=json)
+    if faults := [*judge_faults([*faults_of(container)])]:
+        _print([*faults, *_of_jobs(read)], json=json)
         raise typer.Exit(Status.WRONG_INPUT)
     findings = [
+        *_of_jobs(read),
         *judge_settings(_facts(settings)),
+        *judge_targets(read.subscriptions, has_mail=settings.mail_server is not None),
         *container.doctor().examine(
             queues=settings.queues,
             retry_delay=settings.retry_delay,
@@ -79,6 +83,8 @@ def doctor(
         ),
     ]
     is_healthy = _print(findings, json=json).healthy
+    if read.faults:
+        raise typer.Exit(Status.WRONG_INPUT)
     raise typer.Exit(Status.DONE if is_healthy else Status.UNREACHABLE)
 
 
@@ -86,7 +92,8 @@ def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
     if path is None:
         return Jobs()
     try:
-        return Jobs(tasks=read_jobs(path, policy=settings.policy).tasks)
+        file = read_jobs(path, policy=settings.policy)
+        return Jobs(tasks=file.tasks, subscriptions=file.subscriptions)
     except JobsFileInvalid as error:
         return Jobs(faults=tuple(f"{path}: {fault}" for fault in error.faults))
     except OSError as error:

@@ -18,6 +18,7 @@ from cronhare.domain.schedules.notify import (
     Means,
     Target,
 )
+from cronhare.domain.schedules.untellable import lacks
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
@@ -32,19 +33,24 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @attrs.frozen(kw_only=True)
 class TargetView:
-    """A target of the jobs file; a webhook's address shows its host alone."""
+    """A target of the jobs file; a webhook's address shows its host alone.
+
+    It cannot be told from here for want of what it *lacks*; a worker may have that.
+    """
 
     name: str
     by: str
     tells: str
     events: tuple[str, ...]
     timeout_seconds: float
+    lacks: str | None
 
 
 @app.command("list")
 def list_(*, jobs: Jobs = None, json: Json = False) -> None:
     """List the targets that a jobs file names."""
-    file = _file(jobs, read_settings())
+    settings = read_settings()
+    file = _file(jobs, settings)
     told = file.subscriptions
     targets = [target for name in told.names if (target := told.target(name)) is not None]
     columns: Columns[TargetView] = {
@@ -53,8 +59,11 @@ def list_(*, jobs: Jobs = None, json: Json = False) -> None:
         "TELLS": "tells",
         "OF": lambda view: listed(view.events),
         "TIMEOUT S": "timeout_seconds",
+        "LACKS": "lacks",
     }
-    print_rows(list(map(_view, targets)), columns, json=json, empty="Nobody is told of anything.")
+    has_mail = settings.mail_server is not None
+    views = [_view(target, lacks(target, has_mail=has_mail)) for target in targets]
+    print_rows(views, columns, json=json, empty="Nobody is told of anything.")
 
 
 @app.command("test")
@@ -98,7 +107,7 @@ def _file(jobs: Jobs, settings: Settings) -> JobsFile:
     return load(path, settings, state="Nobody was told.")
 
 
-def _view(target: Target) -> TargetView:
+def _view(target: Target, lacking: str | None) -> TargetView:
     by, tells = _said(target.means)
     return TargetView(
         name=target.name,
@@ -106,13 +115,17 @@ def _view(target: Target) -> TargetView:
         tells=tells,
         events=tuple(sorted(each.value for each in target.events)),
         timeout_seconds=target.timeout.total_seconds(),
+        lacks=lacking,
     )
 
 
 def _said(means: Means) -> tuple[str, str]:
     match means:
         case ByWebhook():
-            return "webhook", f"{means.address}{'' if means.secret else ', unsigned'}"
+            return (
+                "webhook",
+                f"{means.address}{'' if means.secret or means.lacks else ', unsigned'}",
+            )
         case ByEmail():
             return "email", ", ".join(means.to)
         case ByListener():

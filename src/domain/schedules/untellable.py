@@ -1,0 +1,26 @@
+"""Targets that a process cannot tell, for want of something that is not in the jobs file."""
+
+from collections.abc import Mapping
+
+from .notify import ByEmail, ByWebhook, Subscriptions, Target
+
+#: Why no mail goes out.
+NO_MAIL_SERVER = "CRON_SMTP_URL names no mail server"
+
+
+def lacks(target: Target, *, has_mail: bool) -> str | None:
+    """Say what a target cannot be told without here; None if there is all that it needs."""
+    match target.means:
+        case ByWebhook(lacks=str() as what):
+            return what
+        case ByEmail() if not has_mail:
+            return NO_MAIL_SERVER
+    return None
+
+
+def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, str]:
+    """Give the targets of a file that cannot be told here, with the reason of each."""
+    found = {
+        name: lacks(target, has_mail=has_mail) for name, target in subscriptions.targets.items()
+    }
+    return {name: why for name, why in found.items() if why is not None}
