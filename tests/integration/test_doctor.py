@@ -234,8 +234,10 @@ def test_what_can_be_read_and_not_be_used_is_a_fault_of_the_settings(
     said = Shell(tmp_path)("doctor", "--json", **{name: value})
 
     assert said.status == 2
-    [(_, what)] = told(said, "error")
+    (_, what), *others = told(said, "error")
     assert what.startswith(value if name == "CRON_JOBS" else name)
+    # With a jobs file at fault all the rest is looked at, and nobody has made a ledger.
+    assert [subject for subject, _ in others] == (["schema"] if name == "CRON_JOBS" else [])
     assert "secret" not in said.out + said.err
 
 
