@@ -116,8 +116,9 @@ def cancel_everywhere(
     grandchild = int((system.arena.folder / "grandchild").read_text())
 
     for cancel, ids in (
+        (other, (queued,)),  # first: the place of another that ends is its own
         (one, (retried, running["parent"], held)),
-        (other, (queued, running["asks"])),
+        (other, (running["asks"],)),
     ):
         for id_ in ids:
             cancel(id_)

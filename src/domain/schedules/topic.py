@@ -39,7 +39,7 @@ def fault_of_topic(topic: str) -> str | None:
 
     >>> fault_of_topic("orders.due")
     >>> fault_of_topic("orders *").partition(": ")[0]
-    'a topic is named with letters, digits, and . _'
+    'a topic is named with letters, digits, and . _ '
     """
     return None if re.fullmatch(TOPIC, topic) else f"a topic is named with {ALLOWED}"
 
