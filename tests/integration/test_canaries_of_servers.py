@@ -23,7 +23,7 @@ from tests.services.finding import wait_until
 from tests.services.mariadb import Server, run
 from tests.services.proxy import Link, proxy_in_thread
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 #: Each sign that means something in a URL.
 PASSWORD = f"{CANARY}@:/?#%[é]"

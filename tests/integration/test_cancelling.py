@@ -17,7 +17,7 @@ from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 JOBS = """
 [tasks.parent]

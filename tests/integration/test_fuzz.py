@@ -13,7 +13,7 @@ from tests.fuzz.trying import Choice, attempt, boundaries
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 
 @attrs.frozen

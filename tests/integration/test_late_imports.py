@@ -14,7 +14,7 @@ import pytest
 from tests.integration.shell import Shell, clean_environment
 from tests.services.finding import wait_until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 #: Calls the command, and notes the modules that it looks for once there is a file `begun`.
 NOTING = """

@@ -14,7 +14,7 @@ from tests.faults.limits.scene import measure
 from tests.services.mariadb import Server
 from tests.services.rabbitmq import Server as RabbitMQ
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 SECONDS = 6
 

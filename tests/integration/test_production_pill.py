@@ -21,7 +21,7 @@ from tests.services.mariadb import Server as Mariadb
 from tests.services.mariadb import run
 from tests.services.rabbitmq import Server as RabbitMQ
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 
 def test_it_ends_four_workers_and_no_fifth_and_its_neighbour_runs(
