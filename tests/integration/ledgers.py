@@ -263,11 +263,15 @@ class Ledger:
 
     def advanced(self) -> Advance:
         """Take a replay that is due one step on."""
-        advance = self.replays.advance(
-            now=self.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
-        )
+        advance = self.advanced_or_not()
         assert advance is not None, "no replay is due"
         return advance
+
+    def advanced_or_not(self, *, chance: float = 0.0) -> Advance | None:
+        """Take a replay one step on, if one is due."""
+        return self.replays.advance(
+            now=self.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: chance
+        )
 
     def overdue(self, *, graces: Graces = GRACES, limit: int = 1_000) -> list[int]:
         """Find the ids of what is overdue now."""

@@ -8,7 +8,7 @@ import pytest
 from cronhare.adapters.sql.records import replay_items
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_order import JITTERS, RATES, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import FULL_FOR, ReplayProgress, ReplayState
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.ports.records import Retention
@@ -42,12 +42,7 @@ def test_a_replay_begins_what_its_filter_takes_of_what_was_there(ledger: Ledger)
 def test_it_goes_on_step_by_step_to_its_end(ledger: Ledger) -> None:
     fail(ledger, ["one", "two", "three"])
     first = ledger.replayed(rate=1, jitter=0)
-    assert (
-        ledger.replays.advance(
-            now=ledger.now, node="ant", policy=RetryPolicy(), random_fraction=lambda: 0.0
-        )
-        is None
-    )
+    assert ledger.advanced_or_not() is None
     ledger.succeeded(first[0])
     ledger.clock.advance(SECOND)
     second = ledger.advanced().executions
@@ -105,6 +100,23 @@ def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> No
     [second] = ledger.advanced().executions
 
     assert (second.schedule_name, second.next_attempt_at) == ("two", ledger.now)
+
+
+def test_the_slowest_that_can_be_ordered_keeps_its_pace(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two", "three"])
+    slowest = ReplayOrder(which=UNRESOLVED, rate=RATES[0], jitter=JITTERS[-1], at_once=9)
+    ledger.replays.order(slowest, now=ledger.now)
+
+    first = ledger.advanced_or_not(chance=1.0)
+    at_once_ = ledger.advanced_or_not(chance=1.0)
+    ledger.clock.advance(timedelta(seconds=1_100))
+    later = ledger.advanced_or_not(chance=1.0)
+
+    assert first
+    assert [each.schedule_name for each in first.executions] == ["one"]
+    assert at_once_ is None
+    assert later
+    assert [each.schedule_name for each in later.executions] == ["two"]
 
 
 def test_of_those_that_hang_none_hides_what_ends_behind_them(

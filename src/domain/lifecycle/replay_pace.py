@@ -13,15 +13,16 @@ import attrs
 
 from ..execution import State
 from .backfill import BackfillOrder
-from .replay_order import Pacing, ReplayOrder
+from .replay_order import JITTERS, RATES, Pacing, ReplayOrder
 
 #: So far ahead beginnings are fixed at a time, and so soon it is looked again.
 STEP: Final = timedelta(seconds=1)
 
-#: So long it is not looked again where all keys are full. So far ahead no look is: what is was set
-#: by a clock that leapt.
+#: So long it is not looked again where all keys are full.
 FULL_FOR: Final = timedelta(milliseconds=200)
-FARTHEST: Final = timedelta(minutes=5)
+
+#: No gap that can be ordered reaches so far: a clock was ahead that set a look beyond it.
+FARTHEST: Final = 2 * timedelta(seconds=(1 + JITTERS[-1]) / RATES[0])
 
 #: Fewer are no rate; a canary of any size is.
 FEWEST_JUDGED: Final = 10
