@@ -21,7 +21,10 @@ class NodeStorePort(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Delete the report of a node that ends in good order. Safe to repeat."""
+        """Delete the report of a node that ends in good order. Safe to repeat.
+
+        With it go its notes of messages that came again: it has not died of them.
+        """
         ...
 
     def nodes(self, *, now: datetime, limit: int) -> NodeReports:

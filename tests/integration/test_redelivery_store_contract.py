@@ -46,6 +46,15 @@ def test_each_note_tells_when_its_node_was_seen_last(ledger: Ledger) -> None:
     assert seen == {ANT.name: ledger.now + SECOND, "b": None}
 
 
+def test_a_node_that_ends_in_good_order_leaves_no_note(ledger: Ledger) -> None:
+    hold(ledger, "a")
+    hold(ledger, "b")
+
+    ledger.nodes.remove("a")
+
+    assert hold(ledger, "c") == ["b"]
+
+
 def test_of_many_at_once_each_has_its_note(ledger: Ledger) -> None:
     at_once(4, lambda number: hold(ledger, f"node-{number}"))
 

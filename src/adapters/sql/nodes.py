@@ -11,7 +11,7 @@ from cronhare.domain.topology import LONGEST_QUEUE_NAME
 from cronhare.ports.clock import ClockPort
 
 from .mapping.tolerant_reading import NODE
-from .schema.tables import nodes
+from .schema.tables import holds, nodes
 from .schema.types import duration, milliseconds
 from .transactions.database import Database, repeatable
 
@@ -34,6 +34,7 @@ _OLD: Final = (
 )
 
 _REMOVE: Final = delete(nodes).where(nodes.c.name == bindparam("node"))
+_LET_GO: Final = delete(holds).where(holds.c.node == bindparam("node"))
 
 _SEPARATOR: Final = "\n"
 _AS_THEY_ARE: Final = ("role", "host", "version", "started_at", "seen_at", "concurrency", "running")
@@ -64,6 +65,7 @@ class SqlNodeStore:
     def remove(self, name: str) -> None:
         """See `NodeStorePort.remove`."""
         with self._database.write(f"removing the report of node {name}") as connection:
+            connection.execute(_LET_GO, {"node": name})
             connection.execute(_REMOVE, {"node": name})
 
     @repeatable

@@ -160,6 +160,7 @@ class DeliveryHandler:
     def drain(self) -> None:
         """From now on give back what has not begun; what stays alive is asked to end."""
         self._retry.drain()
+        self._redelivered.drain()
         self._runner.wind_down()
 
     def interrupt(self) -> None:

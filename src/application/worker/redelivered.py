@@ -35,13 +35,18 @@ class Redelivered:
     _lives: Callable[[int], bool]
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _held: dict[object, str] = attrs.field(init=False, factory=dict[object, str])
+    _is_draining: bool = attrs.field(init=False, default=False)
+
+    def drain(self) -> None:
+        """From now on note nothing: it is given back, and a note might not be taken back."""
+        self._is_draining = True
 
     async def take(self, delivery: Delivery) -> tuple[Crash, ...]:
         """Note that a message is taken; answers the crashes for which it is a poison pill.
 
         Without the ledger nothing is known, and nothing held against it.
         """
-        if not delivery.redelivered:
+        if not delivery.redelivered or self._is_draining:
             return ()
         name, clock = _name_of(delivery), self._ledger.clock
         await self._turn.acquire()

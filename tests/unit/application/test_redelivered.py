@@ -58,6 +58,10 @@ async def all_die(house: House, *, times: int = 4, boot: str = "first") -> None:
         await dies_of_it(house, f"ant-{number + 10}", boot=boot)
 
 
+def unavailable(*_: object, **__: object) -> None:
+    raise LedgerUnavailable("gone away")
+
+
 async def test_what_has_ended_its_workers_is_quarantined_and_not_run(lines: Lines) -> None:
     ran: list[Invocation] = []
 
@@ -132,6 +136,28 @@ async def test_shutdowns_do_not_count() -> None:
         other.worker.drain()
         for delivery in other.deliveries:
             await other.worker.handle(delivery)
+        await other.connection.close()
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_shutdowns_while_the_ledger_is_away_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House()
+    due(house)
+
+    for number in range(4):
+        other = house.neighbour(f"ant-{number + 10}")
+        await other.open()
+        await other.settle()
+        other.worker.drain()
+        with monkeypatch.context() as away:
+            away.setattr(MemoryRedeliveryStore, "let_go", unavailable)
+            for delivery in other.deliveries:
+                await other.worker.handle(delivery)
         await other.connection.close()
     await house.open()
     await house.work()
@@ -222,9 +248,6 @@ async def test_equal_messages_count_once_their_workers_are_silent() -> None:
 async def test_a_note_that_a_living_worker_could_not_take_back_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def unavailable(*_: object, **__: object) -> None:
-        raise LedgerUnavailable("gone away")
-
     house = House()
     due(house)
     for number in range(4):

@@ -27,6 +27,8 @@ class MemoryNodeStore:
         """See `NodeStorePort.remove`."""
         with self._ledger.lock:
             self._ledger.nodes.pop(name, None)
+            for notes in self._ledger.holds.values():
+                notes.pop(name, None)
 
     def nodes(self, *, now: datetime, limit: int) -> NodeReports:
         """See `NodeStorePort.nodes`."""
