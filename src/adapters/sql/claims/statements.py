@@ -178,16 +178,18 @@ REGAIN = [
 
 #: Intervals that have neither a plan nor a reason for none: a scheduler of before 0010 knows no
 #: intervals, and takes such a row for one without times.
+_EMPTY_PLAN = and_(
+    *(plans.c[name].is_(None) for name in ("next_due_at", "resume_at", "idle", "problem"))
+)
 UNPLANNED_INTERVALS = (
     select(plans.c.scheduler_id)
     .join(schedulers, schedulers.c.id == plans.c.scheduler_id)
-    .where(
-        schedulers.c.every_ms.is_not(None),
-        *(plans.c[name].is_(None) for name in ("next_due_at", "resume_at", "idle", "problem")),
-    )
+    .where(schedulers.c.every_ms.is_not(None), _EMPTY_PLAN)
     .limit(bindparam("limit"))
 )
-FORGET_PLANS = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+FORGET_PLANS = delete(plans).where(  # unless it has been planned meanwhile
+    plans.c.scheduler_id.in_(bindparam("ids", expanding=True)), _EMPTY_PLAN
+)
 
 
 def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
