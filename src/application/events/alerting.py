@@ -6,6 +6,8 @@ Nothing is asked where no target wants alerts.
 import logging
 from datetime import datetime, timedelta
 
+import attrs
+
 from cronhare.domain.lifecycle.alerts import EVERY, AlertPolicy, judge, raised
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import Subscriptions
@@ -38,12 +40,13 @@ class AlertWatch:
         if self._alerts.begin(now=now, every=EVERY):
             self._judge(now)
         source = subscriptions.source or ""
-        told = [
+        rows = [
             OutboxRow.of(raised(alert, source=source), target.name, source=source, now=now)
             for alert in self._alerts.raised()
             for target in targets
         ]
-        if told:
+        # To a target that is asked for the first time it is news, however long it has held.
+        if told := [attrs.evolve(row, occurred_at=now) for row in rows]:
             self._events.add(told)
         self._looked_at = now
 

@@ -516,6 +516,22 @@ async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(line
     ]
 
 
+async def test_a_target_that_is_new_hears_of_an_alert_that_has_held_for_days() -> None:
+    made = house()
+    fill_the_archive(made, 6)
+    first = Outpost(made, watching("ops"))
+    for _ in range(26 * 6):
+        await first.turn()
+        made.clock.advance(10 * MINUTE)
+    second = Outpost(made, watching("pager"), node="bee")
+
+    for _ in range(2):
+        await second.turn()
+        made.clock.advance(MINUTE)
+
+    assert second.notifier.told == [("pager", "alert")]
+
+
 async def test_two_workers_tell_of_an_alert_once_and_each_file_has_its_own_targets() -> None:
     made = house()
     one = Outpost(made, watching("ops"))
