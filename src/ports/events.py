@@ -207,6 +207,14 @@ class EventStorePort(Protocol):
         """
         ...
 
+    def regain(self, *, farthest: datetime, now: datetime) -> int:
+        """Let what waits until after *farthest* be due now; answers how much that was.
+
+        No wait reaches so far: a clock was ahead when it began, and has been set right since. In
+        bounded steps: the rest is found by the next call.
+        """
+        ...
+
     def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
         """Give up what happened *before* and was not told; delete what is over since *kept_since*.
 

@@ -101,3 +101,14 @@ def test_what_was_cleared_is_raised_anew(ledger: Ledger) -> None:
 
     assert (list(cleared.cleared), list(anew.raised)) == (["failed"], ["failed"])
     assert ledger.alerts.raised()[0].raised_at == ledger.now
+
+
+def test_one_that_held_while_a_clock_was_ahead_is_over_when_that_is_set_right(
+    ledger: Ledger,
+) -> None:
+    ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now + timedelta(days=30))
+
+    changes = ledger.alerts.keep([alert()], now=ledger.now)
+
+    assert list(changes.cleared) == ["growing"]
+    assert [each.rule for each in ledger.alerts.raised()] == ["failed"]

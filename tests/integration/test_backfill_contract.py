@@ -199,8 +199,9 @@ def test_an_interval_that_an_older_scheduler_left_unplanned_waits_for_its_plan(
     database_ledger: Ledger, shell: Shell
 ) -> None:
     ledger = database_ledger
-    every = {"schedule": None, "date_time": None, "every": 10 * MINUTE}
-    ledger.add(**every, misfire=Misfire(policy=MisfirePolicy.ALL))
+    every_10 = {"schedule": None, "date_time": None, "every": 10 * MINUTE}
+    rules: dict[str, Any] = {**every_10, "misfire": Misfire(policy=MisfirePolicy.ALL)}
+    ledger.add(**rules)
     shell("UPDATE SchedulerPlan SET next_due_at = NULL")
     ledger.clock.advance(HOUR)
     order(ledger, ledger.now - HOUR, ledger.now, at_once=9)

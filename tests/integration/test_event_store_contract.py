@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import FARTHEST, Event, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
@@ -15,6 +15,7 @@ from tests.integration.ledgers import CRASH, MINUTE, SECOND, Ledger, at_once, dr
 SHOP = "shop"
 LEASE = timedelta(seconds=90)
 DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
 
 
 def bad_ends(ledger: Ledger, *, limit: int = 100) -> list[Archived]:
@@ -101,6 +102,28 @@ def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_anoth
     assert ledger.events.waiting(["hook", "mail"], source="other") == {}
     [row] = ledger.events.rows(states=[OutboxState.DELIVERED], limit=9)
     assert (row.id, row.finished_at, row.payload) == (mine.id, ledger.now, mine.payload)
+
+
+def test_what_was_taken_while_a_clock_was_ahead_is_regained_when_that_is_set_right(
+    ledger: Ledger,
+) -> None:
+    announced(ledger, "hook", "mail", name="taken")
+    ledger.failed("left")
+    [left] = bad_ends(ledger)
+    ledger.clock.advance(20 * HOUR)
+    [mine] = take(ledger, "hook")
+    ledger.events.announce({left.id: ()}, now=ledger.now, until=ledger.now + MINUTE)
+    ledger.clock.move_to(ledger.now - 20 * HOUR)
+    [yours] = take(ledger, "mail")
+
+    regained = ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now)
+    again = ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now)
+
+    assert (regained, again) == (2, 0)
+    assert [row.id for row in take(ledger, "hook")] == [mine.id]
+    assert [row.id for row in bad_ends(ledger)] == [left.id]
+    assert take(ledger, "mail") == []
+    assert ledger.events.settle(yours, OutboxState.DELIVERED, now=ledger.now)
 
 
 def test_a_try_in_vain_waits_and_what_is_too_old_is_given_up_then_deleted(ledger: Ledger) -> None:

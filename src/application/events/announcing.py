@@ -11,7 +11,7 @@ from typing import Final
 
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, OutboxRow
+from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, OutboxRow
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.clock import ClockPort
@@ -123,10 +123,14 @@ class Announcer:
                     self._store.announce({id_: ()}, now=now, until=None)
 
     def _expire(self, now: datetime) -> None:
-        """Give up what nobody could be told of, and say so once."""
+        """Give up what nobody could be told of, and say so once.
+
+        What a clock that leapt ahead keeps from being told is not given up before it was tried.
+        """
         last = self._expired_at
         if last is not None and timedelta(0) <= now - last < EXPIRE_EVERY:
             return
+        self._store.regain(farthest=now + FARTHEST, now=now)
         failures = rows = 0
         for _ in range(PAGES):
             expired = self._store.expire(

@@ -9,6 +9,7 @@ import attrs
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.retries.leaps import was_ahead
 from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import alive_key
 from cronhare.domain.schedules.standalone import RUNS_LOOKED_AT, restart_wait
@@ -78,7 +79,7 @@ class StandaloneKeeper:
         # Whoever edits or enables it wants it at once.
         lately = [run for run in last if run.executed_at >= stored.updated_at]
         wait = restart_wait([_length(run) for run in lately])
-        if ended is not None and now < ended + wait:
+        if ended is not None and not was_ahead(ended, now) and now < ended + wait:
             return
         key = alive_key(last[0].id if last else 0)
         try:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from ..execution import Execution
+from ..retries.leaps import was_ahead
 from ..schedules.notify import EventKind
 from ..texts.listing import counted
 from .events import LARGEST_PARAMS, Event
@@ -104,6 +105,16 @@ class RaisedAlert:
     rule: str
     raised_at: datetime
     data: Mapping[str, Any] = attrs.field(repr=False)
+
+
+def is_over(held_at: datetime, now: datetime) -> bool:
+    """Tell whether an alert has not held for long enough; a clock may have been ahead when it did.
+
+    >>> now = datetime(2026, 3, 2, 12, 0)
+    >>> [is_over(now + timedelta(minutes=each), now) for each in (-6, -4, 0, 4)]
+    [True, False, False, True]
+    """
+    return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
 
 
 def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:

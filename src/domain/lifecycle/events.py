@@ -27,6 +27,9 @@ FIRST_WAIT: Final = timedelta(seconds=10)
 LONGEST_WAIT: Final = timedelta(hours=1)
 GROWTH: Final = 3
 
+#: No wait and no lease of an event reaches so far: a clock was ahead that set what does.
+FARTHEST: Final = 2 * LONGEST_WAIT
+
 #: Characters of params and of an error that an event has; what is longer is left out, or cut.
 LARGEST_PARAMS: Final = 8_192
 LONGEST_REASON: Final = 4_096

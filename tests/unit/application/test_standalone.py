@@ -66,6 +66,21 @@ async def test_it_is_begun_once_by_any_number_of_keepers() -> None:
     assert house.only.key == "alive-0"
 
 
+async def test_a_run_that_ended_while_the_clock_was_ahead_is_followed_by_another() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    one = keeper(house)
+    one.round()
+    before = house.now
+    house.clock.advance(timedelta(hours=20))
+    house.records.cancel(house.only.id, now=house.now)
+    house.clock.move_to(before)
+
+    one.round()
+
+    assert [each.state for each in house.executions()] == [State.CANCELLED, State.CLAIMED]
+
+
 @pytest.mark.parametrize("begins", [CRON, MANUAL, START, BOOT, BACKFILL])
 def test_explain_has_a_sentence_for_whatever_a_run_came_of(begins: str) -> None:
     house = House(queues=[OWN])

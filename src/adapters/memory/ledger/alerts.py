@@ -13,6 +13,7 @@ from cronhare.domain.lifecycle.alerts import (
     Alert,
     RaisedAlert,
     Signs,
+    is_over,
 )
 from cronhare.ports.alerts import AlertChanges
 
@@ -70,7 +71,7 @@ class MemoryAlertStore:
                 self._rows[row.rule] = row, now
             for each in alerts:
                 self._rows[each.rule.value] = self._rows[each.rule.value][0], now
-            old = [name for name, (_, held) in self._rows.items() if held < now - CLEAR_AFTER]
+            old = [name for name, (_, held) in self._rows.items() if is_over(held, now)]
             for name in old:
                 del self._rows[name]
             return AlertChanges(raised=[each.rule.value for each in new], cleared=old)

@@ -190,6 +190,19 @@ class MemoryEventStore:
             late = [one for one in page.found if (one.started_at or now) - one.due_at > by]
             return Page(found=late, next=page.next)
 
+    def regain(self, *, farthest: datetime, now: datetime) -> int:
+        """See `EventStorePort.regain`."""
+        with self._ledger.lock:
+            archive = self._ledger.archive
+            ends = [r for r in archive.values() if r.event_at and r.event_at > farthest]
+            for end in ends:
+                archive[end.id] = attrs.evolve(end, event_at=now)
+            waiting = (row for row in self._rows.values() if row.state == _WAITING)
+            rows = [row for row in waiting if row.next_try_at and row.next_try_at > farthest]
+            for row in rows:
+                self._write(row, next_try_at=now)
+            return len(ends) + len(rows)
+
     def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
         """See `EventStorePort.expire`."""
         with self._ledger.lock:

@@ -32,6 +32,7 @@ from cronhare.domain.lifecycle.alerts import (
     RaisedAlert,
     Rule,
     Signs,
+    is_over,
 )
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.schedules.task import SYSTEM
@@ -174,7 +175,7 @@ def _insert(connection: Connection, rule: str, now: datetime, data: object) -> N
 
 def _is_over(row: Row[Any], now: datetime) -> bool:
     held_at = row.held_at
-    return not isinstance(held_at, datetime) or held_at < now - CLEAR_AFTER
+    return not isinstance(held_at, datetime) or is_over(held_at, now)
 
 
 def _read(row: Row[Any]) -> RaisedAlert | None:

@@ -18,6 +18,7 @@ from .bad_ends import BadEnds
 from .findings import Findings
 from .recoveries import Recoveries
 from .rows import insert_new, read_outbox_row
+from .too_far import TooFar
 
 #: Rows that one transaction gives up, or deletes; and targets that one statement asks for.
 STEP: Final = 1_000
@@ -110,7 +111,7 @@ _OVER: Final = (
 _DELETE: Final = delete(outbox).where(_THESE)
 
 
-class SqlEventStore(BadEnds, Recoveries, Findings):
+class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
     """Satisfies `EventStorePort`; what is found in other tables is inherited."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
