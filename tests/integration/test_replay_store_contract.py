@@ -6,11 +6,13 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.sql.records import replay_items
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.lifecycle.replay_order import JITTERS, RATES, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import FULL_FOR, ReplayProgress, ReplayState
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry import Fail, Quarantine, RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, Shell, at_once
 
@@ -100,6 +102,29 @@ def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> No
     [second] = ledger.advanced().executions
 
     assert (second.schedule_name, second.next_attempt_at) == ("two", ledger.now)
+
+
+@pytest.mark.parametrize(
+    "verdict", [FOR_GOOD, Quarantine("crashed")], ids=["failed", "quarantined"]
+)
+def test_what_had_to_begin_in_time_may_be_replayed_later(
+    ledger: Ledger, verdict: Fail | Quarantine
+) -> None:
+    soon = Conditions(expires=10 * SECOND)
+    ledger.failed("one", verdict=verdict, conditions=soon)
+    ledger.failed("two", verdict=verdict, conditions=soon)
+    [_, row] = ledger.records.archive()
+    ledger.clock.advance(timedelta(hours=1))
+
+    [by_hand] = ledger.records.replay({row.id}, now=ledger.now, allowance=DEFAULT_ALLOWANCE)
+    [by_many] = ledger.replayed(rate=THOUSAND)
+
+    assert (by_hand.schedule_name, by_many.schedule_name) == ("one", "two")
+    ledger.clock.advance(SECOND)
+    ended = {one.id for one in ledger.claims.end_waiting(now=ledger.now, limit=100)}
+    for each in (by_hand, by_many):
+        assert each.id not in ended
+        assert isinstance(ledger.start(each), Execution)
 
 
 def test_the_slowest_that_can_be_ordered_keeps_its_pace(ledger: Ledger) -> None:

@@ -86,7 +86,8 @@ def replays(
 def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> Execution:
     """Make an execution that ended badly claimed again, with a fresh retry allowance.
 
-    Whoever asked for its end before meant what was then.
+    Whoever asked for its end before meant what was then; and who wants it now wants it however late
+    it is, as a backfill: it expires no more.
     """
     return msgspec.structs.replace(
         execution,
@@ -102,5 +103,6 @@ def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> E
         finished_at=None,
         next_attempt_at=begins,
         check_at=begins,
+        expires_at=None,
         retry=allowance.policy_of(execution),
     )
