@@ -78,6 +78,7 @@ _CHANGING: Final = (
     "retry",
     "held_by",
     "crashes",
+    "expires_at",
 )
 _changing = attrgetter(*_CHANGING)
 
