@@ -127,6 +127,18 @@ def test_what_had_to_begin_in_time_may_be_replayed_later(
         assert isinstance(ledger.start(each), Execution)
 
 
+def test_what_stays_alive_gets_no_second_run_by_a_replay(ledger: Ledger) -> None:
+    ledger.failed("pump", stay_alive=True)
+    [row] = ledger.records.archive()
+
+    by_hand = ledger.records.replay({row.id}, now=ledger.now, allowance=DEFAULT_ALLOWANCE)
+    by_many = ledger.replayed(rate=THOUSAND)
+
+    assert (list(by_hand), list(by_many)) == ([], [])
+    [left] = ledger.records.archive()
+    assert (left.id, left.resolution) == (row.id, None)
+
+
 def test_the_slowest_that_can_be_ordered_keeps_its_pace(ledger: Ledger) -> None:
     fail(ledger, ["one", "two", "three"])
     slowest = ReplayOrder(which=UNRESOLVED, rate=RATES[0], jitter=JITTERS[-1], at_once=9)

@@ -10,6 +10,7 @@ import msgspec
 from ..execution import REPLAYABLE, Execution, State
 from ..retries.retry import RetryPolicy
 from ..schedules.schedule import CLEANUP_NAME
+from ..schedules.standalone import is_standalone
 from .redelivery import Graces
 
 #: What people ask for is overdue from the start, so that the next reconciler publishes it.
@@ -30,6 +31,8 @@ def why_not_replayed(execution: Execution) -> str | None:
         return f"its row is broken: {execution.problem}. Mend it by hand, then replay it"
     if execution.state not in REPLAYABLE:
         return f"it is {execution.state}"
+    if is_standalone(execution.queue):
+        return "it is a run of what stays alive: its worker begins the next one. Discard it"
     if execution.task.is_system and execution.schedule_name != CLEANUP_NAME:
         return f"its task is the system's own, which runs for {CLEANUP_NAME} alone. Discard it"
     return None
