@@ -200,7 +200,7 @@ class EventStorePort(Protocol):
         Looked at is what has not ended, begun or not; and what has succeeded or failed at *since*
         or later (`MAY_BE_LATE`). So whoever looks back so far finds what began late and ended while
         nobody looked. Left out are what a backfill asks for, which is late on purpose, and what
-        waits anew after a replay, its first attempt long over.
+        was replayed, its first attempt long over.
 
         In pages as `skips`, but *limit* counts what is looked at: a page may hold less, or nothing,
         and not be the last.

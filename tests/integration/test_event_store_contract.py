@@ -6,6 +6,7 @@ from datetime import timedelta
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import FARTHEST, Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
@@ -201,6 +202,19 @@ def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_it
 
     assert (overtaken, told) == (False, True)
     assert [one.execution_id for one in take(ledger, "hook")] == [success.id]
+
+
+def test_what_is_replayed_is_not_late(ledger: Ledger) -> None:
+    first = ledger.failed("one")
+    [one] = ledger.executions()
+    ledger.clock.advance(20 * HOUR)
+
+    [again] = ledger.records.replay({first.id}, now=ledger.now, allowance=DEFAULT_ALLOWANCE)
+    waiting = begun_late(ledger, [one.scheduler_id])
+    ledger.succeeded(again)
+    over = begun_late(ledger, [one.scheduler_id])
+
+    assert [list(page.found) for page in (waiting, over)] == [[], []]
 
 
 def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:

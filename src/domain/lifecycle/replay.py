@@ -13,6 +13,9 @@ from ..schedules.schedule import CLEANUP_NAME
 from ..schedules.standalone import is_standalone
 from .redelivery import Graces
 
+#: How a row of the archive is resolved whose execution runs again.
+REPLAYED: Final = "replayed"
+
 #: What people ask for is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE: Final = timedelta(days=1)
 

@@ -11,6 +11,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.replay import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
@@ -177,13 +178,15 @@ class MemoryEventStore:
     ) -> Page:
         """See `EventStorePort.begun_late`."""
         with self._ledger.lock:
+            archive = self._ledger.archive.values()
+            replayed = {row.execution_id for row in archive if row.resolution == REPLAYED}
             found = [
                 one
                 for one in self._ledger.executions.in_states(MAY_BE_LATE)
                 if one.scheduler_id in scheduler_ids
                 and one.due_at < now - by
                 and (one.finished_at is None or one.finished_at >= since)
-                and (one.started_at is not None or one.attempt == 1)
+                and one.id not in replayed
                 and not one.key.startswith(BACKFILL)
             ]
             page = _page(found, after, limit)

@@ -15,6 +15,7 @@ from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import (
     DEFAULT_ALLOWANCE,
+    REPLAYED,
     Allowance,
     begins_by_hand,
     replays,
@@ -212,7 +213,7 @@ class MemoryRecords:
             replayed: list[Execution] = []
             again = replays(asked, now=now, allowance=allowance, head_start=head_start)
             for id_, before, after in again:
-                self._resolve(unresolved[id_], "replayed", now)
+                self._resolve(unresolved[id_], REPLAYED, now)
                 replayed.append(self._executions.write(before, after))
             return replayed
 

@@ -20,7 +20,7 @@ from cronhare.domain.lifecycle.backfill import (
     second_of,
     why_not_filled,
 )
-from cronhare.domain.lifecycle.replay import Allowance, why_left_out
+from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, why_left_out
 from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
     WENT_WELL,
@@ -191,7 +191,7 @@ class MemoryReplayStore:
             item.state = ItemState.RELEASED
             note = f"replay {found.id}"
             self._ledger.archive[row.id] = attrs.evolve(
-                row, resolution="replayed", resolved_at=now, note=note, check_at=None
+                row, resolution=REPLAYED, resolved_at=now, note=note, check_at=None
             )
             after = replaying.replay(execution, begins=next(moments), allowance=allowance)
             yield self._ledger.executions.write(execution, after)

@@ -9,11 +9,12 @@ from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, or_, s
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.events import MAY_BE_LATE
+from cronhare.domain.lifecycle.replay import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.ports.events import Page
 
 from ..mapping.execution_rows import BY_IDS, EXECUTION, executions_of, find_executions
-from ..schema.tables import executions, schedulers
+from ..schema.tables import executions, failed_tasks, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable
 
@@ -52,6 +53,10 @@ _LATE: Final = (
     )
     .order_by(executions.c.id)
     .limit(bindparam("limit"))
+)
+#: What began again long after it was due: its first attempt is over.
+_REPLAYED: Final = select(failed_tasks.c.execution_id).where(
+    failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.resolution == REPLAYED
 )
 
 
@@ -97,7 +102,10 @@ class Findings(StorePart):
             rows = _asked_in_parts(connection, _LATE, scheduler_ids, asked)[:limit]
             late = [row.id for row in rows if _is_late(row, by, now)]
             for at in range(0, len(late), _AT_ONCE):
-                read = find_executions(connection, BY_IDS, late[at : at + _AT_ONCE])
+                part = late[at : at + _AT_ONCE]
+                replayed = {*connection.scalars(_REPLAYED, {"ids": part})}
+                new = [id_ for id_ in part if id_ not in replayed]
+                read = find_executions(connection, BY_IDS, new)
                 found += (read[id_] for id_ in sorted(read))
         return Page(found=_unbroken(found), next=_next(rows, limit))
 

@@ -9,7 +9,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance, replays
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerBusy
 
@@ -120,7 +120,7 @@ class ArchiveRecords(StorePart):
             asked = ((row.id, found.get(row.execution_id)) for row in archived)
             replayed = list(replays(asked, now=now, allowance=allowance, head_start=head_start))
             if replayed:
-                resolve(connection, [id_ for id_, _, _ in replayed], "replayed", now)
+                resolve(connection, [id_ for id_, _, _ in replayed], REPLAYED, now)
             changed = [(before, after) for _, before, after in replayed]
             write_changes(connection, self._database.dialect, changed)
             return [after for _, after in changed]

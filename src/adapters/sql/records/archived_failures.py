@@ -8,7 +8,7 @@ import attrs
 from sqlalchemy import Connection, bindparam, select
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.replay import Allowance, replay, why_left_out
+from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, replay, why_left_out
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
 
@@ -61,7 +61,7 @@ class ArchivedFailures:
         }
         if replayed:
             write_changes(self._connection, self._dialect, replayed.values())
-            resolve(self._connection, replayed, "replayed", self._now, f"replay {seen.id}")
+            resolve(self._connection, replayed, REPLAYED, self._now, f"replay {seen.id}")
         begun = {archived_id: after for archived_id, (_, after) in replayed.items()}
         return Begun(begun=begun, refused=refused)
 
