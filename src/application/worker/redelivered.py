@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -18,14 +18,18 @@ from cronhare.ports.redeliveries import RedeliveryStorePort
 
 from .ledger import WorkerLedger
 
+#: Seconds that the turn of one message lasts at most: who has it for so long does not die of it,
+#: but waits for the ledger; and others must not wait with it.
+LONGEST_TURN: Final = 1.0
+
 
 @attrs.define(kw_only=True, eq=False)
 class Redelivered:
     """Notes what this worker has in hand. Nothing is asked of a message that comes first.
 
-    Those that came again are taken one by one, each until its run has begun: so the note that a
-    worker leaves as it dies is of the one that ended it, and of no neighbour. *lives* tells whether
-    a PID of our own place is in use.
+    Those that came again are taken one by one, each until its run has begun, or for a second. So
+    the note that a worker leaves as it dies is of the one that ended it, and of no neighbour.
+    *lives* tells whether a PID of our own place is in use.
     """
 
     _ledger: WorkerLedger
@@ -34,6 +38,7 @@ class Redelivered:
     _policy: CrashPolicy
     _lives: Callable[[int], bool]
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
+    _in_turn: object = attrs.field(init=False, default=None)
     _held: dict[object, str] = attrs.field(init=False, factory=dict[object, str])
     _is_draining: bool = attrs.field(init=False, default=False)
 
@@ -51,6 +56,8 @@ class Redelivered:
         name, clock = _name_of(delivery), self._ledger.clock
         await self._turn.acquire()
         self._held[delivery.tag] = name
+        self._in_turn = delivery
+        asyncio.get_running_loop().call_later(LONGEST_TURN, self._end_turn, delivery)
 
         def hold() -> tuple[Crash, ...]:
             now = clock.now()
@@ -71,7 +78,12 @@ class Redelivered:
                 with suppress(LedgerUnavailable, LedgerRefused):
                     await self._ledger.in_thread(let_go)
             finally:
-                self._turn.release()
+                self._end_turn(delivery)
+
+    def _end_turn(self, delivery: Delivery) -> None:
+        if self._in_turn is delivery:
+            self._in_turn = None
+            self._turn.release()
 
     def reason(self, crashes: tuple[Crash, ...]) -> str:
         """Say what it did, for which it is quarantined."""

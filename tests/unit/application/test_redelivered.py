@@ -4,6 +4,7 @@ C20 in docs/compatibility.md.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.application.redelivery import delay
-from cronhare.application.worker import lock_waits
+from cronhare.application.worker import lock_waits, redelivered
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 from cronhare.domain.retries.outcome import Outcome
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports.attempts import StartAnswer, StartRequest
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
@@ -262,6 +264,43 @@ async def test_a_note_that_a_living_worker_could_not_take_back_does_not_count(
     await house.work()
 
     assert house.only.state is State.SUCCEEDED
+
+
+async def test_one_whose_row_is_held_keeps_no_other_that_came_again_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redelivered, "LONGEST_TURN", 0.01)
+    house = House()
+    house.add("innocent", schedule="1 12 2 3 *")
+    due(house)
+    other = house.neighbour("ant-9")
+    await other.open()
+    await other.settle()
+    await other.connection.close()
+    house.outage.begin("start", calls=1, heard=True)
+    start, asked = house.attempts.start, list[int]()
+
+    def start_and_hold(requests: Sequence[StartRequest], **rest: Any) -> Sequence[StartAnswer]:  # noqa: ANN401
+        asked.extend(request.execution_id for request in requests)
+        try:
+            return start(requests, **rest)
+        finally:
+            house.outage.held.add(asked[0])
+
+    monkeypatch.setattr(house.attempts, "start", start_and_hold)
+
+    await house.open_wide()
+    for _ in range(100):
+        await asyncio.sleep(0.05)
+        if State.SUCCEEDED in {one.state for one in house.executions()}:
+            break
+
+    states = {one.id: one.state for one in house.executions()}
+    held = asked[0]
+    assert states.pop(held) is State.RUNNING
+    assert [*states.values()] == [State.SUCCEEDED]
+    house.outage.held.clear()
+    await house.work()
 
 
 async def test_a_reboot_of_the_host_does_not_count() -> None:
