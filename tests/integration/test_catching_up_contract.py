@@ -9,6 +9,7 @@ import pytest
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
+from cronhare.domain.retries.retry import GiveBack
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
 from tests.integration.ledgers import (
@@ -119,6 +120,16 @@ def test_first_attempts_and_those_of_replays_are_never_deferred(ledger: Ledger) 
 
     assert isinstance(answer, Execution)
     assert ledger.limits.budgets(now=ledger.now, limit=9) == []
+
+
+def test_what_a_shutdown_interrupted_is_no_retry(ledger: Ledger) -> None:
+    running = all_running(ledger, 3)
+    given_back = [ledger.finished(one, GiveBack("interrupted")) for one in running]
+    ledger.clock.advance(60 * MINUTE)
+
+    answers = start(ledger, *given_back, most=1)
+
+    assert [type(one) for one in answers] == [Execution] * 3
 
 
 def test_workers_that_ask_at_once_start_no_more_than_the_budget_has(ledger: Ledger) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.domain.execution import Execution
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
 from tests.integration.ledgers import MINUTE, Ledger, draft
 from tests.ports import ids_of
@@ -18,6 +18,19 @@ def test_its_runs_go_to_a_queue_of_their_own(ledger: Ledger) -> None:
     queues = {run.schedule_name: run.queue for run in ledger.claim_due().claimed}
 
     assert queues == {"pump": OWN, "innocent": "cron_scheduler"}
+
+
+def test_one_that_is_due_beside_a_run_of_its_own_is_skipped(ledger: Ledger) -> None:
+    times = {"schedule": "* * * * *", "date_time": None}
+    ledger.save(draft("pump", stay_alive=True, **times), draft("innocent", **times))
+    ledger.plan_edited()
+    for _ in range(3):
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+
+    states = [one.state for one in ledger.executions() if one.schedule_name == "pump"]
+
+    assert sorted(states) == [State.CLAIMED, State.SKIPPED, State.SKIPPED]
 
 
 def test_so_do_runs_by_hand_and_messages_from_elsewhere(ledger: Ledger) -> None:

@@ -33,9 +33,14 @@ class CatchUp:
     free_at: datetime
 
     def is_held_up(self, execution: Execution) -> bool:
-        """Tell whether an outage held up the retry that an execution waits for."""
+        """Tell whether an outage held up the retry that an execution waits for.
+
+        What was given back at a shutdown, and had not failed before, is no retry.
+        """
+        if execution.state is not State.RETRYING or not execution.deaths:
+            return False
         due = execution.next_attempt_at
-        return execution.state is State.RETRYING and due is not None and due < self.free_at - OUTAGE
+        return due is not None and due < self.free_at - OUTAGE
 
 
 class HeldUpRetries:

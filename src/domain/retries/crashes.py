@@ -7,6 +7,7 @@ from typing import Final, Self
 import attrs
 import msgspec
 
+from .leaps import was_ahead
 from .outcome import CRASHES, Ending
 
 #: So many crashes within the window before now make a poison pill, unless a policy says otherwise.
@@ -59,9 +60,14 @@ class CrashPolicy:
         return ending in CRASHES or (self.timeouts and ending is Ending.TIMED_OUT)
 
     def recent(self, crashes: Sequence[Crash], *, now: datetime) -> tuple[Crash, ...]:
-        """Pick those that count: they lie within the window before *now*."""
+        """Pick those that count: they lie within the window before *now*.
+
+        One that a clock ahead of its time noted is of unknown age, and does not count.
+        """
         return tuple(
             crash
             for crash in crashes
-            if self.is_crash(crash.ending) and now - crash.at < self.window
+            if self.is_crash(crash.ending)
+            and now - crash.at < self.window
+            and not was_ahead(crash.at, now)
         )

@@ -148,7 +148,8 @@ def compile_schedule(
     if faults:
         raise ScheduleInvalid(faults)
     fields = {kept: getattr(draft, field) for field, kept in _KEPT.items()}
-    fields["queue"] = draft.runs_on
+    if draft.stay_alive:
+        fields |= {"queue": draft.runs_on, "overlap": draft.overlap.alone}
     return Schedule(id=id, timing=timing, changed_at=changed_at, source=source, **fields)
 
 

@@ -59,6 +59,11 @@ class OverlapPolicy(enum.StrEnum):
         """Whether a run waits for those before it."""
         return self in _WAITING
 
+    @property
+    def alone(self) -> "OverlapPolicy":
+        """What holds of a schedule with `stay_alive`, which has one run at a time."""
+        return OverlapPolicy.SKIP if self is OverlapPolicy.ALLOW else self
+
 
 # No set: an enum's hash takes longer than to compare three.
 _WAITING = (OverlapPolicy.QUEUE_ONE, OverlapPolicy.QUEUE_ALL, OverlapPolicy.CANCEL_PREVIOUS)

@@ -103,7 +103,8 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
         )
     how = options.schedule
     if options.draft["stay_alive"]:
-        how = {**how, "queue": standalone_queue(name)}
+        overlap = options.draft["overlap"].alone
+        how = {**how, "queue": standalone_queue(name), "overlap": overlap}
     return Schedule(
         id=row.id,
         name=name,
