@@ -41,7 +41,7 @@ from cronhare.application.publishing import sending_bell
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
-from cronhare.application.worker import live_output, lock_waits, own_waits, recording
+from cronhare.application.worker import live_output, lock_waits, own_waits, recording, redelivered
 from cronhare.application.worker import standalone as keeping_alive
 from cronhare.domain import nodes, task_report, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
@@ -418,6 +418,7 @@ BOUNDS: dict[str, list[str]] = {
     "how often a message may come back to a quorum task queue": [
         f"{versions.DELIVERY_LIMIT} times",
     ],
+    "the turn of a message that came again": [f"{redelivered.LONGEST_TURN:.0f} s"],
     "notes of who holds a message that came again": [
         f"{held_again.MOST:,}",
         f"{redeliveries.KEPT_FOR.total_seconds() / 3_600:.0f} h",

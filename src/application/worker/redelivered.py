@@ -40,6 +40,7 @@ class Redelivered:
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _in_turn: object = attrs.field(init=False, default=None)
     _held: dict[object, str] = attrs.field(init=False, factory=dict[object, str])
+    _taking_back: set[asyncio.Task[None]] = attrs.field(init=False, factory=set[asyncio.Task[None]])
     _is_draining: bool = attrs.field(init=False, default=False)
 
     def drain(self) -> None:
@@ -51,13 +52,16 @@ class Redelivered:
 
         Without the ledger nothing is known, and nothing held against it.
         """
-        if not delivery.redelivered or self._is_draining:
+        if not delivery.redelivered:
+            return ()
+        await self._turn.acquire()
+        if self._is_draining:
+            self._turn.release()
             return ()
         name, clock = _name_of(delivery), self._ledger.clock
-        await self._turn.acquire()
         self._held[delivery.tag] = name
         self._in_turn = delivery
-        asyncio.get_running_loop().call_later(LONGEST_TURN, self._end_turn, delivery)
+        asyncio.get_running_loop().call_later(LONGEST_TURN, self._is_no_pill, delivery)
 
         def hold() -> tuple[Crash, ...]:
             now = clock.now()
@@ -73,12 +77,26 @@ class Redelivered:
     async def let_go(self, delivery: Delivery) -> None:
         """Take the note back: it has been settled, is given back, or the ledger knows it runs."""
         if (name := self._held.pop(delivery.tag, None)) is not None:
-            let_go: Any = partial(self._store.let_go, name, node=self._us.node)
             try:
-                with suppress(LedgerUnavailable, LedgerRefused):
-                    await self._ledger.in_thread(let_go)
+                await self._take_back(name)
             finally:
                 self._end_turn(delivery)
+
+    def _is_no_pill(self, delivery: Delivery) -> None:
+        """Take the note back after the longest turn: a death from now on is not of this one.
+
+        It is taken back once more in the end, as noting it may still wait for its answer.
+        """
+        if self._in_turn is delivery:
+            task = asyncio.create_task(self._take_back(self._held[delivery.tag]))
+            self._taking_back.add(task)
+            task.add_done_callback(self._taking_back.discard)
+            self._end_turn(delivery)
+
+    async def _take_back(self, name: str) -> None:
+        let_go: Any = partial(self._store.let_go, name, node=self._us.node)
+        with suppress(LedgerUnavailable, LedgerRefused):
+            await self._ledger.in_thread(let_go)
 
     def _end_turn(self, delivery: Delivery) -> None:
         if self._in_turn is delivery:

@@ -167,6 +167,22 @@ async def test_shutdowns_while_the_ledger_is_away_do_not_count(
     assert house.only.state is State.SUCCEEDED
 
 
+async def test_what_waits_for_its_turn_as_a_shutdown_begins_is_not_noted() -> None:
+    house = House()
+    house.add("second", schedule="1 12 2 3 *")
+    due(house)
+    await dies_of_it(house, "ant-10")
+    other, taking = await taken_by(house, "ant-11")
+    assert [task.done() for task in taking] == [True, False]
+
+    other.worker.drain()
+    await other.worker._redelivered.let_go(other.deliveries[0])
+
+    assert await taking[1] == ()
+    assert not any(house.ledger.holds.values())
+    await other.connection.close()
+
+
 async def test_lost_connections_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_waits, "PAUSES", ())
     monkeypatch.setattr(delay, "PAUSE", 0.0)
@@ -297,6 +313,7 @@ async def test_one_whose_row_is_held_keeps_no_other_that_came_again_from_startin
 
     states = {one.id: one.state for one in house.executions()}
     held = asked[0]
+    assert not any(house.ledger.holds.values())  # if the worker died now, it would not be of it
     assert states.pop(held) is State.RUNNING
     assert [*states.values()] == [State.SUCCEEDED]
     house.outage.held.clear()
