@@ -17,7 +17,7 @@ LOCKED := $(PIP) --require-hashes --only-binary :all:
 
 .PHONY: help
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
 
 .PHONY: install
 install: $(EQUIPPED)  ## make the environment in .venv, with all that checks need
@@ -46,20 +46,25 @@ demo-failures: $(INSTALLED)  ## what becomes of failures: breaker, budget, poiso
 # Much of the time servers are waited for: hence four processes on two cores.
 ALL := --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: test
+.PHONY: test types tests
 test: $(EQUIPPED)  ## format check, lint, strict types, import contracts, unit and integration tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	@scripts/ensure-servers
+	@$(MAKE) --no-print-directory --jobs=2 types tests
+
+types:  # beside the tests, which wait for servers at their beginning
+	$(BIN)/mypy
+
+tests:
 	$(BIN)/pytest $(ALL) --doctest-modules -m "not long" --pyargs cronhare tests
 
 # Two processes that collect their own half each: shared out test by test, both would collect all.
 INNER := tests/unit/adapters tests/unit/application
 
 .PHONY: unit unit-inner unit-others
-unit: $(EQUIPPED)  ## the unit tests alone: no server, no process, under ten seconds
+unit: $(EQUIPPED)  ## the unit tests alone: no server, no process
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync unit-inner unit-others
 
 unit-inner:

@@ -59,22 +59,22 @@ def undeclarable(url: str, server: Server, *queues: str) -> Iterator[None]:
     vhost = urlsplit(url).path[1:]
     taken = [f"'{vhost}_{queue}'" for queue in queues]
     sleeping = "spawn(fun() -> timer:sleep(infinity) end)"
-    server.control("eval", "".join(f"register({name}, {sleeping})," for name in taken) + "ok.")
+    server.evaluate("".join(f"register({name}, {sleeping})," for name in taken) + "ok")
     try:
         yield
     finally:
-        server.control("eval", "".join(f"exit(whereis({name}), kill)," for name in taken) + "ok.")
+        server.evaluate("".join(f"exit(whereis({name}), kill)," for name in taken) + "ok")
 
 
 @contextmanager
 def leaderless(url: str, queue: str, server: Server) -> Iterator[None]:
     """Have a quorum queue that is there fail over each consumer: it has no leader."""
     member = f"{{'{urlsplit(url).path[1:]}_{queue}', node()}}"
-    server.control("eval", f"ok = ra:stop_server(quorum_queues, {member}).")
+    server.evaluate(f"ok = ra:stop_server(quorum_queues, {member})")
     try:
         yield
     finally:
-        server.control("eval", f"ok = ra:restart_server(quorum_queues, {member}).")
+        server.evaluate(f"ok = ra:restart_server(quorum_queues, {member})")
 
 
 def _takes(plain: BlockingChannel, queue: str) -> bool:

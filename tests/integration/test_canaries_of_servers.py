@@ -98,7 +98,7 @@ def house(
             plant(tmp_path, own_rabbitmq, mariadb, JOBS.format(go=go), SEEN="yes")
         )
         database, broker = built.arena.database, make_url(built.broker_url)
-        _let_in(own_rabbitmq, user, str(broker.database), ".*")
+        rabbitmq_service.let(own_rabbitmq, user, PASSWORD, str(broker.database), ".*", ".*", ".*")
         run(
             mariadb.url,
             f"CREATE USER '{user}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
@@ -121,19 +121,6 @@ def house(
             "CRON_MESSAGE_KEY_FILE": str(tmp_path / "key"),
         }
         yield House(built, settings, (one, other), user, go)
-
-
-def _let_in(broker: rabbitmq_service.Server, user: str, vhost: str, what: str) -> None:
-    """Make a user, and say what it may do: rabbitmqctl would start twice, and for minutes."""
-    password = f'unicode:characters_to_binary("{PASSWORD}")'
-    allowed = ", ".join([f'<<"{what}">>'] * 3)
-    who, by = f'<<"{user}">>', '<<"tests">>'
-    broker.control(
-        "eval",
-        f"catch rabbit_auth_backend_internal:add_user({who}, {password}, {by}),"
-        f"rabbit_auth_backend_internal:set_permissions({who}, "
-        f'<<"{vhost}">>, {allowed}, {by}).',
-    )
 
 
 def family(*processes: Process) -> set[int]:
@@ -221,7 +208,7 @@ def test_no_refusal_and_no_fault_of_ours_shows_it(
         every=0.1,
         what="the faults",
     )
-    _let_in(own_rabbitmq, house.user, vhost, "^$")
+    rabbitmq_service.let(own_rabbitmq, house.user, PASSWORD, vhost, "^$", "^$", "^$")
     for process in house.plant.processes:
         process.kill()
     house.asked("doctor")

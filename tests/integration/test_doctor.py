@@ -696,11 +696,10 @@ def test_who_may_not_configure_sees_what_is_there_and_not_its_arguments(
 ) -> None:
     where = Address.parse(vhost)
     declare(vhost)
-    own_rabbitmq.control("add_user", "reader", "reader")
-    own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "reader", "", "", ".*")
+    rabbitmq_service.let(own_rabbitmq, "reader", "reader", where.vhost, "", "", ".*")
 
     facts = inspect(f"amqp://reader:reader@{where.url.hosts[0]}/{where.vhost}")
-    own_rabbitmq.control("delete_user", "reader")
+    rabbitmq_service.forget(own_rabbitmq, "reader")
 
     assert {thing.fit for thing in facts.things} == {Fit.HIDDEN}
     assert (facts.alarm, facts.answered) == (None, True)
@@ -753,13 +752,12 @@ def test_where_no_probe_can_be_sent_the_reason_is_told(
 ) -> None:
     where = Address.parse(vhost)
     declare(vhost)
-    own_rabbitmq.control("add_user", "looker", "looker")
-    own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "looker", "", "", ".*")
+    rabbitmq_service.let(own_rabbitmq, "looker", "looker", where.vhost, "", "", ".*")
 
     refused = RabbitInspection(f"amqp://looker:looker@{where.url.hosts[0]}/{where.vhost}")
     absent = RabbitInspection(f"amqp://guest:guest@127.0.0.1:{free_port()}/")
     answers = refused.probe(), absent.probe()
-    own_rabbitmq.control("delete_user", "looker")
+    rabbitmq_service.forget(own_rabbitmq, "looker")
 
     assert isinstance(answers[0], Unreachable)
     assert "ACCESS_REFUSED" in answers[0].said

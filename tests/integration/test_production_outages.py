@@ -22,6 +22,7 @@ from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.proxy import proxy_in_thread
 from tests.services.rabbitmq import Server as RabbitMQ
+from tests.services.rabbitmq import cut_all
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +94,7 @@ def test_a_message_of_somebody_else_runs_once_though_connections_are_lost_meanwh
 
     for lost in range(1, 3):
         wait_for(partial(has_started, house, lost), f"start {lost}")
-        own_rabbitmq.control("close_all_connections", "--global", "a test")
+        cut_all(own_rabbitmq)
         house.wait_until_all_work(workers=1)
         publish_as_somebody_else(house)  # comes after whatever came back
         wait_for(partial(has_started, house, lost + 1), f"start {lost + 1}")

@@ -39,7 +39,7 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import free_port
-from tests.services.rabbitmq import Server, alarm
+from tests.services.rabbitmq import Server, alarm, cut_all
 
 pytestmark = pytest.mark.integration
 
@@ -166,7 +166,7 @@ async def test_a_queue_that_the_broker_cannot_make_is_consumed_once_it_can_and_t
 
             publish(vhost, b"innocent")
             before = await hands.next()
-            own_rabbitmq.control("close_all_connections", "--global", "a test")
+            cut_all(own_rabbitmq)
             after = await hands.next()
         await eventually(lambda: consumed(vhost, REPORTS), what="consuming what can be made")
         publish(vhost, b"made", queue=REPORTS)
@@ -278,7 +278,7 @@ async def test_after_its_connections_were_killed_it_consumes_and_publishes_again
         await broker.publish(Envelope(Message(body=b"one"), ToQueue()))
         stale = await hands.next()
 
-        own_rabbitmq.control("close_all_connections", "--global", "a test")
+        cut_all(own_rabbitmq)
 
         again = await hands.next()
         assert (again.message.body, again.redelivered) == (b"one", True)
@@ -299,7 +299,7 @@ async def test_what_is_still_worked_on_after_a_reconnect_counts_against_the_pref
         await broker.publish(publish_before)
         working_on = await hands.next()
 
-        own_rabbitmq.control("close_all_connections", "--global", "a test")
+        cut_all(own_rabbitmq)
         await eventually(lambda: amqp.consumers(vhost, MAIN_QUEUE) == 1, what="consuming again")
         await asyncio.sleep(0.3)
 

@@ -35,7 +35,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
-from tests.services.rabbitmq import Server
+from tests.services.rabbitmq import Server, let
 
 pytestmark = pytest.mark.integration
 
@@ -136,8 +136,7 @@ def test_who_may_not_configure_can_use_what_is_there_and_hears_what_is_missing(
 ) -> None:
     name = urlsplit(vhost).path[1:]
     broker_at(vhost).declare([])
-    own_rabbitmq.control("add_user", name, "secret")
-    own_rabbitmq.control("set_permissions", "-p", name, name, "^$", ".*", ".*")
+    let(own_rabbitmq, name, "secret", name, "^$", ".*", ".*")
     with closing(broker_at(vhost.replace("guest:guest", f"{name}:secret"))) as broker:
         broker.declare([])
         answers = broker.publish([Envelope(Message(body=b"task"), ToQueue())])
@@ -243,9 +242,9 @@ def test_a_probe_does_not_wait_for_a_lane_that_says_nothing(
     broker_at(vhost).declare([])
     leader = f"'{urlsplit(vhost).path[1:]}_{lane_queue(3)}'"
 
-    own_rabbitmq.control("eval", f"sys:suspend({leader}).")
+    own_rabbitmq.evaluate(f"sys:suspend({leader})")
     # The confirm, and the answer to the close, come then, long after the timeout.
-    later = threading.Timer(3, own_rabbitmq.control, ["eval", f"sys:resume({leader})."])
+    later = threading.Timer(3, own_rabbitmq.evaluate, [f"sys:resume({leader})"])
     later.start()
     reports = probe_lanes(vhost, timeout=0.5)
     later.join()

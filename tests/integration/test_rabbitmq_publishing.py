@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +23,7 @@ from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
-from tests.services.rabbitmq import LARGEST_AT_BROKER, Server, alarm, smallness
+from tests.services.rabbitmq import LARGEST_AT_BROKER, Server, alarm, cut_all, let, smallness
 
 pytestmark = pytest.mark.integration
 
@@ -111,7 +112,7 @@ def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> No
     with publisher(vhost) as broker:
         broker.publish(batch(1))
 
-        own_rabbitmq.control("close_all_connections", "--global", "a test")
+        cut_all(own_rabbitmq)
 
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
 
@@ -119,11 +120,12 @@ def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> No
 def test_an_outage_is_noticed_though_nothing_is_published(vhost: str, own_rabbitmq: Server) -> None:
     with publisher(vhost) as broker:
         assert broker.is_reachable()
-        connections = "list_connections", "client_properties"
+        connections = "rabbit_networking:connection_info_all([client_properties])"
+        seen = (
+            f'string:find(io_lib:format("~p", [{connections}]), "cronhare publishing") =/= nomatch'
+        )
         wait_until(
-            lambda: "cronhare publishing" in own_rabbitmq.control(*connections),
-            seconds=HANGS,
-            what="a connection",
+            lambda: own_rabbitmq.evaluate(seen) == "true", seconds=HANGS, what="a connection"
         )
 
         own_rabbitmq.kill()
@@ -186,9 +188,8 @@ def test_who_may_connect_and_not_publish_is_away_until_he_may(
     vhost: str, own_rabbitmq: Server
 ) -> None:
     url, name = urlsplit(vhost), "no-publisher"
-    permissions = "set_permissions", "--vhost", url.path[1:], name, ".*"
-    own_rabbitmq.control("add_user", name, "no-password")
-    own_rabbitmq.control(*permissions, "^cron_.*$", ".*")
+    may = partial(let, own_rabbitmq, name, "no-password", url.path[1:])
+    may(".*", "^cron_.*$", ".*")
     with publisher(vhost) as other:
         other.declare([])  # to make dead-letter queues one has to be allowed more
     with publisher(f"amqp://{name}:no-password@{url.hostname}:{url.port}{url.path}") as broker:
@@ -196,7 +197,7 @@ def test_who_may_connect_and_not_publish_is_away_until_he_may(
         wait_until(lambda: not broker.is_reachable(), seconds=HANGS, what="the refusal")
         answers += [broker.publish(batch(1))]
 
-        own_rabbitmq.control(*permissions, ".*", ".*")
+        may(".*", ".*", ".*")
         wait_until(broker.is_reachable, seconds=HANGS, what="the return")
 
         assert answers == [[Published.UNKNOWN]] * 2
@@ -374,11 +375,11 @@ def killing(server: Server, *, after: float) -> Iterator[None]:
 def hanging(queue: str, vhost: str, broker: Server) -> Iterator[None]:
     """Suspend the process of a quorum queue."""
     name = f"{urlsplit(vhost).path.removeprefix('/')}_{queue}"
-    broker.control("eval", f"sys:suspend(whereis('{name}')).")
+    broker.evaluate(f"sys:suspend(whereis('{name}'))")
     try:
         yield
     finally:
-        broker.control("eval", f"sys:resume(whereis('{name}')).")
+        broker.evaluate(f"sys:resume(whereis('{name}'))")
 
 
 def test_a_queue_that_hangs_keeps_nothing_of_others_back(

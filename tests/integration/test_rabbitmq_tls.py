@@ -46,8 +46,8 @@ def secured(rabbitmq: Server, papers: Certified) -> int:
             ("keyfile", papers.key),
         )
     )
-    start = f'rabbit_networking:start_ssl_listener({{"127.0.0.1", {port}}}, [{options}], 1).'
-    rabbitmq.control("eval", start)
+    start = f'rabbit_networking:start_ssl_listener({{"127.0.0.1", {port}}}, [{options}], 1)'
+    rabbitmq.evaluate(start)
     return port
 
 

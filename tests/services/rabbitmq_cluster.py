@@ -21,7 +21,7 @@ class Cluster:
     nodes: list[Private]
     is_ours: bool = True
     _vhosts: Vhosts = attrs.field(
-        init=False, default=attrs.Factory(lambda self: Vhosts(self.control), takes_self=True)
+        init=False, default=attrs.Factory(lambda self: Vhosts(self.evaluate), takes_self=True)
     )
 
     @contextmanager
@@ -33,8 +33,14 @@ class Cluster:
 
     def control(self, *command: str) -> str:
         """Run rabbitmqctl at a node that lives."""
-        living = next(node for node in self.nodes if node.accepts())
-        return living.control(*command)
+        return self._living().control(*command)
+
+    def evaluate(self, erlang: str) -> str:
+        """Have a node that lives evaluate an expression of Erlang."""
+        return self._living().evaluate(erlang)
+
+    def _living(self) -> Private:
+        return next(node for node in self.nodes if node.accepts())
 
     def kill(self) -> None:
         """Let all die without a word."""
@@ -70,9 +76,7 @@ def cluster(folder: Path, *, many: int = MANY) -> Iterator[Cluster]:
             node.start()
         whole = Cluster(nodes)
         wait_until(
-            lambda: (
-                whole.control("eval", "length(rabbit_nodes:all_running()).").strip() == str(many)
-            ),
+            lambda: whole.evaluate("length(rabbit_nodes:all_running())") == str(many),
             seconds=PATIENCE,
             what="the meeting of all nodes",
         )
