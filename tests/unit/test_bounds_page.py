@@ -84,7 +84,7 @@ from cronhare.domain.schedules import (
     topic,
 )
 from cronhare.domain.schedules.retention import KEPT
-from cronhare.domain.texts import durations, echo
+from cronhare.domain.texts import durations, echo, http_header
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
 from cronhare.entrypoints.cli import output, times
@@ -244,7 +244,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "hosts that may be asked over HTTP": [f"{allowed_hosts.MOST_RULES} names"],
     "a request over HTTP": [
-        f"{requests.MOST_HEADERS} headers of {requests.LONGEST_HEADER:,} characters",
+        f"{requests.MOST_HEADERS} headers of {http_header.LONGEST_VALUE:,} characters",
+        f"names of {http_header.LONGEST_NAME}",
         f"a body of {size(requests.LARGEST_BODY)}",
         f"{http.LONGEST_REQUEST // MINUTE} min",
     ],
@@ -376,7 +377,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "the headers that a task gives its request": [
         f"{jobs_schema.MOST_HEADERS}",
-        f"{http_calls.LONGEST_HEADER:,} characters",
+        f"{http_header.LONGEST_VALUE:,} characters",
         f"{http_calls.MOST_STATUSES} statuses",
     ],
     "a replay of many": [

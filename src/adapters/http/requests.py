@@ -4,48 +4,14 @@ import re
 from typing import Final
 
 from cronhare.domain.addresses import WebAddress
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.http_header import fault_of_name, fault_of_value
 from cronhare.ports.http import HttpRefused, HttpRequest
 
-#: RFC 9110's token.
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _METHOD: Final = re.compile(r"[A-Z]{1,32}")
 
-#: No line ends, and what Latin-1 can say; a value ends in no blank that a server would take off.
-_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
-
 MOST_HEADERS: Final = 64
-LONGEST_HEADER: Final = 8_192
 LARGEST_BODY: Final = 2**20
-
-#: They frame a message or say whom it is for: ours alone, or one request could hide another.
-_OURS: Final = frozenset(
-    {
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-
-
-def header_fault(name: str, value: str) -> str | None:
-    """Say why a header may not be sent; None if it may."""
-    if not _TOKEN.fullmatch(name):
-        return "a header's name is letters, digits and -"
-    if name.lower() in _OURS:
-        return f"the header {name} is not a caller's to set"
-    if len(value) > LONGEST_HEADER:
-        return f"the header {name} is longer than {LONGEST_HEADER:,} characters"
-    if not _VALUE.fullmatch(value):
-        return f"the header {name} has a line end, a control character or one beyond Latin-1"
-    return None
 
 
 def checked(request: HttpRequest) -> None:
@@ -61,8 +27,8 @@ def checked(request: HttpRequest) -> None:
     if len(request.headers) > MOST_HEADERS:
         raise HttpRefused(f"there are more than {MOST_HEADERS} headers")
     for name, value in request.headers.items():
-        if (fault := header_fault(name, value)) is not None:
-            raise HttpRefused(fault)
+        if (fault := fault_of_name(name) or fault_of_value(value)) is not None:
+            raise HttpRefused(f"the header {echo(name)} {fault}")
 
 
 def sent_headers(request: HttpRequest, *, agent: str) -> dict[str, str]:

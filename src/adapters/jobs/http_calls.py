@@ -8,26 +8,19 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.http_call import METHODS, STATUSES, SUCCESS, HttpCall
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.http_header import fault_of_name, fault_of_value
 
-from .schema import TaskTable
+from .schema import MOST_HEADERS, TaskTable
 
-#: Characters of a header's value.
-LONGEST_HEADER: Final = 8_192
 #: The most statuses and classes of them that a table names.
 MOST_STATUSES: Final = 100
 
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")  # a token of RFC 9110
-_VALUE: Final = re.compile(r"[\t -~]*")
 _CLASS: Final = re.compile(r"([1-5])xx")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 
-#: What says which attempt it is, or frames the message: ours to say.
+#: What says which attempt it is: ours to say.
 _OURS: Final = frozenset(
     {
-        "host",
-        "connection",
-        "content-length",
-        "transfer-encoding",
         "idempotency-key",
         "cron-execution-id",
         "cron-execution-key",
@@ -49,8 +42,9 @@ def read_call(table: TaskTable, faults: list[Fault]) -> HttpCall | None:
         faults += _out_of_place(table, _OF_A_REQUEST, "is for a url; this task has none")
         return None
     found = [*_out_of_place(table, _OF_A_COMMAND, "is for a command; this task has a url")]
-    found += _faults_of_headers("headers", table.headers or {}, _fault_of_value)
+    found += _faults_of_headers("headers", table.headers or {}, fault_of_value)
     found += _faults_of_headers("headers_env", table.headers_env or {}, _fault_of_variable)
+    found += _too_many(table.headers or {}, table.headers_env or {})
     found += _doubled(table.headers or {}, table.headers_env or {})
     address = _address(table.url, found)
     success = _statuses(table.success, found)
@@ -102,22 +96,21 @@ def _faults_of_headers(
     field: str, headers: Mapping[str, str], fault_of: Callable[[str], str | None]
 ) -> Iterator[Fault]:
     for name, value in headers.items():
-        if not _NAME.fullmatch(name):
-            yield Fault(field, f"{echo(name)} is no header's name")
+        if (why := fault_of_name(name)) is not None:
+            yield Fault(field, f"{echo(name)} {why}")
         elif name.lower() in _OURS:
             yield Fault(field, f"{name} is said by cronhare itself")
         elif (problem := fault_of(value)) is not None:
             yield Fault(f"{field}.{name}", problem)
 
 
-def _fault_of_value(value: str) -> str | None:
-    if len(value) > LONGEST_HEADER or not _VALUE.fullmatch(value):
-        return f"at most {LONGEST_HEADER:,} characters of printable ASCII are allowed"
-    return None
-
-
 def _fault_of_variable(value: str) -> str | None:
     return None if _VARIABLE.fullmatch(value) else f"{echo(value)} cannot name a variable"
+
+
+def _too_many(headers: Mapping[str, str], from_env: Mapping[str, str]) -> Iterator[Fault]:
+    if (many := len(headers) + len(from_env)) > MOST_HEADERS:
+        yield Fault("headers", f"{many} with those of headers_env: {MOST_HEADERS} are allowed")
 
 
 def _doubled(headers: Mapping[str, str], from_env: Mapping[str, str]) -> Iterator[Fault]:

@@ -1,17 +1,24 @@
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from cronhare.adapters.http.requests import checked
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.task import Task
+from cronhare.ports.http import HttpRequest
 
 URL = 'url = "https://shop.example/hook?key=SECRET"'
 
 Faults = Callable[[str], list[str]]
+
+
+def headers(letter: str, many: int) -> str:
+    return ", ".join(f'{letter}{n} = "V"' for n in range(many))
 
 
 def read(folder: Path, content: str) -> tuple[Task, ...]:
@@ -63,9 +70,16 @@ timeout = "20s"
         (f'{URL}\nmethod = "CONNECT"', ['method: "CONNECT" is not one of']),
         (
             f'{URL}\nheaders = {{ Host = "x", "a b" = "x" }}',
-            ["Host is said by", "no header's name"],
+            ["'Host' frames the message", "'a b' is no header's name"],
         ),
-        (f'{URL}\nheaders = {{ X = "a\\r\\nHost: b" }}', ["headers.X: at most 8,192 characters"]),
+        (f'{URL}\nheaders = {{ X = "a\\r\\nHost: b" }}', ["headers.X: has a line end"]),
+        (f'{URL}\nheaders = {{ cron-fence = "1" }}', ["cron-fence is said by cronhare itself"]),
+        (f'{URL}\nheaders = {{ {"n" * 129} = "1" }}', ["is no header's name"]),
+        (f'{URL}\nheaders = {{ X = "{"v" * 8_193}" }}', ["headers.X: is longer than 8,192"]),
+        (
+            f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 13)} }}",
+            ["headers: 33 with those of headers_env: 32 are allowed"],
+        ),
         (f'{URL}\nheaders_env = {{ X = "a-b" }}', ["headers_env.X: 'a-b' cannot name"]),
         (
             f'{URL}\nheaders = {{ X = "1" }}\nheaders_env = {{ x = "X" }}',
@@ -84,3 +98,30 @@ def test_what_cannot_be_a_request_is_refused(content: str, told: list[str], faul
     assert len(said) == len(told)
     assert all(part in fault for part, fault in zip(told, said, strict=True)), said
     assert "SECRET" not in " ".join(said)
+
+
+@pytest.mark.parametrize("field", ["headers", "headers_env"])
+@pytest.mark.parametrize(
+    "name", ["Expect", "TE", "Upgrade", "Proxy-Authorization", "Trailer", "Keep-Alive"]
+)
+def test_a_header_that_no_attempt_could_send_is_refused_in_the_file(
+    field: str, name: str, faults: Faults
+) -> None:
+    assert faults(f'{URL}\n{field} = {{ {name} = "V" }}') == [
+        f"{field}: '{name}' frames the message or says whom it is for: cronhare alone sets it"
+    ]
+
+
+def test_what_the_file_takes_is_sent(tmp_path: Path) -> None:
+    [task] = read(tmp_path, f'{URL}\nheaders = {{ {"n" * 128} = "{"ü" * 8_192}" }}')
+
+    assert task.http is not None
+    checked(
+        HttpRequest(
+            method=task.http.method,
+            address=task.http.address,
+            headers=task.http.headers,
+            body=b"",
+            timeout=timedelta(seconds=1),
+        )
+    )
