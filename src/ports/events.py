@@ -215,8 +215,13 @@ class EventStorePort(Protocol):
         """
         ...
 
-    def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
+    def expire(
+        self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
+    ) -> Expired:
         """Give up what happened *before* and was not told; delete what is over since *kept_since*.
+
+        A recovery is expected for longer, as its schedule may be rare: after a bad end that came
+        before *expected_since* no more.
 
         In bounded steps: the rest is found by the next call.
         """

@@ -10,7 +10,7 @@ from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.events import Page
+from cronhare.ports.events import Expired, Page
 from tests.integration.ledgers import CRASH, MINUTE, SECOND, Ledger, at_once, draft
 
 SHOP = "shop"
@@ -41,6 +41,13 @@ def announced(ledger: Ledger, *targets: str, name: str = "report") -> OutboxRow:
 def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[OutboxRow]:
     now, events = ledger.now, ledger.events
     return [*events.take(target, source=SHOP, now=now, lease=LEASE, node=node, limit=limit)]
+
+
+def expire(ledger: Ledger, *, kept: timedelta, expected: timedelta = DAY) -> Expired:
+    now = ledger.now
+    return ledger.events.expire(
+        before=now, kept_since=now - kept, expected_since=now - expected, now=now
+    )
 
 
 def begun_late(
@@ -75,7 +82,7 @@ def test_a_bad_end_that_is_left_to_others_comes_back_and_expires_after_a_day(
     meanwhile = bad_ends(ledger)
     ledger.clock.advance(MINUTE)
     [again] = bad_ends(ledger)
-    expired = ledger.events.expire(before=ledger.now, kept_since=ledger.now - DAY, now=ledger.now)
+    expired = expire(ledger, kept=DAY)
 
     assert (meanwhile, again.id) == ([], ended.id)
     assert (expired.failures, expired.rows) == (1, 0)
@@ -139,13 +146,28 @@ def test_a_try_in_vain_waits_and_what_is_too_old_is_given_up_then_deleted(ledger
     ledger.clock.advance(SECOND)
     [again] = take(ledger, "hook")
     ledger.clock.advance(DAY)
-    expired = ledger.events.expire(before=ledger.now, kept_since=ledger.now - DAY, now=ledger.now)
+    expired = expire(ledger, kept=DAY)
     [row] = ledger.events.rows(limit=9)
-    ledger.events.expire(before=ledger.now, kept_since=ledger.now + SECOND, now=ledger.now)
+    expire(ledger, kept=-SECOND)
 
     assert (at_once_, again.last_error, expired.rows) == ([], "refused", 1)
     assert row.state == OutboxState.EXPIRED
     assert ledger.events.rows(limit=9) == []
+
+
+def test_a_recovery_is_expected_for_longer_than_what_was_told_is_kept(ledger: Ledger) -> None:
+    ledger.failed()
+    [ended] = bad_ends(ledger)
+    row = OutboxRow.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
+    ledger.events.announce({ended.id: [row]}, now=ledger.now, until=None)
+    ledger.clock.advance(2 * DAY)
+
+    expire(ledger, kept=DAY, expected=3 * DAY)
+    kept = ledger.events.expected(source=SHOP, after=0, limit=9)
+    expire(ledger, kept=DAY, expected=DAY)
+
+    assert [one.target for one in kept] == ["hook"]
+    assert ledger.events.expected(source=SHOP, after=0, limit=9) == []
 
 
 def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> None:

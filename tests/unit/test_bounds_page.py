@@ -290,6 +290,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{event_finding.FIND_EVERY.seconds} s",
     ],
     "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
+    "a recovery that is expected": [f"{announcing.EXPECTED_FOR // DAY} days"],
     "mails under way": [f"{mail.MOST_AT_A_TIME}"],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "what a database's server says before a session is set up": [

@@ -45,6 +45,9 @@ LEFT_TO_WAIT: Final = timedelta(minutes=10)
 #: How long what was told is kept.
 KEPT_FOR: Final = timedelta(days=30)
 
+#: How long a schedule that failed may take to succeed again: one that runs once a year may.
+EXPECTED_FOR: Final = timedelta(days=400)
+
 
 class Announcer:
     """Looks round by round; *clock* is the ledger's."""
@@ -134,7 +137,10 @@ class Announcer:
         failures = rows = 0
         for _ in range(PAGES):
             expired = self._store.expire(
-                before=now - EXPIRES_AFTER, kept_since=now - KEPT_FOR, now=now
+                before=now - EXPIRES_AFTER,
+                kept_since=now - KEPT_FOR,
+                expected_since=now - EXPECTED_FOR,
+                now=now,
             )
             failures += expired.failures
             rows += expired.rows

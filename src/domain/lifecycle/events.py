@@ -342,7 +342,3 @@ def _bounded(text: str, most: int = LONGEST_NAME) -> str:
 def _id(kind: str, number: int, at: datetime) -> str:
     """Name an event; its time tells it from one of another ledger, or of one that was made anew."""
     return f"{kind}:{number}:{round(at.timestamp() * 1_000)}"
-
-
-def _seconds(span: timedelta) -> float:
-    return round(span.total_seconds(), 3)

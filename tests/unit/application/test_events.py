@@ -384,6 +384,20 @@ async def test_a_recovery_is_told_once_after_a_failure() -> None:
     assert outpost.notifier.told == [("ops", "recovered")]
 
 
+async def test_a_recovery_is_told_of_a_schedule_that_runs_once_a_quarter() -> None:
+    made = house(one_by_one([failure("boom")]))
+    outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
+    await failed(made)
+    await outpost.turn()
+
+    made.clock.advance(timedelta(days=45))
+    await outpost.turn()
+    await made.turn(timedelta(days=47))
+    await outpost.turn()
+
+    assert outpost.notifier.told == [("ops", "recovered")]
+
+
 async def test_of_a_run_that_begins_too_late_one_event_is_told() -> None:
     made = house(always(SUCCESS))
     wants = subscriptions(target("ops", EventKind.LATE), late_after=2 * MINUTE)

@@ -206,7 +206,9 @@ class MemoryEventStore:
                 self._write(row, next_try_at=now)
             return len(ends) + len(rows)
 
-    def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
+    def expire(
+        self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
+    ) -> Expired:
         """See `EventStorePort.expire`."""
         with self._ledger.lock:
             archive = self._ledger.archive
@@ -218,7 +220,9 @@ class MemoryEventStore:
             for one in old:
                 self._write(one, state=OutboxState.EXPIRED.value, finished_at=now, next_try_at=None)
             for one in rows:
-                if one.state != _WAITING and (one.finished_at or one.occurred_at) < kept_since:
+                is_expected = one.state == OutboxState.EXPECTED.value
+                since = expected_since if is_expected else kept_since
+                if one.state != _WAITING and (one.finished_at or one.occurred_at) < since:
                     del self._rows[one.id]
             return Expired(failures=len(untaken), rows=len(old))
 

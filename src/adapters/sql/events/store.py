@@ -103,7 +103,13 @@ _OVER: Final = (
     .where(
         outbox.c.state != _WAITING,
         func.coalesce(outbox.c.finished_at, outbox.c.occurred_at)
-        < bindparam("kept", type_=UtcDateTime),
+        < case(
+            (
+                outbox.c.state == OutboxState.EXPECTED.value,
+                bindparam("expected", type_=UtcDateTime),
+            ),
+            else_=bindparam("kept", type_=UtcDateTime),
+        ),
     )
     .limit(STEP)
     .with_for_update(skip_locked=True)
@@ -202,7 +208,9 @@ class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
             return connection.execute(_SETTLE, asked).rowcount == 1
 
     @repeatable
-    def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
+    def expire(
+        self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
+    ) -> Expired:
         """See `EventStorePort.expire`."""
         with self._database.write("giving up old events") as connection:
             untaken = list(connection.scalars(_UNTAKEN, {"before": before}))
@@ -211,7 +219,8 @@ class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
             old = list(connection.scalars(_TOO_OLD, {"before": before}))
             if old:
                 connection.execute(_EXPIRE, {"ids": old, "now": now})
-            over = list(connection.scalars(_OVER, {"kept": kept_since}))
+            asked = {"kept": kept_since, "expected": expected_since}
+            over = list(connection.scalars(_OVER, asked))
             if over:
                 connection.execute(_DELETE, {"ids": over})
         more = max(len(untaken), len(old), len(over)) == STEP
