@@ -16,7 +16,8 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.windows import FORMS, WindowInvalid, parse_window
 from cronhare.domain.texts.echo import echo
 
-from .ics import IcsInvalid, SearchTime, read_ics
+from .ics import read_ics
+from .ics_bounds import IcsInvalid, SearchTime
 from .schema import CalendarTable
 
 _DAYS = f"is a list of windows, or a table of windows and what they are called: {FORMS}"

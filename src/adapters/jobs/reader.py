@@ -24,7 +24,7 @@ from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
 
 from .calendars import read_calendar_table
-from .ics import SearchTime
+from .ics_bounds import SearchTime
 from .limits import NO_INTEGER, beyond_toml
 from .notify import SubscriptionReader
 from .policies import Policies

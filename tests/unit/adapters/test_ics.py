@@ -7,20 +7,22 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.adapters.jobs.ics import LARGEST_ICS, LONGEST_SEARCH, IcsInvalid, SearchTime, read_ics
+from cronhare.adapters.jobs.ics import LARGEST_ICS, read_ics
+from cronhare.adapters.jobs.ics_bounds import LONGEST_SEARCH, IcsInvalid, SearchTime
 from cronhare.domain.schedules.calendars import NamedText
 from cronhare.domain.schedules.windows import parse_window
 
 TODAY = date(2026, 3, 2)
 
 
-def read(tmp_path: Path, *events: str, search: SearchTime | None = None) -> tuple[NamedText, ...]:
+def read(
+    tmp_path: Path, *events: str, search: SearchTime | None = None, zone: str = "Europe/Berlin"
+) -> tuple[NamedText, ...]:
     """Read a file of these events, each of which is its properties."""
     path = tmp_path / "holidays.ics"
     within = "".join(f"BEGIN:VEVENT\n{event.strip()}\nEND:VEVENT\n" for event in events)
     path.write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{within}END:VCALENDAR\n")
-    zone = ZoneInfo("Europe/Berlin")
-    return read_ics(path, zone, today=TODAY, search=search or SearchTime())
+    return read_ics(path, ZoneInfo(zone), today=TODAY, search=search or SearchTime())
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,116 @@ def test_what_recurs_for_ever_is_written_out_for_the_years_around_today(tmp_path
     assert len(found) == 12
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        "DTSTART;VALUE=DATE:20300501\nRRULE:FREQ=YEARLY",
+        "DTSTART;VALUE=DATE:20280505\nRRULE:FREQ=WEEKLY;BYDAY=FR",
+        "DTSTART;VALUE=DATE:20260307\nRRULE:FREQ=WEEKLY;BYDAY=MO,SA",
+        "DTSTART;VALUE=DATE:20261225\nRRULE:FREQ=YEARLY\nRDATE;VALUE=DATE:20260401",
+    ],
+)
+def test_what_recurs_for_ever_counts_on_no_day_to_come_before_it_begins(
+    tmp_path: Path, event: str
+) -> None:
+    found = read(tmp_path, event)
+
+    assert min(text for text, _ in found) in {
+        "2030-05-01",
+        "2028-05-05",
+        "2026-03-07",
+        "2026-04-01",
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "zone", "windows"),
+    [
+        (  # Lisbon's Friday is Berlin's Saturday, on both sides of March 29th
+            (
+                "DTSTART;TZID=Europe/Lisbon:20260320T233000\nDURATION:PT1H\n"
+                "RRULE:FREQ=WEEKLY;BYDAY=FR;COUNT=2"
+            ),
+            "Europe/Berlin",
+            ["2026-03-21T00:30..2026-03-21T01:30", "2026-03-28T00:30..2026-03-28T01:30"],
+        ),
+        (  # New York changes its clocks three weeks before Berlin
+            (
+                "DTSTART;TZID=America/New_York:20260306T090000\n"
+                "DTEND;TZID=America/New_York:20260306T100000\nRRULE:FREQ=DAILY;COUNT=3"
+            ),
+            "Europe/Berlin",
+            [
+                "2026-03-06T15:00..2026-03-06T16:00",
+                "2026-03-07T15:00..2026-03-07T16:00",
+                "2026-03-08T14:00..2026-03-08T15:00",
+            ],
+        ),
+        (
+            (
+                "DTSTART;TZID=Europe/Berlin:20260401T003000\nDURATION:PT30M\n"
+                "RRULE:FREQ=MONTHLY;BYMONTHDAY=1;COUNT=2"
+            ),
+            "UTC",
+            ["2026-03-31T22:30..2026-03-31T23:00", "2026-04-30T22:30..2026-04-30T23:00"],
+        ),
+        (  # the last one is at 22:30 UTC, and so before the end
+            (
+                "DTSTART;TZID=Europe/Berlin:20260401T003000\nDURATION:PT30M\n"
+                "RRULE:FREQ=DAILY;UNTIL=20260401T223000Z"
+            ),
+            "UTC",
+            ["2026-03-31T22:30..2026-03-31T23:00", "2026-04-01T22:30..2026-04-01T23:00"],
+        ),
+        (  # this day of the calendar has 23 hours
+            "DTSTART;TZID=Europe/Berlin:20260328T120000\nDURATION:P1D",
+            "UTC",
+            ["2026-03-28T11:00..2026-03-29T10:00"],
+        ),
+        (  # without a zone of its own: the calendar's
+            "DTSTART:20260401T003000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=1",
+            "Asia/Tokyo",
+            ["2026-04-01T00:30..2026-04-01T01:30"],
+        ),
+        (  # the clocks are set back meanwhile
+            "DTSTART:20261025T005000Z\nDTEND:20261025T011000Z",
+            "Europe/Berlin",
+            ["2026-10-25T02:50..2026-10-25T03:10"],
+        ),
+    ],
+)
+def test_an_event_recurs_by_its_own_clocks_and_is_told_by_the_calendars(
+    tmp_path: Path, event: str, zone: str, windows: list[str]
+) -> None:
+    found = read(tmp_path, event, zone=zone)
+
+    assert [text for text, _ in found] == windows
+    assert all(parse_window(text) for text in windows)
+
+
+TWICE_A_DAY = (
+    "DTSTART:20260401T060000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=2\n"
+    "RDATE:20260401T160000Z,20260402T160000Z"
+)
+
+
+@pytest.mark.parametrize(
+    ("without", "left"),
+    [
+        ("EXDATE:20260401T060000Z", ["02T06", "01T16", "02T16"]),
+        ("EXDATE;TZID=Europe/Berlin:20260401T180000", ["01T06", "02T06", "02T16"]),
+        ("EXDATE;VALUE=DATE:20260402", ["01T06", "01T16"]),
+        ("EXDATE:20260401T070000Z", ["01T06", "02T06", "01T16", "02T16"]),
+    ],
+)
+def test_what_is_left_out_is_one_occurrence_or_a_day(
+    tmp_path: Path, without: str, left: list[str]
+) -> None:
+    found = read(tmp_path, f"{TWICE_A_DAY}\n{without}", zone="UTC")
+
+    assert [text[8:13] for text, _ in found] == left
+
+
 def test_a_cancelled_event_is_left_out(tmp_path: Path) -> None:
     assert read(tmp_path, "DTSTART;VALUE=DATE:20261225\nSTATUS:CANCELLED") == ()
 
@@ -77,6 +189,7 @@ def test_a_cancelled_event_is_left_out(tmp_path: Path) -> None:
         ("DTSTART:never", "event 1"),
         ("DTSTART;TZID=Nowhere/Bad:20261224T180000\nDURATION:PT1H", "'Nowhere/Bad' is unknown"),
         ("DTSTART:20261224T180000Z", "has no length"),
+        ("DTSTART:20261224T180000Z\nDTEND:20261224T190000", "one of its two ends alone"),
         ("DTSTART;VALUE=DATE:00010101\nRRULE:FREQ=DAILY", "begins before 1900"),
         ("DTSTART:20260101T000000\nDTEND:20260101T000100\nRRULE:FREQ=SECONDLY", "none of FREQ="),
         ("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;BYHOUR=1", "has BYHOUR"),
