@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from types import MappingProxyType
 
-from dependency_injector import containers, providers
-
 from cronhare.adapters.http.client import HttpClient
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.memory.bell import SilentBell
@@ -73,6 +71,7 @@ from cronhare.domain.schedules.notify import Subscriptions
 
 from . import rabbitmq
 from .background import BackgroundExecutor
+from .injection import containers, providers
 from .node_identity import is_alive, this_holder, this_node
 from .settings.settings import Settings
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-from dependency_injector import providers
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.application.logs import say
@@ -24,6 +23,7 @@ from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from .. import logs
 from ..container import Container
+from ..injection import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
 from ..signals.forced_exit import ForcedExit

@@ -105,6 +105,17 @@ def test_what_asks_no_server_imports_what_it_uses(call: Sequence[str], tmp_path:
     assert not (HEAVY | {"rich"}) & imported
 
 
+def test_what_asks_a_ledger_imports_no_web_framework_that_happens_to_be_there(
+    tmp_path: Path,
+) -> None:
+    imports_of(["db", "upgrade"], tmp_path)
+
+    imported = imports_of(["executions", "list"], tmp_path)
+
+    assert "sqlalchemy" in imported
+    assert not {"fastapi", "starlette", "werkzeug", "uvicorn"} & imported
+
+
 @pytest.mark.parametrize("name", Commands.places)
 def test_each_command_is_where_the_list_says(name: str) -> None:
     command = Commands.load(name)
