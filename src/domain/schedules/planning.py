@@ -21,13 +21,13 @@ from .schedule import MOST_WAITING, BrokenSchedule, MisfirePolicy, OverlapPolicy
 #: A claim that is no later counts as on time: after a short stall runs are late, not missed.
 GRACE = timedelta(seconds=60)
 
-#: Of an interval the grace is one period, and so long at least: a stall of a minute shall not have
-#: a schedule that is due each second run sixty times at once.
-SHORTEST_GRACE = timedelta(seconds=5)
-
-#: A replica that cannot publish leaves due instants so long to those that can: a sixth of the
-#: grace, so that its own claim is still on time.
+#: A replica that cannot publish leaves due instants so long to those that can. Its own claim is
+#: still on time: see the graces.
 HEAD_START = timedelta(seconds=10)
+
+#: Of an interval the grace is one period, and so long at least: a stall of a minute shall not have
+#: a schedule that is due each second run sixty times at once, and a head start not make it miss.
+SHORTEST_GRACE = HEAD_START + timedelta(seconds=5)
 
 #: The most missed instants that are counted; of more only the first and the latest are known.
 MOST_COUNTED = 10_000

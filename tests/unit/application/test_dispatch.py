@@ -135,6 +135,21 @@ def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
     assert (house.only.state, message.id) == (State.PUBLISHED, f"{house.only.id}:1")
 
 
+@pytest.mark.parametrize("period", [1, 5, 12])
+def test_while_the_broker_is_away_an_interval_misses_nothing(house: House, period: int) -> None:
+    house.add("beat", schedule=None, every=period * SECOND)
+    house.dispatcher.tick(house.now)
+    house.broker.go_away()
+    began = house.now
+
+    while house.now < began + MINUTE:
+        house.clock.move_to(house.dispatcher.wake_at(house.now))
+        house.dispatcher.tick(house.now)
+
+    assert len(house.executions()) >= 50 // period - 1
+    assert {one.state for one in house.executions()} == {State.CLAIMED}
+
+
 def test_what_was_under_way_when_the_broker_vanished_is_told_as_unknown(
     house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
