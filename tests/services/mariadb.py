@@ -177,6 +177,7 @@ class Private(lives.Private):
             str(binary("mariadb-install-db")),
             "--no-defaults",
             f"--datadir={data}",
+            f"--tmpdir={self.folder}",  # each server that starts deletes what others left in /tmp
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--force",  # or it refuses to go on where the machine's own name has no address
@@ -200,7 +201,7 @@ class Private(lives.Private):
             f"--datadir={data}",
             f"--socket={self.folder / 's'}",
             f"--pid-file={self.folder / 'pid'}",
-            f"--tmpdir={data}",  # each server that starts deletes what others left in a shared one
+            f"--tmpdir={self.folder}",
             f"--port={self.port}",
             f"--init-file={self.folder / 'users.sql'}",
             "--bind-address=127.0.0.1",
