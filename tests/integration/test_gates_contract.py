@@ -32,7 +32,7 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
-from tests.integration.rules import Holding
+from tests.integration.rules import Holding, Refusing
 from tests.ports import NO_NACKS
 
 KEY = "customer-42"
@@ -245,6 +245,58 @@ def test_the_newest_run_asks_for_the_end_of_those_before_it_and_waits_for_that(
     assert (second.state, third.state) == (State.CANCELLED, State.HELD)
     assert ledger.finish(first, Complete(), SUCCESS) is State.CANCELLED
     assert let_go(ledger) == [third.id]
+
+
+def test_who_was_asked_to_end_is_asked_and_told_of_once(ledger: Ledger) -> None:
+    id_ = ledger.add(overlap=OverlapPolicy.CANCEL_PREVIOUS)
+    ledger.clock.advance(MINUTE)
+    [first] = ledger.claim_due().claimed
+    start(ledger, first)
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+
+    answers = [ledger.claims.let_go([schedule_gate(id_)], now=ledger.now) for _ in range(5)]
+
+    assert [one.id for answer in answers for one in answer.cancelled] == [first.id]
+
+
+@pytest.mark.parametrize("refused", [0, 1, 2, 3])
+def test_one_that_cannot_be_replaced_keeps_no_later_run_of_its_schedule_back(
+    database_ledger: Ledger, refusing: Refusing, refused: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = database_ledger
+    id_ = ledger.add(overlap=OverlapPolicy.CANCEL_PREVIOUS)
+    runs: list[Execution] = []
+    for _ in range(4):
+        ledger.clock.advance(MINUTE)
+        batch = ledger.claim_due()
+        if not runs:
+            start(ledger, batch.claimed[0])
+        runs.append(ledger.executions()[-1])
+
+    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {runs[refused].id}"):
+        for _ in range(10):
+            ledger.claims.let_go([schedule_gate(id_)], now=ledger.now)
+        if refused:
+            ledger.finish(ledger.seen(runs[0]), Complete(), SUCCESS)
+        for _ in range(10):
+            ledger.claims.let_go([schedule_gate(id_)], now=ledger.now)
+        kept = ledger.seen(runs[refused])
+
+    states = [ledger.seen(one).state for one in runs]
+    told = {line for line in caplog.messages if "cannot be let go" in line}
+    assert kept.state is (State.HELD if refused else State.RUNNING)
+    assert all(f"Execution {kept.id} cannot be let go or replaced" in line for line in told), told
+    assert len(told) == 1
+    if refused == 0:  # it runs on, and the newest waits for its end
+        assert states == [State.RUNNING, State.CANCELLED, State.CANCELLED, State.HELD]
+    else:
+        went_on = [State.CLAIMED] if refused < 3 else []
+        assert [one for one in states if one is not State.CANCELLED] == [State.HELD, *went_on]
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+        ledger.claims.let_go([schedule_gate(id_)], now=ledger.now)
+        assert ledger.executions()[-1].state is State.CLAIMED
 
 
 @pytest.mark.parametrize("gate", ["NULL", "''", "'foo'", "'key'"])

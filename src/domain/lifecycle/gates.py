@@ -319,10 +319,15 @@ def begins_now(new: Execution) -> bool:
 
 
 def replace_by(newest: Execution, unfinished: Iterable[Execution], now: datetime) -> list[Replaced]:
-    """Cancel those before the *newest* in the line, or ask for their end, before and after that."""
+    """Cancel those before the *newest* in the line, or ask for their end, before and after that.
+
+    Who is asked already is left out.
+    """
     place = place_in_line(newest)
     reason = f"overlap: execution {newest.id} takes its place (overlap policy cancel_previous)"
-    return [(one, _cancelled(one, reason, now)) for one in unfinished if place_in_line(one) < place]
+    before = [one for one in unfinished if place_in_line(one) < place]
+    changes = [(one, _cancelled(one, reason, now)) for one in before]
+    return [(one, after) for one, after in changes if after != one]
 
 
 def _cancelled(execution: Execution, reason: str, now: datetime) -> Execution:

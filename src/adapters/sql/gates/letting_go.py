@@ -88,17 +88,17 @@ class LettingGo(StorePart):
 
     def _alone(self, gate: str, now: datetime) -> LetGo:
         """Pass over for a while whom the database refuses to let go, so that those behind go on."""
-        first = list[int]()
+        touched = list[int]()
         try:
             with limit_lock_wait(NOT_AT_ALL):
-                return self._pass([gate], now=now, most=1, first=first)
+                return self._pass([gate], now=now, most=1, touched=touched)
         except (Locked, MissingGates):
             pass
         except LedgerRefused as refusal:
-            for id_ in first:
+            for id_ in touched:
                 self._database.passed_over.note(id_, now)
-            text = f"Execution {first} cannot be let go, others go first: {refusal}"
-            say(log, logging.ERROR, "execution.refused", text)
+                text = f"Execution {id_} cannot be let go or replaced, others go first: {refusal}"
+                say(log, logging.ERROR, "execution.refused", text)
         return LetGo(busy=frozenset({gate}))
 
     @repeatable
@@ -108,8 +108,9 @@ class LettingGo(StorePart):
         *,
         now: datetime,
         most: int = MOST_AT_ONCE,
-        first: list[int] | None = None,
+        touched: list[int] | None = None,
     ) -> LetGo:
+        """Pass gates: at each *most* go on, or are replaced; *touched* gets their ids."""
         passed_over = self._database.passed_over.at(now)
         line = excluding(_LINE, executions.c.id, passed_over).limit(most)
         with self._database.write("letting go what was held back") as connection:
@@ -121,12 +122,14 @@ class LettingGo(StorePart):
                 if (found := connection.execute(line, {"gate": gate}).all())
             }
             waiting = [row for found in lines.values() for row in found]
-            if first is not None:
-                first[:] = [row.id for row in waiting]
+            if touched is not None:
+                touched[:] = [row.id for row in waiting]
             rows.read_rules({schedule_in(row.scheduler_id) for row in waiting})
-            passing = _Passing(connection, rows, now)
+            passing = _Passing(connection, rows, now, most=most, passed_over=passed_over)
             for gate, found in lines.items():
                 passing.pass_gate(gate, found)
+            if touched is not None:
+                touched[:] = [before.id for before, _ in passing.changes]
             write_changes(connection, self._database.dialect, passing.changes)
             rows.write(self._database.dialect, now)
         self._recent_claims.forget(recent.keys() & rows.locked)
@@ -148,13 +151,23 @@ def _joined(answers: Sequence[LetGo]) -> LetGo:
 class _Passing:
     """What passes gates in one transaction."""
 
-    def __init__(self, connection: Connection, rows: GateRows, now: datetime) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        rows: GateRows,
+        now: datetime,
+        *,
+        most: int,
+        passed_over: Collection[int],
+    ) -> None:
         self.changes: list[Change] = []
         self.let_go: list[Execution] = []
         self.cancelled: list[Execution] = []
         self._connection = connection
         self._rows = rows
         self._now = now
+        self._most = most
+        self._passed_over = passed_over
 
     def pass_gate(self, gate: str, line: Sequence[Row[Any]]) -> None:
         """Let go those at the head of a line that nothing keeps back."""
@@ -191,16 +204,18 @@ class _Passing:
 
     def _replace(self, gate: str, scheduler_id: int) -> list[int]:
         """Cancel those before the newest that waits; give its id, if it can be had."""
-        ids = self._connection.scalars(_UNFINISHED, {"scheduler_id": scheduler_id}).all()
+        those = excluding(_UNFINISHED, executions.c.id, self._passed_over)
+        ids = self._connection.scalars(those, {"scheduler_id": scheduler_id}).all()
         unfinished = self._locked(ids)
         held = [one for one in unfinished if one.held_by == gate]
         if not held:
             return []
         replaced = replace_by(held[-1], unfinished, self._now)
-        self.changes += replaced
-        self.cancelled += [after for _, after in replaced]
+        now_replaced = replaced[: self._most]
+        self.changes += now_replaced
+        self.cancelled += [after for _, after in now_replaced]
         self._rows.gates.cancelled(gate, self.cancelled)
-        return [held[-1].id]
+        return [held[-1].id] if len(replaced) < self._most else []
 
     def _locked(self, ids: Sequence[int]) -> list[Execution]:
         """Lock executions, in the order of their line. Broken ones are quarantined."""
