@@ -13,10 +13,14 @@ import attrs
 
 @attrs.define
 class MailBox:
-    """The mails that a server took. While *refuses* is set it says that to each recipient."""
+    """The mails that a server took. While *refuses* is set it says that to each recipient.
+
+    Of *refusals*, to one of them.
+    """
 
     port: int
     refuses: str | None = None
+    refusals: dict[str, str] = attrs.field(factory=dict)
     mails: list[EmailMessage] = attrs.field(factory=list)
     recipients: list[str] = attrs.field(factory=list)
 
@@ -35,11 +39,8 @@ class _Conversation(socketserver.StreamRequestHandler):
             match line.split(maxsplit=1)[0].upper():
                 case b"EHLO" | b"HELO":
                     self._say("250 here")
-                case b"RCPT" if self.box.refuses is not None:
-                    self._say(self.box.refuses)
                 case b"RCPT":
-                    self.box.recipients.append(line.decode().partition(":")[2].strip(" <>\r\n"))
-                    self._say("250 taken")
+                    self._receive(line.decode().partition(":")[2].strip(" <>\r\n"))
                 case b"DATA":
                     self._say("354 go on")
                     self._take()
@@ -48,6 +49,12 @@ class _Conversation(socketserver.StreamRequestHandler):
                     return
                 case _:
                     self._say("250 fine")
+
+    def _receive(self, recipient: str) -> None:
+        refusal = self.box.refuses or self.box.refusals.get(recipient)
+        if refusal is None:
+            self.box.recipients.append(recipient)
+        self._say(refusal or "250 taken")
 
     def _take(self) -> None:
         lines = list(iter(self.rfile.readline, b".\r\n"))

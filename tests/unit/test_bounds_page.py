@@ -292,6 +292,9 @@ BOUNDS: dict[str, list[str]] = {
     "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
     "a recovery that is expected": [f"{announcing.EXPECTED_FOR // DAY} days"],
     "mails under way": [f"{mail.MOST_AT_A_TIME}"],
+    "mails of which it is remembered who took them, where others did not": [
+        f"{mail.MOST_PARTLY_TAKEN:,}"
+    ],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "what a database's server says before a session is set up": [
         f"{2 * server_sessions.CONNECT_SECONDS} s",

@@ -4,14 +4,14 @@ import asyncio
 import smtplib
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -25,8 +25,14 @@ from cronhare.ports.events import MailContent, NotDelivered
 #: Characters of a subject's part that a person may have written.
 LONGEST_SUBJECT: Final = 120
 
+#: Characters of what a server said to addresses that it refused.
+LONGEST_REFUSALS: Final = 500
+
 #: Mails under way; a server that hangs keeps its threads until they time out.
 MOST_AT_A_TIME: Final = 16
+
+#: Mails of which it is remembered who took them; of others all are told again.
+MOST_PARTLY_TAKEN: Final = 1_000
 
 #: From here on a reply of SMTP is final (RFC 5321).
 _FOR_GOOD: Final = 500
@@ -40,6 +46,7 @@ class Mailer:
         self._server = server
         self._sender = sender
         self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
+        self._partly = _PartlyTaken()
 
     async def send(
         self,
@@ -55,39 +62,53 @@ class Mailer:
             NotDelivered: the server did not take it, or not in time.
         """
         mail = written(means, event, said, sender=self._sender)
-        done: Future[None] = Future()
+        left = [each for each in means.to if each not in self._partly.takers(mail)]
+        done: Future[_Refused] = Future()
         if not self._room.acquire(blocking=False):
             raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
-        hand_in = self._in_thread(done, lambda: self._hand_in(mail, within.total_seconds()))
+        hand_in = self._in_thread(done, lambda: self._hand_in(mail, left, within.total_seconds()))
         threading.Thread(target=hand_in, name="mail", daemon=True).start()
         try:
             async with asyncio.timeout(within.total_seconds()):
-                await asyncio.wrap_future(done)
+                refused = await asyncio.wrap_future(done)
         except TimeoutError as error:
             raise NotDelivered(f"{self._server} took longer than the timeout") from error
         except smtplib.SMTPRecipientsRefused as error:
-            codes = [code for code, _ in error.recipients.values()]
-            refused = all(code >= _FOR_GOOD for code in codes)
-            raise NotDelivered(f"{self._server}: {_said(error)}", for_good=refused) from error
+            refused = error.recipients
         except (OSError, ValueError, smtplib.SMTPException) as error:
             raise NotDelivered(f"{self._server}: {_said(error)}") from error
+        self._partly.note(mail, [each for each in means.to if each not in refused], refused)
+        if refused:
+            raise self._not_for_all(refused, of=len(means.to))
 
-    def _in_thread(self, done: Future[None], work: Callable[[], None]) -> Callable[[], None]:
+    def _not_for_all(self, refused: "_Refused", *, of: int) -> NotDelivered:
+        codes = {code for code, _ in refused.values()}
+        those = ", ".join(
+            f"{address}: {code} {text.decode(errors='replace')}"
+            for address, (code, text) in sorted(refused.items())
+        )
+        told = shortened(printable(those), LONGEST_REFUSALS)
+        text = f"{self._server} refused {len(refused)} of {of} addresses, {told}"
+        return NotDelivered(text, for_good=min(codes) >= _FOR_GOOD)
+
+    def _in_thread(
+        self, done: "Future[_Refused]", work: Callable[[], "_Refused"]
+    ) -> Callable[[], None]:
         def run() -> None:
             try:
-                work()
+                refused = work()
             except BaseException as error:  # noqa: BLE001 - for whoever awaits it
                 with suppress(Exception):
                     done.set_exception(error)
             else:
                 with suppress(Exception):
-                    done.set_result(None)
+                    done.set_result(refused)
             finally:
                 self._room.release()
 
         return run
 
-    def _hand_in(self, mail: EmailMessage, seconds: float) -> None:
+    def _hand_in(self, mail: EmailMessage, to: Sequence[str], seconds: float) -> "_Refused":
         [host] = self._server.url.hosts
         context = ssl.create_default_context()
         is_wrapped = self._server.url.scheme == "smtps"
@@ -101,7 +122,31 @@ class Mailer:
                 smtp.starttls(context=context)  # raises where the server has none
             if self._server.url.user is not None:
                 smtp.login(self._server.url.user, self._server.url.password or "")
-            smtp.send_message(mail)
+            return smtp.send_message(mail, to_addrs=to)
+
+
+#: What a server answered, by the address that it refused.
+_Refused: TypeAlias = dict[str, tuple[int, bytes]]
+
+
+class _PartlyTaken:
+    """Remembers who took a mail that others of its addresses did not take.
+
+    They are left out of the next try; another process, or this one anew, sends it to them again.
+    """
+
+    def __init__(self) -> None:
+        self._takers: dict[str, frozenset[str]] = {}
+
+    def takers(self, mail: EmailMessage) -> frozenset[str]:
+        return self._takers.get(mail["Message-ID"], frozenset())
+
+    def note(self, mail: EmailMessage, took: Collection[str], refused: Collection[str]) -> None:
+        self._takers.pop(mail["Message-ID"], None)
+        if took and refused:
+            self._takers[mail["Message-ID"]] = frozenset(took)
+            if len(self._takers) > MOST_PARTLY_TAKEN:
+                del self._takers[next(iter(self._takers))]
 
 
 def make_mailer(server: MailServer | None, *, sender: str) -> Mailer | None:
@@ -139,7 +184,10 @@ def _word(event: OutboxRow) -> str:
 
 
 def _mark(event: OutboxRow) -> str:
-    return "".join(sign if sign.isalnum() else "." for sign in f"{event.event_key}.{event.target}")
+    return "".join(
+        sign if sign.isascii() and sign.isalnum() else "."
+        for sign in f"{event.event_key}.{event.target}"
+    )
 
 
 def _body(event: OutboxRow) -> str:

@@ -1,0 +1,100 @@
+"""Mail, handed to a server that speaks SMTP."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cronhare.adapters.notify.mail import Mailer, written
+from cronhare.domain.addresses import MailServer
+from cronhare.domain.lifecycle import events
+from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.schedules.notify import ByEmail
+from cronhare.ports.events import NotDelivered
+from tests.services.mail import MailBox, mail_server
+
+pytestmark = pytest.mark.integration
+
+ANN, BEN, CAT = (f"{name}@example.org" for name in ("ann", "ben", "cat"))
+ALL = ByEmail(to=(ANN, BEN, CAT))
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def box() -> Iterator[MailBox]:
+    with mail_server() as box:
+        yield box
+
+
+@pytest.fixture
+def mailer(box: MailBox) -> Mailer:
+    return Mailer(MailServer.parse(box.url), sender="cron@example.org")
+
+
+def about(id_: str = "failed:1:2") -> OutboxRow:
+    event = events.trial("ops", now=NOW, id_=id_)
+    return OutboxRow.of(event, "ops", source="shop", now=NOW)
+
+
+async def send(mailer: Mailer, event: OutboxRow) -> NotDelivered | None:
+    try:
+        await mailer.send(ALL, event, within=timedelta(seconds=20))
+    except NotDelivered as refusal:
+        return refusal
+    return None
+
+
+async def test_one_mail_is_for_all_addresses(mailer: Mailer, box: MailBox) -> None:
+    assert await send(mailer, about()) is None
+
+    [mail] = box.mails
+    assert mail["To"] == f"{ANN}, {BEN}, {CAT}"
+    assert box.recipients == [ANN, BEN, CAT]
+
+
+async def test_an_address_that_is_refused_for_now_is_told_later_and_the_others_once(
+    mailer: Mailer, box: MailBox
+) -> None:
+    box.refusals[BEN] = "451 4.7.1 greylisted"
+
+    refusal = await send(mailer, about())
+    box.refusals.clear()
+    again = await send(mailer, about())
+    anew = await send(mailer, about("another"))
+
+    assert refusal is not None
+    assert "refused 1 of 3 addresses, ben@example.org: 451 4.7.1 greylisted" in str(refusal)
+    assert not refusal.for_good
+    assert (again, anew) == (None, None)
+    assert box.recipients == [ANN, CAT, BEN, ANN, BEN, CAT]
+    first, second, _ = (mail["Message-ID"] for mail in box.mails)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("refusals", "for_good"),
+    [
+        ({BEN: "550 no such user"}, True),
+        ({BEN: "550 no such user", CAT: "452 mailbox full"}, False),
+        (dict.fromkeys((ANN, BEN, CAT), "550 no such user"), True),
+        (dict.fromkeys((ANN, BEN, CAT), "450 later"), False),
+    ],
+)
+async def test_a_target_of_which_one_address_was_not_told_is_not_told(
+    mailer: Mailer, box: MailBox, refusals: dict[str, str], for_good: bool
+) -> None:
+    box.refusals.update(refusals)
+
+    refusal = await send(mailer, about())
+
+    assert refusal is not None
+    assert refusal.for_good is for_good
+    assert all(address in str(refusal) for address in refusals)
+
+
+def test_the_id_of_a_mail_is_ascii_whatever_its_target_is_called() -> None:
+    row = OutboxRow.of(events.trial("o", now=NOW, id_="ü\n"), "größe", source="s", now=NOW)
+
+    mail = written(ALL, row, sender="cron@example.org")
+
+    assert mail["Message-ID"] == "<test....gr..e@example.org>"
