@@ -36,4 +36,5 @@ def test_no_kill_has_a_limit_exceeded_or_a_run_lost_doubled_or_stuck(
     assert figures.broken == 0, tell(figures)
     assert figures.kills > 1
     assert figures.let_go > 0
+    assert min(figures.openings, figures.stopped, figures.unbudgeted) > 0, tell(figures)
     assert {"one", "two", "five", "skip", "queue-one"} <= figures.at_once.keys()

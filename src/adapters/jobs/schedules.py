@@ -72,15 +72,22 @@ def read_draft(
         language_id=table.language_id,
     )
     faults += faults_of_events(table, task)
-    if table.stay_alive and table.queue is not None:
-        text = "a schedule with stay_alive has a queue of its own; it names none"
-        faults.append(Fault("queue", text))
+    if table.stay_alive:
+        faults += _faults_of_staying_alive(table)
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
     if table.date_time is not None and fold is Fold.BOTH:
         faults.append(Fault("fold", "both is for cron text; a date-time is first or second"))
     return draft
+
+
+def _faults_of_staying_alive(table: ScheduleTable) -> Iterator[Fault]:
+    if table.queue is not None:
+        yield Fault("queue", "a schedule with stay_alive has a queue of its own; it names none")
+    for field in ("on_start", "on_boot"):
+        if getattr(table, field):  # a second run beside one that a kill -9 has left to be taken up
+            yield Fault(field, "stay_alive begins it whenever none runs: leave one of them out")
 
 
 def _ref(table: ScheduleTable, task: Task | None) -> TaskRef:

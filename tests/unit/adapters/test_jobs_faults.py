@@ -274,6 +274,15 @@ def test_what_stays_alive_has_a_queue_of_its_own(faults: Faults) -> None:
     ]
 
 
+@pytest.mark.parametrize("field", ["on_start", "on_boot"])
+def test_what_stays_alive_begins_by_itself_alone(field: str, faults: Faults) -> None:
+    fields = f'[schedules.s]\ntask = "t"\nstay_alive = true\n{field} = true\n'
+
+    assert faults(f"{TASK}{fields}") == [
+        f"schedules.s: {field}: stay_alive begins it whenever none runs: leave one of them out"
+    ]
+
+
 def test_no_other_schedule_has_such_a_queue(faults: Faults) -> None:
     fields = '[schedules.s]\ntask = "t"\nmanual = true\nqueue = "cron_standalone.s"\n'
 
