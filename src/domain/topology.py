@@ -257,6 +257,14 @@ def checked_queue(queue: str) -> str:
     return queue
 
 
+def is_a_queue(name: str) -> bool:
+    """Tell whether a task queue can have that name: see `checked_queue`."""
+    try:
+        return checked_queue(name) == name
+    except ValueError:
+        return False
+
+
 def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
     """Check the task queues of a process, and leave out repetitions.
 

@@ -14,7 +14,6 @@ from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Kind, Thing
 from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive
@@ -25,7 +24,7 @@ from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.texts.moments import say_moment
-from cronhare.domain.topology import QUARANTINE_QUEUE, checked_queue, topology
+from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -264,6 +263,9 @@ class Queries:
             find_schedule(self._schedules, which.schedule)
         names = {archived.schedule_name for archived in found}
         stored = {one.id: one for one in (self._schedules.schedules(names) if names else ())}
+        for renamed in {archived.scheduler_id for archived in found} - stored.keys():
+            if (one := self._schedules.with_id(renamed)) is not None:
+                stored[one.id] = one
         return [FailureView.of(one, stored.get(one.scheduler_id)) for one in found]
 
     def failure(self, archived_id: int) -> FailureWithDetails:
@@ -275,7 +277,7 @@ class Queries:
         for archived in self._records.archived([archived_id]):
             execution_id, last = archived.execution_id, archived.attempts
             outputs = self._records.output(execution_id)
-            stored = self._schedule_of(archived)
+            stored = self._schedules.with_id(archived.scheduler_id)
             return FailureWithDetails(
                 failure=FailureView.of(archived, stored),
                 schedule=None if stored is None else self._shown([stored])[0],
@@ -442,14 +444,6 @@ class Queries:
             raise NotFound(f"there is no execution {execution_id}")
         return execution
 
-    def _schedule_of(self, archived: Archived) -> StoredSchedule | None:
-        """Find the schedule of a failure, which may have another name by now."""
-        named = self._schedules.schedules([archived.schedule_name])
-        for stored in named or self._schedules.schedules():
-            if stored.id == archived.scheduler_id:
-                return stored
-        return None
-
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
         last = self._records.last_runs({stored.id for stored in found})
         now = self._now()
@@ -460,7 +454,7 @@ class Queries:
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
         """Ask the broker for those queues, as far as it can be asked."""
-        usable = [queue for queue in queues if _can_be_a_queue(queue)]
+        usable = [queue for queue in queues if is_a_queue(queue)]
         wanted = topology(retry_delay=self._retry_delay, queues=usable)
         facts = self._broker.inspect(wanted)
         if not isinstance(facts, BrokerFacts):
@@ -470,13 +464,6 @@ class Queries:
 
 def _zone_of(stored: StoredSchedule) -> str:
     return "UTC" if stored.draft is None else stored.draft.timezone
-
-
-def _can_be_a_queue(name: str) -> bool:
-    try:
-        return checked_queue(name) == name
-    except ValueError:
-        return False
 
 
 def _stand(execution: ExecutionView) -> tuple[object, ...]:

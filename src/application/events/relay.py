@@ -33,8 +33,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Seconds between two looks, and the first wait after a target has failed.
+#: Seconds between two looks, where nobody is to be told of anything; where somebody is, a look
+#: takes one statement. And the first wait after a target has failed.
 EVERY: Final = 1.0
+LOOK_EVERY: Final = EVERY / 4
 FIRST_PAUSE: Final = 5.0
 
 #: Seconds after which a target that fails is tried again at the latest.
@@ -141,7 +143,7 @@ class OutboxRelay:
             for row in await self._take(target, source, most):
                 taken += 1
                 self._begin(target, room, row)
-        return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else EVERY / 4
+        return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else LOOK_EVERY
 
     async def settled(self) -> None:
         """Wait until what is under way has come to its end."""

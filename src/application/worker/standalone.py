@@ -40,6 +40,7 @@ class StandaloneKeeper:
     _node: str
     _now: Callable[[], datetime]
     _told: LogLimiter = attrs.field(init=False, factory=LogLimiter)
+    _troubles: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
 
     def round(self) -> float:
         """Look at all of them once; answers how many seconds to rest.
@@ -58,14 +59,15 @@ class StandaloneKeeper:
         draft = None if stored is None else stored.draft
         which = ExecutionFilter(schedule=name, states=UNFINISHED, limit=RUNS_LOOKED_AT)
         unfinished = self._records.executions(which)
+        is_to_be_told = self._tell(f"off {name}", why, now)
         if why is not None:
-            self._stop(name, why, unfinished, now)
+            if is_to_be_told:
+                say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {why}")
+            self._stop(why, unfinished, now)
         elif stored and draft and not (unfinished or draft.has_times):
             self._begin(stored, now)
 
-    def _stop(self, name: str, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
-        if self._told.is_due(f"{name} {why}", now.timestamp()):
-            say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {why}")
+    def _stop(self, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
         for execution in unfinished:
             if not execution.cancel_requested:
                 self._records.cancel(execution.id, now=now)
@@ -85,11 +87,22 @@ class StandaloneKeeper:
         try:
             run = self._records.run_now(stored.id, key=key, params=None, now=now, node=self._node)
         except (NotToBeRun, LedgerRefused) as error:
-            if self._told.is_due(f"{stored.name} {error}", now.timestamp()):
+            if self._tell(f"refused {stored.name}", str(error), now):
                 text = f"{stored.name} cannot be begun: {error}"
                 say(log, logging.ERROR, "standalone.refused", text)
             return
+        self._tell(f"refused {stored.name}", None, now)
         say(log, logging.INFO, "standalone.begin", "Begun, to stay alive", **place_of(run))
+
+    def _tell(self, what: str, trouble: str | None, now: datetime) -> bool:
+        """Take note of a trouble, or its end; answers whether to say so: not each second."""
+        if self._troubles.get(what) != trouble:
+            self._told.reset(what)
+        if trouble is None:
+            self._troubles.pop(what, None)
+            return False
+        self._troubles[what] = trouble
+        return self._told.is_due(what, now.timestamp())
 
 
 def _why_off(stored: StoredSchedule | None, now: datetime) -> str | None:

@@ -8,7 +8,7 @@ import attrs
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
-from cronhare.domain.topology import checked_queue
+from cronhare.domain.topology import is_a_queue
 
 from .finding import Finding, Severity, named
 from .servers import InMemory, Unreachable
@@ -52,7 +52,7 @@ def judge_waiting(
     that some run is under way, on whatever queue. *jobs* is the path of the workers' jobs file,
     where it is known.
     """
-    broken = [each for each in waiting if not _is_a_queue(each.queue)]
+    broken = [each for each in waiting if not is_a_queue(each.queue)]
     yield from _broken(broken)
     sent = [each for each in waiting if each.sent and each not in broken]
     unsent = [each for each in waiting if not each.sent and each not in broken]
@@ -104,13 +104,6 @@ def _broken(waiting: Sequence[Waiting]) -> Iterator[Finding]:
             f"{_of(waiting)} on what cannot be a queue: {named(names)}",
             "write a task queue's name into the column queue of those rows of SchedulerExecution",
         )
-
-
-def _is_a_queue(name: str) -> bool:
-    try:
-        return checked_queue(name) == name
-    except ValueError:
-        return False
 
 
 def _orphaned(waiting: Sequence[Waiting], jobs: str | None) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
@@ -587,6 +587,20 @@ def test_what_is_due_next_is_told_by_the_row_alone() -> None:
     assert queries(house).upcoming("off", count=5) == []
     with pytest.raises(NotFound):
         queries(house).upcoming("nobody", count=5)
+
+
+async def test_the_failures_of_a_renamed_schedule_are_listed_and_shown_as_its_own() -> None:
+    house = House(script=always(failure()))
+    await run(house, retry=RetryPolicy(attempts=1))
+    [archived] = house.records.archive()
+    house.ledger.archive[archived.id] = attrs.evolve(archived, schedule_name="before")
+
+    [listed] = queries(house).failures(FailureFilter(), limit=9)
+    shown = queries(house).failure(archived.id)
+
+    assert shown.schedule is not None
+    assert shown.schedule.name == "report"
+    assert listed == shown.failure
 
 
 async def test_of_a_schedule_that_is_gone_it_is_told_what_is_left() -> None:

@@ -81,6 +81,23 @@ async def test_a_run_that_ended_while_the_clock_was_ahead_is_followed_by_another
     assert [each.state for each in house.executions()] == [State.CANCELLED, State.CLAIMED]
 
 
+async def test_each_time_it_is_switched_off_is_told_and_not_each_second(lines: Lines) -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    one = keeper(house)
+
+    for _ in range(2):
+        one.round()
+        house.schedules.switch(["pump"], on=False, now=house.now)
+        for _ in range(5):
+            one.round()
+        house.schedules.switch(["pump"], on=True, now=house.now)
+        house.clock.advance(SECOND)
+
+    told = "[WARN] pump does not run here: it is disabled"
+    assert [line for line in lines() if told in line] == [told] * 2
+
+
 @pytest.mark.parametrize("begins", [CRON, MANUAL, START, BOOT, BACKFILL])
 def test_explain_has_a_sentence_for_whatever_a_run_came_of(begins: str) -> None:
     house = House(queues=[OWN])
