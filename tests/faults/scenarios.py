@@ -24,11 +24,10 @@ SCENARIOS: dict[str, Scenario] = {
     **delivery_faults.SCENARIOS,
 }
 
-#: What is run with every change: one of each kind. `make faults` runs all of them.
+#: What is run with every change: a death of each kind. `make faults` runs all of them.
 SHORT = (
     "scheduler-killed-committed",
     "worker-killed",
     "database-killed",
     "broker-killed",
-    "messages-copied",
 )

@@ -140,40 +140,43 @@ def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
 ELSEWHERE = "amqp://guest:guest@127.0.0.1:1/"
 
 
-@pytest.mark.parametrize(
-    ("command", "broker", "told"),
-    [
-        ("up", "memory://", "another `cronhare up`, a scheduler or a worker works on link"),
-        ("up", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
-        ("worker", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
-        ("scheduler", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
-    ],
-)
+SECONDS = [
+    ("up", "memory://", "another `cronhare up`, a scheduler or a worker works on link"),
+    ("up", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
+    ("worker", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
+    ("scheduler", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
+]
+
+
 def test_a_second_one_on_a_ledger_is_refused_while_the_first_lives(
-    start: Starter, tmp_path: Path, command: str, broker: str, told: str
+    start: Starter, tmp_path: Path
 ) -> None:
     jobs = write_slow(tmp_path, seconds=0.1)
     first = start(jobs)
     first.until("ended")
     (tmp_path / "link").symlink_to("cronhare.sqlite3")
-    ledger = {"CRON_DATABASE_URL": "sqlite:///link", "CRON_BROKER_URL": broker}
+    ledger = {"CRON_DATABASE_URL": "sqlite:///link", "CRON_JOBS": str(jobs)}
 
-    second = subprocess.run(
-        [PROGRAM, command],
-        cwd=tmp_path,
-        env=clean_environment() | ledger | {"CRON_JOBS": str(jobs)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    seconds = [
+        subprocess.run(
+            [PROGRAM, command],
+            cwd=tmp_path,
+            env=clean_environment() | ledger | {"CRON_BROKER_URL": broker},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        for command, broker, _ in SECONDS
+    ]
     first.process.kill()
     first.process.wait()
     third = start(jobs)
     third.until("ended")
 
-    assert second.returncode == 2
-    assert told in second.stderr
+    assert [second.returncode for second in seconds] == [2] * len(SECONDS)
+    for second, (_, _, told) in zip(seconds, SECONDS, strict=True):
+        assert told in second.stderr
     assert third.end() == 0
 
 
