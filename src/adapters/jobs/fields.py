@@ -26,6 +26,11 @@ def read_duration(field: str, text: str | None, faults: list[Fault]) -> timedelt
         return None
 
 
+def out_of_place(table: object, fields: tuple[str, ...], why: str) -> Iterator[Fault]:
+    """Find those of the *fields* that a table has and may not have, with the reason *why*."""
+    return (Fault(field, why) for field in fields if getattr(table, field))
+
+
 def read_fold(value: str | int) -> Fold:
     """Read `first` and the like, or 0 and 1 as Python's `datetime` has it.
 

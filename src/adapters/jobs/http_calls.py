@@ -10,6 +10,7 @@ from cronhare.domain.schedules.http_call import METHODS, STATUSES, SUCCESS, Http
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.http_header import fault_of_name, fault_of_value
 
+from .fields import out_of_place
 from .schema import MOST_HEADERS, TaskTable
 
 #: The most statuses and classes of them that a table names.
@@ -39,9 +40,9 @@ _OF_A_COMMAND: Final = ("command", "cwd", "env", "pass_env", "user")
 def read_call(table: TaskTable, faults: list[Fault]) -> HttpCall | None:
     """Make the request of a task that has a `url`; None for any other, or one at fault."""
     if table.url is None:
-        faults += _out_of_place(table, _OF_A_REQUEST, "is for a url; this task has none")
+        faults += out_of_place(table, _OF_A_REQUEST, "is for a url; this task has none")
         return None
-    found = [*_out_of_place(table, _OF_A_COMMAND, "is for a command; this task has a url")]
+    found = [*out_of_place(table, _OF_A_COMMAND, "is for a command; this task has a url")]
     found += _faults_of_headers("headers", table.headers or {}, fault_of_value)
     found += _faults_of_headers("headers_env", table.headers_env or {}, _fault_of_variable)
     found += _too_many(table.headers or {}, table.headers_env or {})
@@ -58,10 +59,6 @@ def read_call(table: TaskTable, faults: list[Fault]) -> HttpCall | None:
         headers_env=table.headers_env or {},
         success=success,
     )
-
-
-def _out_of_place(table: TaskTable, fields: tuple[str, ...], why: str) -> Iterator[Fault]:
-    return (Fault(field, why) for field in fields if getattr(table, field))
 
 
 def _address(url: str, faults: list[Fault]) -> WebAddress | None:

@@ -39,9 +39,10 @@ from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
+from cronhare.domain.texts.names import NAME
 
 from .fields import read_duration
-from .schema import NAME, Command, User
+from .schema import Command, User
 from .tables import read_table
 
 #: Bytes of a file with a secret, and characters of a secret.

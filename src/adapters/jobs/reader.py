@@ -22,6 +22,7 @@ from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
+from cronhare.domain.texts.names import NAME
 
 from .calendars import read_calendar_table
 from .ics_bounds import SearchTime
@@ -30,7 +31,6 @@ from .notify import SubscriptionReader
 from .policies import Policies
 from .schedules import read_draft
 from .schema import (
-    NAME,
     CalendarTable,
     ClassTable,
     FileTable,

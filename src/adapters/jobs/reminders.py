@@ -1,11 +1,11 @@
 """From the `remind` of a `[tasks.NAME]` table, and what goes with it, to a reminder."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.reminder import Reminder, faults_of_message
 
+from .fields import out_of_place
 from .schema import TaskTable
 
 _OF_A_REMINDER: Final = ("subject", "text")
@@ -28,9 +28,9 @@ def read_reminder(table: TaskTable, faults: list[Fault]) -> Reminder | None:
     if table.remind is None and "remind" in {fault.field for fault in faults}:
         return None
     if table.remind is None:
-        faults += _out_of_place(table, _OF_A_REMINDER, "goes with remind; this task has none")
+        faults += out_of_place(table, _OF_A_REMINDER, "goes with remind; this task has none")
         return None
-    found = [*_out_of_place(table, _OF_OTHERS, "is for another kind of task; this one reminds")]
+    found = [*out_of_place(table, _OF_OTHERS, "is for another kind of task; this one reminds")]
     subject, text = table.subject, table.text
     if text is None and "text" not in {fault.field for fault in faults}:
         found.append(Fault("text", "is missing: what is to be said; params may say otherwise"))
@@ -38,7 +38,3 @@ def read_reminder(table: TaskTable, faults: list[Fault]) -> Reminder | None:
     found += [Fault(field, problem) for field, problem in wrong]
     faults += found
     return Reminder(targets=tuple(dict.fromkeys(table.remind)), subject=subject, text=text or "-")
-
-
-def _out_of_place(table: TaskTable, fields: tuple[str, ...], why: str) -> Iterator[Fault]:
-    return (Fault(field, why) for field in fields if getattr(table, field))

@@ -18,14 +18,12 @@ from cronhare.domain.schedules.schedule import (
 )
 from cronhare.domain.schedules.task import LARGEST_NUMBER, TYPE_NAME, USER_NAME, TaskType
 from cronhare.domain.schedules.topic import ALLOWED, MOST_TOPICS, TOPIC, NoListener
+from cronhare.domain.texts.names import NAME
 
 from .tables import REQUIRED
 
 #: Headers of a request that a file gives.
 MOST_HEADERS = 32
-
-#: A name of a task, a schedule or a source.
-NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 
 
 def _whole_number(least: int, most: int) -> Meta:

@@ -16,7 +16,7 @@ from ..execution import Execution
 from ..retries.leaps import was_ahead
 from ..schedules.notify import EventKind
 from ..texts.listing import counted
-from .events import LARGEST_PARAMS, Event
+from .events import Event, describe_task
 
 #: How often the signs are looked at, by one process of all.
 EVERY: Final = timedelta(minutes=1)
@@ -167,7 +167,8 @@ def _retries(signs: Signs, worst: Execution, limit: int) -> Alert:
         f"Execution {worst.id} of {worst.schedule_name} was retried {counted(worst.deaths, 'time')}"
         f" (threshold: {limit}){others}"
     )
-    return _alert(Rule.RETRIES, worst.deaths, limit, message, task=_task(worst))
+    task = describe_task(worst.task, worst.scheduler_id, worst.params)
+    return _alert(Rule.RETRIES, worst.deaths, limit, message, task=task)
 
 
 def _alert(
@@ -194,15 +195,4 @@ def _growing(
         "depth": depth,
         "threshold": threshold,
         "runbook": runbook,
-    }
-
-
-def _task(execution: Execution) -> dict[str, Any]:
-    """Describe a task as its message does (S1.8); long params are left out."""
-    params = execution.params
-    return {
-        "type": execution.task.type,
-        "id": execution.task.id,
-        "scheduler_id": execution.scheduler_id,
-        "params_scheduler": params if len(params) <= LARGEST_PARAMS else None,
     }

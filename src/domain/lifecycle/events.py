@@ -16,6 +16,7 @@ from ..execution import UNFINISHED, Execution, State
 from ..messages.messages import pill_record
 from ..retries.backoff import exponential
 from ..schedules.notify import EventKind
+from ..schedules.task import TaskRef
 from .archive import Archived
 
 #: Who has not heard of an event after so many tries, or so long, is told no more.
@@ -177,11 +178,12 @@ def bad_end(row: Archived) -> Event:
 
 def _alert(row: Archived) -> dict[str, Any]:
     """Describe the alert: `{severity, message, task}` (S0.9), that of a pill as S2.8 has it."""
+    task = describe_task(TaskRef(row.task_type, row.task_id), row.scheduler_id, row.params)
     if row.state is State.FAILED:
         retries = f"Task permanently failed after {row.retry_count} retries"
-        return {"severity": "high", "message": retries, "task": _task(row)}
+        return {"severity": "high", "message": retries, "task": task}
     job = f"Job {row.execution_id} in queue {_bounded(row.queue)}"
-    alert: dict[str, Any] = {"severity": "critical", "task": _task(row)}
+    alert: dict[str, Any] = {"severity": "critical", "task": task}
     if row.pill is None:
         why = _bounded(row.failed_reason, LONGEST_REASON)
         return {**alert, "title": "Job Quarantined", "message": f"{job} was quarantined: {why}"}
@@ -193,14 +195,15 @@ def _alert(row: Archived) -> dict[str, Any]:
     }
 
 
-def _task(row: Archived) -> dict[str, Any]:
-    """Describe the task as its message does (S1.8); long params are left out."""
-    params = _bounded(row.params, LARGEST_PARAMS) if len(row.params) <= LARGEST_PARAMS else None
+def describe_task(task: TaskRef, scheduler_id: int, params: str) -> dict[str, Any]:
+    """Describe a task as its message does (S1.8); long params are left out."""
     return {
-        "type": _bounded(row.task_type),
-        "id": row.task_id,
-        "scheduler_id": row.scheduler_id,
-        "params_scheduler": params,
+        "type": _bounded(task.type),
+        "id": task.id,
+        "scheduler_id": scheduler_id,
+        "params_scheduler": _bounded(params, LARGEST_PARAMS)
+        if len(params) <= LARGEST_PARAMS
+        else None,
     }
 
 

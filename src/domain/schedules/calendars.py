@@ -12,8 +12,6 @@ from ..texts.listing import first_faults
 from .windows import Window, WindowInvalid, parse_window
 
 #: How a calendar may be called; as a schedule.
-CALENDAR_NAME: Final = r"[a-z0-9][a-z0-9._-]{0,62}"
-LONGEST_CALENDAR_NAME: Final = 63
 
 #: The most windows of a calendar, and characters of a window's name.
 MOST_WINDOWS: Final = 5_000

@@ -20,7 +20,7 @@ MOST_JUDGED: Final = 10_000
 _UTC: Final = ZoneInfo("UTC")
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+class NewestSkip(msgspec.Struct, frozen=True, kw_only=True):
     """The newest row of instants that did not run: the next one of that reason prolongs it."""
 
     key: str
@@ -37,7 +37,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     pause: Pause | None = None
     calendars: Mapping[str, FoundCalendar] = {}
     claimed: int = 0
-    stretch: Stretch | None = None
+    stretch: NewestSkip | None = None
     problem: str | None = None
 
     def problem_with(self, schedule: Schedule) -> str | None:

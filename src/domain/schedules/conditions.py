@@ -11,7 +11,7 @@ import attrs
 
 from ..texts.durations import LONGEST, say_duration
 from ..texts.echo import echo
-from .calendars import CALENDAR_NAME
+from ..texts.names import NAME
 from .windows import Window, WindowInvalid, parse_window
 
 #: How many runs a schedule may be allowed in all.
@@ -147,7 +147,7 @@ def _texts(value: object, *, most: int) -> Sequence[str]:
 def _calendars(value: object) -> tuple[str, ...]:
     names = _texts(value, most=MOST_NAMED)
     for name in names:
-        if not re.fullmatch(CALENDAR_NAME, name):
+        if not re.fullmatch(NAME, name):
             raise ValueError(f"{echo(name)} is no calendar's name")
     return tuple(names)
 

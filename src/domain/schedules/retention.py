@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from ..texts.echo import echo
+from ..texts.names import NAME
 
 #: How many runs may be kept. What is kept of a class must be counted in memory.
 KEPT: Final = range(100_000 + 1)
@@ -19,7 +20,7 @@ KEPT: Final = range(100_000 + 1)
 LATELY: Final = timedelta(hours=1)
 
 _FIELDS: Final = ("done", "failed")
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_NAME: Final = re.compile(NAME)
 
 
 class RetentionInvalid(ValueError):

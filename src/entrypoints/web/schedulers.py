@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from cronhare.adapters.jobs.policies import Policies
 from cronhare.adapters.jobs.schedules import read_draft
-from cronhare.adapters.jobs.schema import NAME, Id, OwnerNumber, ScheduleTable
+from cronhare.adapters.jobs.schema import Id, OwnerNumber, ScheduleTable
 from cronhare.adapters.jobs.tables import read_table
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.retries.retry import RetryPolicy
@@ -20,6 +20,7 @@ from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvali
 from cronhare.domain.schedules.schedule import DEFAULT_ZONE, SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.names import NAME
 
 LONGEST_DESCRIPTION: Final = 4_096
 

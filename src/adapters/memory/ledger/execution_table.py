@@ -10,7 +10,7 @@ import msgspec
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.transitions import can_transition, changes
-from cronhare.domain.schedules.circumstances import Stretch
+from cronhare.domain.schedules.circumstances import NewestSkip
 from cronhare.domain.schedules.planning import Unfinished
 from cronhare.ports.records import Attempt, Output
 
@@ -79,7 +79,7 @@ class ExecutionTable:
         self._write(changed)
         return changed
 
-    def last_stretch(self, scheduler_id: int) -> Stretch | None:
+    def last_stretch(self, scheduler_id: int) -> NewestSkip | None:
         """Find a schedule's latest row of instants that did not run."""
         skipped = (
             row for row in self.in_states({State.SKIPPED}) if row.scheduler_id == scheduler_id
@@ -87,7 +87,7 @@ class ExecutionTable:
         latest = max(skipped, key=attrgetter("due_at"), default=None)
         if latest is None or latest.last_due_at is None or latest.last_error is None:
             return None
-        return Stretch(key=latest.key, last=latest.last_due_at, reason=latest.last_error)
+        return NewestSkip(key=latest.key, last=latest.last_due_at, reason=latest.last_error)
 
     def prolong(
         self, scheduler_id: int, key: str, *, last: datetime, more: int, now: datetime

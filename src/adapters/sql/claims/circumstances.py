@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.calendars import FoundCalendar
-from cronhare.domain.schedules.circumstances import Circumstances, Stretch, counts_runs
+from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
@@ -188,7 +188,7 @@ def prolong(
 def _found(
     paused: tuple[Pause | None, str | None] | None,
     tally: int | str | None,
-    stretch: tuple[int, Stretch] | None,
+    stretch: tuple[int, NewestSkip] | None,
     calendars: Mapping[str, FoundCalendar],
 ) -> Found:
     pause, problem = paused or (None, None)
@@ -228,7 +228,7 @@ def _tally(claimed: object) -> int | str:
     return "ScheduleTally: claimed: is no count of runs; set it to one, or delete the row"
 
 
-def _stretches(connection: Connection, ids: Sequence[int]) -> Mapping[int, tuple[int, Stretch]]:
+def _stretches(connection: Connection, ids: Sequence[int]) -> Mapping[int, tuple[int, NewestSkip]]:
     latest = connection.scalars(_SKIPPED_LAST, {"ids": ids}).all()
     if not latest:
         return {}
@@ -247,5 +247,5 @@ def _is_stretch(row: Row[Any]) -> bool:
     )
 
 
-def _stretch(row: Row[Any]) -> Stretch:
-    return Stretch(key=row.execution_key, last=row.last_due_at, reason=row.last_error)
+def _stretch(row: Row[Any]) -> NewestSkip:
+    return NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error)

@@ -15,11 +15,12 @@ from sqlalchemy import Column, Double, Integer, String, Table
 
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
-from cronhare.domain.schedules.calendars import LONGEST_CALENDAR_NAME, LONGEST_LABEL
+from cronhare.domain.schedules.calendars import LONGEST_LABEL
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON
 from cronhare.domain.schedules.windows import LONGEST_WINDOW
 from cronhare.domain.task_report import LARGEST_RESULT
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.names import LONGEST_NAME
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 
 from ..schema.tables import (
@@ -198,7 +199,7 @@ OUTPUT: Final = TableReader(
 CALENDAR: Final = TableReader(calendars, **_lengths(calendars))
 WINDOW: Final = TableReader(
     calendar_windows,
-    calendar=text(LONGEST_CALENDAR_NAME),
+    calendar=text(LONGEST_NAME),
     during=text(LONGEST_WINDOW),
     label=text(LONGEST_LABEL, nullable=True),
 )

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
-from cronhare.adapters.jobs.schema import NAME
 from cronhare.adapters.jobs.writer import write_jobs
 from cronhare.application.administration.export import CannotExport, Chosen, Exporter
 from cronhare.application.administration.views.schedules import ExportView
 from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.names import NAME
 from cronhare.domain.texts.printable import printable
 
 from ..errors import Refusal, file_refusal

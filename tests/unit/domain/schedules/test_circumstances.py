@@ -16,7 +16,7 @@ from cronhare.domain.schedules.calendars import (
     CalendarDraft,
     compiled,
 )
-from cronhare.domain.schedules.circumstances import MOST_JUDGED, Circumstances, Stretch
+from cronhare.domain.schedules.circumstances import MOST_JUDGED, Circumstances, NewestSkip
 from cronhare.domain.schedules.conditions import Conditions, read_conditions, write_conditions
 from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.pause import Pause
@@ -149,7 +149,7 @@ def test_a_pause_stops_what_was_due_before_it_and_that_nobody_had_claimed() -> N
 
 def test_a_row_is_prolonged_where_the_next_instant_has_the_same_reason() -> None:
     pause = Pause(since=NOON - DAY)
-    stretch = Stretch(key="cron-1", last=NOON - HOUR, reason=str(pause))
+    stretch = NewestSkip(key="cron-1", last=NOON - HOUR, reason=str(pause))
 
     [same] = decide(schedule(), NOON, pause=pause, stretch=stretch).skips
     [other] = decide(schedule(), NOON, pause=Pause(since=NOON), stretch=stretch).skips
