@@ -162,7 +162,8 @@ def raised(alert: RaisedAlert, *, source: str) -> Event:
 
 
 def _retries(signs: Signs, worst: Execution, limit: int) -> Alert:
-    others = f", and {signs.too_often - 1} others likewise" if signs.too_often > 1 else ""
+    more = signs.too_often - 1
+    others = f", and {counted(more, 'other')} likewise" if more > 0 else ""
     message = (
         f"Execution {worst.id} of {worst.schedule_name} was retried {counted(worst.deaths, 'time')}"
         f" (threshold: {limit}){others}"

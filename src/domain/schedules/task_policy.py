@@ -1,7 +1,7 @@
 """How tasks are run: what a jobs file says for all of them, for a class, or for one (ADR 46).
 
 The nearest wins, field by field: environment, the file's defaults, the task's class, the task, the
-schedule. What counts against workers that crash belongs here too, as another field.
+schedule.
 """
 
 from collections.abc import Mapping

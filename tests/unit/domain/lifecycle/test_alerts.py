@@ -64,7 +64,7 @@ def test_a_task_that_is_retried_too_often_is_named() -> None:
 
     alert = alerts(worst=worst, too_often=2)[Rule.RETRIES]
 
-    assert "was retried 3 times (threshold: 2), and 1 others likewise" in alert.message
+    assert "was retried 3 times (threshold: 2), and 1 other likewise" in alert.message
     assert alert.data["alert"]["severity"] == "high"
     assert alert.data["alert"]["task"]["scheduler_id"] == worst.scheduler_id
 
