@@ -22,6 +22,7 @@ from ..isolation.quarantine import quarantine_refused
 from ..isolation.refusals import bisect_and_judge
 from ..isolation.suspects import Kind, Suspects
 from ..limits.judging import rule_on_retries
+from ..schema.named_rows import named_rows
 from ..schema.tables import attempts, executions
 from ..transactions.database import Database, StorePart, repeatable
 from .end_writes import kind_of_ending, write_ends
@@ -155,7 +156,7 @@ class AttemptEnds(StorePart):
         kinds: dict[int, Kind],
     ) -> BatchResult[Recorded | Busy]:
         ids = {finish.execution.id for finish in finishes}
-        rows = connection.execute(UNLOCKED_STANDING, {"ids": list(ids)})
+        rows = named_rows(connection, UNLOCKED_STANDING, {"ids": list(ids)})
         standing = {row.id: row for row in rows}
         busy = locked_elsewhere(connection, ids - standing.keys())
         ended: dict[int, tuple[Execution, Finish]] = {}

@@ -33,6 +33,7 @@ from cronhare.domain.lifecycle.redelivery import (
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 
 from ..mapping.execution_rows import EXECUTION, is_in
+from ..schema.named_rows import named_rows
 from ..schema.tables import by_id, executions, plans, schedulers
 from ..schema.types import UtcDateTime
 
@@ -221,4 +222,4 @@ def lock_rows(
     connection: Connection, statement: Select[Any], ids: Sequence[int]
 ) -> Mapping[int, Row[Any]]:
     """Lock executions by `ALL` or `UNLOCKED`; gives the locked ones by id."""
-    return {row.id: row for row in connection.execute(statement, {"ids": ids})}
+    return {row.id: row for row in named_rows(connection, statement, {"ids": ids})}

@@ -14,6 +14,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ..dialect import Connect, dialect_of, with_dialect
+from ..schema.named_rows import named_rows
 from ..transactions.database import connect
 from .sessions import ServerErrors, Sessions
 
@@ -58,7 +59,7 @@ class ServerDialect(ABC):
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
         """See `Dialect.read`."""
-        return connection.execute(statement, parameters).all()
+        return named_rows(connection, statement, parameters)
 
     def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
         """See `Dialect.is_rolled_back`. After a COMMIT without an answer nobody knows.

@@ -32,6 +32,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
+from ..schema.named_rows import named_rows
 from ..schema.tables import attempts, by_id, executions, schedulers
 from ..schema.types import duration, milliseconds, to_text
 from .schedule_columns import SPANS_MS, read_retry, write_retry
@@ -267,7 +268,7 @@ def find_executions(
     statement: Select[Any],
     ids: Collection[int],
     *,
-    read: Reading = Connection.execute,
+    read: Reading = named_rows,
 ) -> dict[int, Execution]:
     """Find executions by id with a statement that takes `ids`; many of them by a `Dialect.read`."""
     known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]

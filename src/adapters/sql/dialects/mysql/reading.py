@@ -4,11 +4,10 @@ PyMySQL takes the fields of a row apart one by one, in Python: 27 of them take 1
 msgspec takes apart 3.
 """
 
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -16,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, func
 from sqlalchemy.types import NullType, String
 
 from ...schema import types
+from ...schema.named_rows import MakeRow, row_maker
 from ...schema.types import UtcDateTime
 
 #: Reads a JSON text as a list; asked for anew each time, msgspec takes four times as long.
@@ -27,7 +27,7 @@ class Packed:
     """A SELECT of rows as JSON, and how they are read. Rows are named tuples."""
 
     statement: Select[Any]
-    row: Callable[[Iterable[Any]], Row[Any]]
+    row: MakeRow
     moments: tuple[int, ...]
 
 
@@ -62,16 +62,11 @@ def _packed(statement: Select[Any]) -> Packed:
     array = func.JSON_ARRAY(*map(_as_json, columns))
     return Packed(
         statement=statement.with_only_columns(array, maintain_column_froms=True),
-        row=_maker([column.key or "" for column in columns]),
+        row=row_maker(tuple(column.key or "" for column in columns)),
         moments=tuple(
             place for place, column in enumerate(columns) if isinstance(column.type, UtcDateTime)
         ),
     )
-
-
-def _maker(names: Sequence[str]) -> Callable[[Iterable[Any]], Row[Any]]:
-    """Make tuples that have their columns as attributes, as the driver's own rows have."""
-    return cast(Any, namedtuple)("Row", names)._make  # type: ignore[no-any-return]  # noqa: PYI024
 
 
 def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -41,6 +41,7 @@ from ...mapping.execution_rows import (
     plain_values,
 )
 from ...mapping.outputs import REPLACE
+from ...schema.named_rows import named_rows
 from ...schema.tables import executions
 from ..batches import PLAN_COLUMNS, plan_values
 from . import errors
@@ -113,7 +114,7 @@ class SqliteDialect:
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
         """See `Dialect.read`: the driver is fast enough."""
-        return connection.execute(statement, parameters).all()
+        return named_rows(connection, statement, parameters)
 
     def lock_timeout(self, *_: object) -> AbstractContextManager[object]:
         """Whoever writes is alone here."""
