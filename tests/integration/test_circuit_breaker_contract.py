@@ -163,18 +163,26 @@ def test_a_probe_that_waits_for_long_gives_its_place_to_the_next_after_a_pause(
     assert (verdicts(before), told(after)) == ([BROKEN], [BreakerProbed])
 
 
-def test_a_probe_waits_behind_no_budget(ledger: Ledger) -> None:
-    *_, probe = opened(ledger, more=1)
+def test_no_retry_is_a_probe_while_its_queue_has_no_place_for_one(ledger: Ledger) -> None:
+    *_, too_early, probe = opened(ledger, more=2)
     ledger.clock.advance(PAUSE)
-    both = attrs.evolve(LIMITS, budget=BudgetPolicy(most=1, on_exhausted=OnExhausted.FAIL))
-    first = ledger.started(ledger.claimed("other", task=TaskRef("report", 99)))
-    spent = Finish(execution=first, ran=FAILURE, verdict=IN_30_S, limits=both)
-    asked = Finish(execution=probe, ran=FAILURE, verdict=IN_30_S, limits=both)
+    budget = BudgetPolicy(most=1, window=20 * SECOND, on_exhausted=OnExhausted.FAIL)
+    both = attrs.evolve(LIMITS, budget=budget)
+    other, last = (
+        ledger.started(ledger.claimed(name, task=TaskRef("report", 99))) for name in ("a", "b")
+    )
 
-    answers = [*ledger.attempts.finish([spent, asked], now=ledger.now, node="ant")]
+    def finish(*asked: Execution) -> list[Recorded | Busy]:
+        ends = [Finish(execution=each, ran=FAILURE, verdict=IN_30_S, limits=both) for each in asked]
+        return [*ledger.attempts.finish(ends, now=ledger.now, node="ant")]
 
-    assert told(answers) == [BreakerProbed]
-    assert [ledger.seen(each).state for each in (first, probe)] == [State.RETRYING] * 2
+    spent = finish(other, too_early)
+    ledger.clock.advance(budget.window)
+    free = finish(probe, last)
+
+    assert (verdicts(spent)[1], BreakerProbed in told(spent)) == (BROKEN, False)
+    assert (told(free)[0], ledger.seen(probe).state) == (BreakerProbed, State.RETRYING)
+    assert ledger.seen(last).state is State.FAILED, "the probe has taken the place"
 
 
 def test_a_success_of_another_run_since_it_has_a_probe_closes_it_as_well(ledger: Ledger) -> None:

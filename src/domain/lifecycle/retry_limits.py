@@ -17,7 +17,14 @@ from ..retries.breaker import (
     BreakerProbed,
     BreakerState,
 )
-from ..retries.budget import Budget, BudgetFree, BudgetPolicy, BudgetSpent, ask_budget
+from ..retries.budget import (
+    Budget,
+    BudgetFree,
+    BudgetPolicy,
+    BudgetSpent,
+    ask_budget,
+    has_place,
+)
 from ..retries.limits import RetryLimits
 from ..retries.outcome import Ending
 from ..retries.retry import Fail, GiveBack, RetryAfter, Verdict
@@ -140,26 +147,23 @@ class RetryJudge:
         return [self._breakers[task] for task in sorted(self._breakers)]
 
     def rule(self, end: AttemptEnd, *, now: datetime) -> Ruled:
-        """Rule on one end: its breaker is asked first.
-
-        What that lets fail takes no budget, nor does its probe.
-        """
+        """Rule on one end: its breaker is asked first, and what that lets fail takes no budget."""
         changes: list[LimitChange] = []
         if end.breaker is not None and not self._may_retry(end, end.breaker, changes, now):
             return Ruled(verdict=Fail(ACTIVATED), changes=tuple(changes))
         retry, policy = end.retry, end.budget
-        is_probe = any(isinstance(each, BreakerProbed) for each in changes)
-        if retry is None or policy is None or is_probe:  # for a probe others would wait with it
+        if retry is None or policy is None:
             return Ruled(verdict=end.verdict, changes=tuple(changes))
         queue = end.execution.queue
-        budget = self._budgets.get(queue) or Budget(
-            queue=queue, most=policy.most, window=policy.window
-        )
-        answer = ask_budget(budget, policy, retry, now=now)
+        answer = ask_budget(self._budget_of(queue, policy), policy, retry, now=now)
         self._budgets[queue] = answer.budget
         if answer.change is not None:
             changes.append(answer.change)
         return Ruled(verdict=answer.verdict, changes=tuple(changes))
+
+    def _budget_of(self, queue: str, policy: BudgetPolicy) -> Budget:
+        fresh = Budget(queue=queue, most=policy.most, window=policy.window)
+        return self._budgets.get(queue, fresh)
 
     def _may_retry(
         self, end: AttemptEnd, policy: BreakerPolicy, changes: list[LimitChange], now: datetime
@@ -209,9 +213,17 @@ class RetryJudge:
             return breaker, False
         if breaker.has_probe(now) and self._is_unfinished(breaker.probe):
             return breaker, False
+        if not self._has_place(end, now):  # all others of its task would wait with a deferred one
+            return breaker, False
         probing = breaker.probing(end.execution.id, policy, now)
         changes.append(BreakerProbed(breaker=probing))
         return probing, True
+
+    def _has_place(self, end: AttemptEnd, now: datetime) -> bool:
+        policy = end.budget
+        return policy is None or has_place(
+            self._budget_of(end.execution.queue, policy), policy, now=now
+        )
 
     def _is_unfinished(self, probe: int | None) -> bool:
         return probe is not None and self._evidence.state_of(probe) in UNFINISHED

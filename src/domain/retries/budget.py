@@ -178,7 +178,7 @@ def ask_budget(
     A deferred one waits for its place, and then for its own delay: a wave is spread at exactly the
     rate, whatever the delay.
     """
-    budget = attrs.evolve(budget.as_of(now), most=policy.most, window=policy.window)
+    budget = _as_asked(budget, policy, now)
     place = budget.free_at(now)
     if place <= now:
         return _grant(budget.granted(now, now=now), retry, now)
@@ -195,6 +195,11 @@ def ask_budget(
     return BudgetAnswer(verdict=deferred, budget=budget.granted(place, now=now), change=change)
 
 
+def has_place(budget: Budget, policy: BudgetPolicy, *, now: datetime) -> bool:
+    """Tell whether a retry would be granted now, neither deferred nor failed."""
+    return _as_asked(budget, policy, now).free_at(now) <= now
+
+
 def said(budget: Budget) -> str:
     """Name a budget, with its size.
 
@@ -203,6 +208,10 @@ def said(budget: Budget) -> str:
     """
     seconds = f"{budget.window.total_seconds():g}"
     return f"the retry budget of queue {budget.queue}, {budget.most:,} per {seconds} s,"
+
+
+def _as_asked(budget: Budget, policy: BudgetPolicy, now: datetime) -> Budget:
+    return attrs.evolve(budget.as_of(now), most=policy.most, window=policy.window)
 
 
 def _grant(budget: Budget, retry: RetryAfter, now: datetime) -> BudgetAnswer:
