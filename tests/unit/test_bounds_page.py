@@ -11,7 +11,7 @@ from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
-from cronhare.adapters.jobs import http_calls, ics, ics_bounds
+from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
 from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.jobs import schema as jobs_schema
 from cronhare.adapters.notify import mail, reminders
@@ -199,6 +199,7 @@ BOUNDS: dict[str, list[str]] = {
     "an iCalendar file of a calendar": [
         size(ics.LARGEST_ICS),
         f"{ics_bounds.MOST_OCCURRENCES:,} occurrences",
+        f"{ics_zones.MOST_ZONES} time zones with {ics_zones.MOST_RULES:,} rules",
         f"{ics_bounds.LONGEST_SEARCH:.0f} s of the processor",
     ],
     "an interval (`every`, `every_ms`)": [

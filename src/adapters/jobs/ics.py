@@ -17,6 +17,7 @@ from cronhare.domain.texts.printable import printable
 
 from .ics_bounds import Budget, IcsInvalid, SearchTime
 from .ics_events import windows_of
+from .ics_zones import refuse_zones
 
 #: Bytes; the holidays of a country for fifty years take a tenth.
 LARGEST_ICS: Final = 2**20
@@ -83,6 +84,7 @@ def _events(content: bytes) -> Sequence[Any]:
         raise IcsInvalid(f"cannot be read as iCalendar: {echo(str(error))}") from error
     if not events:
         raise IcsInvalid("has no events")
+    refuse_zones(calendar)
     return events
 
 

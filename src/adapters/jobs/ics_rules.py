@@ -36,6 +36,8 @@ def read_rule(rule: Mapping[str, Any]) -> Parts:
         raise IcsInvalid(f"its RRULE has {unknown[0][:20]}, which is not read")
     if [str(each).upper() for each in parts.get("FREQ", ())] not in [[f] for f in _FREQUENCIES]:
         raise IcsInvalid(f"its RRULE has none of FREQ={', '.join(_FREQUENCIES)}")
+    if len(parts.get("UNTIL", ())) > 1:
+        raise IcsInvalid("its RRULE has several UNTILs")
     for name in ("INTERVAL", "COUNT"):
         values = parts.get(name, [1])
         if len(values) != 1 or not 1 <= int(values[0]) <= MOST_OCCURRENCES:

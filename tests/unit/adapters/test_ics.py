@@ -16,12 +16,16 @@ TODAY = date(2026, 3, 2)
 
 
 def read(
-    tmp_path: Path, *events: str, search: SearchTime | None = None, zone: str = "Europe/Berlin"
+    tmp_path: Path,
+    *events: str,
+    search: SearchTime | None = None,
+    zone: str = "Europe/Berlin",
+    zones: str = "",
 ) -> tuple[NamedText, ...]:
-    """Read a file of these events, each of which is its properties."""
+    """Read a file of these events, each of which is its properties, and of *zones* before them."""
     path = tmp_path / "holidays.ics"
     within = "".join(f"BEGIN:VEVENT\n{event.strip()}\nEND:VEVENT\n" for event in events)
-    path.write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{within}END:VCALENDAR\n")
+    path.write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{zones}{within}END:VCALENDAR\n")
     return read_ics(path, ZoneInfo(zone), today=TODAY, search=search or SearchTime())
 
 
@@ -271,3 +275,75 @@ def test_what_is_no_calendar_is_refused(tmp_path: Path, content: bytes, said: st
 
     with pytest.raises(IcsInvalid, match=said):
         read_ics(path, ZoneInfo("UTC"), today=TODAY, search=SearchTime())
+
+
+def zone_of(*rules: str, begins: str = "16010101T020000") -> str:
+    """Write a time zone whose clocks change by these rules, to summer time and back in turn."""
+    offsets = ("+0100", "+0200"), ("+0200", "+0100")
+    changes = "".join(
+        f"BEGIN:{kind}\nDTSTART:{begins}\nRRULE:{rule}\n"
+        f"TZOFFSETFROM:{before}\nTZOFFSETTO:{after}\nEND:{kind}\n"
+        for n, rule in enumerate(rules)
+        for kind in [("DAYLIGHT", "STANDARD")[n % 2]]
+        for before, after in [offsets[n % 2]]
+    )
+    return f"BEGIN:VTIMEZONE\nTZID:Mine\n{changes}END:VTIMEZONE\n"
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ("FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3", "FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10"),
+        (
+            "FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=25,26,27,28,29,30,31;BYDAY=SU",
+            "FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU;WKST=MO",
+        ),
+    ],
+)
+def test_the_clocks_of_an_event_may_be_those_of_a_zone_in_the_file(
+    tmp_path: Path, rules: tuple[str, ...]
+) -> None:
+    event = "DTSTART;TZID=Mine:20260701T100000\nDURATION:PT1H"
+
+    assert read(tmp_path, event, zone="UTC", zones=zone_of(*rules)) == (
+        ("2026-07-01T08:00..2026-07-01T09:00", None),
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=DAILY",
+        "FREQ=HOURLY",
+        "FREQ=YEARLY;BYHOUR=1,2,3",
+        "FREQ=YEARLY;BYDAY=SU",
+        "FREQ=YEARLY;BYMONTH=3,10;BYDAY=SU",
+        "FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=1,2,3,4,5,6,7,8",
+    ],
+)
+def test_a_zone_in_the_file_whose_clocks_change_all_the_time_is_refused(
+    tmp_path: Path, rule: str
+) -> None:
+    event = "DTSTART;TZID=Mine:20260101T233000\nDURATION:PT1H"
+
+    with pytest.raises(IcsInvalid, match="time zone 'Mine': an RRULE of it is refused"):
+        read(tmp_path, event, zones=zone_of(rule, rule, begins="00010101T000000"))
+
+
+@pytest.mark.parametrize(
+    ("zones", "refusal"),
+    [
+        (101 * zone_of("FREQ=YEARLY"), "has 101 time zones; 100 are read"),
+        (zone_of(*1_001 * ["FREQ=YEARLY"]), "has time zones of more than 1,000 rules"),
+    ],
+)
+def test_more_zones_than_places_have_are_refused(tmp_path: Path, zones: str, refusal: str) -> None:
+    with pytest.raises(IcsInvalid, match=refusal):
+        read(tmp_path, "DTSTART;VALUE=DATE:20261225", zones=zones)
+
+
+def test_a_rule_with_two_ends_is_refused(tmp_path: Path) -> None:
+    event = "DTSTART;VALUE=DATE:20260301\nRRULE:FREQ=WEEKLY;UNTIL=20260401,20260501"
+
+    with pytest.raises(IcsInvalid, match="its RRULE has several UNTILs"):
+        read(tmp_path, event)
