@@ -248,8 +248,9 @@ def test_what_is_no_request_is_refused(web: Site, sent: bytes, status: bytes) ->
 
 
 def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
-    web: Site, monkeypatch: pytest.MonkeyPatch
+    web: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(protocol, "ARRIVAL", 1.0)
     head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     begun = [b"", b"POST /sched", head, head + b'Content-Length: 9\r\n\r\n{"']
@@ -263,6 +264,8 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
         with link:
             assert _is_over(link)
     assert time.monotonic() - began < 8
+    assert "POST /schedulers: not answered, the client is gone" in caplog.messages
+    assert "POST /schedulers: 500" not in caplog.messages
 
 
 def test_connections_have_a_bound_and_a_place_is_free_again(

@@ -47,12 +47,12 @@ class Guard:
         """Answer one request; see ASGI."""
         if scope["type"] != "http":
             return
-        answer = _Answer(send)
+        answer = _Answer(receive, send)
         try:
             if (problem := next(_refusals(scope), None)) is not None:
                 await problem.response(scope, receive, answer.send)
             else:
-                await self._app(scope, receive, answer.send)
+                await self._app(scope, answer.receive, answer.send)
         except ClientDisconnect:
             pass  # nobody is there any more to be answered
         except Exception:
@@ -65,15 +65,25 @@ class Guard:
 
 
 class _Answer:
-    """Sends an answer, with the headers that each has, and remembers its status."""
+    """Sends an answer, with the headers that each has, and remembers its status.
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    None was sent to a client that is gone, or whose body has not come in time: what the framework
+    makes of that is a 500, which nobody gets.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._is_gone = False
         self.status: int | None = None
         self.began = time.monotonic()
 
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._is_gone = self._is_gone or message["type"] == "http.disconnect"
+        return message
+
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] == "http.response.start" and not self._is_gone:
             self.status = message["status"]
             message = {**message, "headers": [*message["headers"], *_ADDED]}
         await self._send(message)
