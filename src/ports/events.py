@@ -33,15 +33,22 @@ class MailContent:
 class NotDelivered(Exception):
     """A target was not told of an event, or may not have heard of it.
 
-    *asked* is how long it asks us to wait. *for_good* says that another try changes nothing.
+    *asked* is how long it asks us to wait. *for_good* says that another try changes nothing,
+    *in_part* that the target is well: some of its addresses took the event, others did not.
     """
 
     def __init__(
-        self, reason: str, *, asked: timedelta | None = None, for_good: bool = False
+        self,
+        reason: str,
+        *,
+        asked: timedelta | None = None,
+        for_good: bool = False,
+        in_part: bool = False,
     ) -> None:
         """Keep the reason, and say it."""
         self.asked = asked
         self.for_good = for_good
+        self.in_part = in_part
         super().__init__(reason)
 
 

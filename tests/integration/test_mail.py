@@ -72,23 +72,23 @@ async def test_an_address_that_is_refused_for_now_is_told_later_and_the_others_o
 
 
 @pytest.mark.parametrize(
-    ("refusals", "for_good"),
+    ("refusals", "for_good", "in_part"),
     [
-        ({BEN: "550 no such user"}, True),
-        ({BEN: "550 no such user", CAT: "452 mailbox full"}, False),
-        (dict.fromkeys((ANN, BEN, CAT), "550 no such user"), True),
-        (dict.fromkeys((ANN, BEN, CAT), "450 later"), False),
+        ({BEN: "550 no such user"}, True, True),
+        ({BEN: "550 no such user", CAT: "452 mailbox full"}, False, True),
+        (dict.fromkeys((ANN, BEN, CAT), "550 no such user"), True, False),
+        (dict.fromkeys((ANN, BEN, CAT), "450 later"), False, False),
     ],
 )
 async def test_a_target_of_which_one_address_was_not_told_is_not_told(
-    mailer: Mailer, box: MailBox, refusals: dict[str, str], for_good: bool
+    mailer: Mailer, box: MailBox, refusals: dict[str, str], for_good: bool, in_part: bool
 ) -> None:
     box.refusals.update(refusals)
 
     refusal = await send(mailer, about())
 
     assert refusal is not None
-    assert refusal.for_good is for_good
+    assert (refusal.for_good, refusal.in_part) == (for_good, in_part)
     assert all(address in str(refusal) for address in refusals)
 
 

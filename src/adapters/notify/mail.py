@@ -89,7 +89,8 @@ class Mailer:
         )
         told = shortened(printable(those), LONGEST_REFUSALS)
         text = f"{self._server} refused {len(refused)} of {of} addresses, {told}"
-        return NotDelivered(text, for_good=min(codes) >= _FOR_GOOD)
+        in_part = len(refused) < of
+        return NotDelivered(text, for_good=min(codes) >= _FOR_GOOD, in_part=in_part)
 
     def _in_thread(
         self, done: "Future[_Refused]", work: Callable[[], "_Refused"]

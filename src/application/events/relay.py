@@ -190,7 +190,10 @@ class OutboxRelay:
         try:
             await self._notifier.notify(target, row)
         except NotDelivered as failure:
-            self._note_failure(room)
+            if failure.in_part:
+                self._note_hearing(room)
+            else:
+                self._note_failure(room)
             await self._not_delivered(row, failure)
         except Exception as fault:
             text = f"Telling {row.target} met a fault of ours"
@@ -198,11 +201,15 @@ class OutboxRelay:
             self._note_failure(room)
             await self._not_delivered(row, NotDelivered(f"a fault of ours: {type(fault).__name__}"))
         else:
-            room.has_heard, room.is_failing, room.opens_at = True, False, 0.0
-            room.pauses.reset()
+            self._note_hearing(room)
             text = f"Told {row.target} of {row.event_key}"
             say(log, logging.DEBUG, "event.delivered", text, **_place(row))
             await self._settle(row, OutboxState.DELIVERED)
+
+    def _note_hearing(self, room: _Room) -> None:
+        """Give a target all of its places."""
+        room.has_heard, room.is_failing, room.opens_at = True, False, 0.0
+        room.pauses.reset()
 
     def _note_failure(self, room: _Room) -> None:
         """Let a target rest; of several that fail together the first counts."""

@@ -17,6 +17,7 @@ from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import RetryPolicy
@@ -367,6 +368,30 @@ async def test_what_a_target_says_for_good_is_not_tried_again() -> None:
     await outpost.turn()
 
     assert outpost.states() == {"ops": OutboxState.GIVEN_UP.value}
+
+
+async def test_a_target_of_which_a_part_hears_is_told_of_all_at_once_and_says_who_did_not(
+    lines: Lines,
+) -> None:
+    made = house()
+
+    def refuse_one(_target: Target, _event: OutboxRow) -> None:
+        raise NotDelivered("550 no such user", for_good=True, in_part=True)
+
+    outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=refuse_one))
+    told = OutboxRow.of(
+        events.trial("ops", now=made.now, id_="0"), "ops", source=SHOP, now=made.now
+    )
+    outpost.store.add([attrs.evolve(told, event_key=f"failed:{n}") for n in range(40)])
+
+    for _ in range(11):
+        await outpost.turn()
+        made.clock.advance(timedelta(seconds=1))
+
+    assert len(outpost.notifier.told) == 40
+    rows = {(row.state, row.last_error) for row in outpost.store.rows(limit=100)}
+    assert rows == {(OutboxState.GIVEN_UP.value, "550 no such user")}
+    assert "550 no such user. Given up" in "\n".join(lines())
 
 
 async def test_a_recovery_is_told_once_after_a_failure() -> None:
