@@ -168,8 +168,13 @@ class EventStorePort(Protocol):
         """List the recoveries that are expected, by rising ids beyond *after*."""
         ...
 
-    def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
-        """Find the first execution of a schedule that has succeeded after a time."""
+    def first_success(
+        self, scheduler_id: int, *, after: datetime, by: datetime
+    ) -> Execution | None:
+        """Find the first execution of a schedule that has succeeded *after* a time, and *by* now.
+
+        What ended later than now was noted by a clock ahead: it may have come before the bad end.
+        """
         ...
 
     def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
@@ -217,8 +222,9 @@ class EventStorePort(Protocol):
     def regain(self, *, farthest: datetime, now: datetime) -> int:
         """Let what waits until after *farthest* be due now; answers how much that was.
 
-        No wait reaches so far: a clock was ahead when it began, and has been set right since. In
-        bounded steps: the rest is found by the next call.
+        No wait reaches so far: a clock was ahead when it began, and has been set right since. A
+        recovery that is expected after a bad end to come is expected from now on. In bounded steps:
+        the rest is found by the next call.
         """
         ...
 

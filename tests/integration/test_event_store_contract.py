@@ -3,6 +3,9 @@
 from collections.abc import Collection
 from datetime import timedelta
 
+import attrs
+
+from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import FARTHEST, Event, OutboxRow, OutboxState
@@ -41,6 +44,11 @@ def announced(ledger: Ledger, *targets: str, name: str = "report") -> OutboxRow:
 def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[OutboxRow]:
     now, events = ledger.now, ledger.events
     return [*events.take(target, source=SHOP, now=now, lease=LEASE, node=node, limit=limit)]
+
+
+def success_after(ledger: Ledger, expected: OutboxRow) -> Execution | None:
+    after, by = expected.occurred_at, ledger.now
+    return ledger.events.first_success(expected.scheduler_id, after=after, by=by)
 
 
 def expire(ledger: Ledger, *, kept: timedelta, expected: timedelta = DAY) -> Expired:
@@ -180,11 +188,11 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
         hopes.append(hope)
     [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
     assert list(ledger.events.expected(source=SHOP, after=expected.id, limit=9)) == []
-    before = ledger.events.first_success(expected.scheduler_id, after=expected.occurred_at)
+    before = success_after(ledger, expected)
     ledger.clock.advance(SECOND)
     success = ledger.succeeded(ledger.claimed("report"))
 
-    found = ledger.events.first_success(expected.scheduler_id, after=expected.occurred_at)
+    found = success_after(ledger, expected)
     assert found is not None
     event = events.recovered(expected, found)
     answers = [ledger.events.recover(expected, event, now=ledger.now) for _ in range(2)]
@@ -193,6 +201,35 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
     assert expected.occurred_at == hopes[1].occurred_at
     [mine] = take(ledger, "hook")
     assert (mine.event, mine.execution_id) == ("recovered", success.id)
+
+
+def test_a_recovery_that_a_clock_ahead_put_off_is_expected_from_when_that_is_set_right(
+    ledger: Ledger,
+) -> None:
+    before, after = ledger.claimed("report"), ledger.claimed("report")
+    ledger.clock.advance(3 * DAY)
+    ledger.succeeded(before)
+    ledger.clock.advance(SECOND)
+    hope = attrs.evolve(
+        OutboxRow.of(
+            events.trial("hook", now=ledger.now, id_="0"), "hook", source=SHOP, now=ledger.now
+        ),
+        scheduler_id=before.scheduler_id,
+        state=OutboxState.EXPECTED.value,
+    )
+    ledger.events.add([hope])
+    ledger.clock.move_to(ledger.now - 3 * DAY)
+
+    regained = ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now)
+    [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
+    is_now = expected.occurred_at == ledger.now
+    earlier = success_after(ledger, expected)
+    ledger.clock.advance(SECOND)
+    success = ledger.succeeded(after)
+
+    assert (regained, is_now, earlier) == (1, True, None)
+    assert success_after(ledger, expected) == ledger.seen(success)
+    assert ledger.events.regain(farthest=ledger.now + FARTHEST, now=ledger.now) == 0
 
 
 def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_its_own(
@@ -206,8 +243,7 @@ def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_it
         ledger.clock.advance(SECOND)
 
     def recovery(expected: OutboxRow) -> Event:
-        after = expected.occurred_at
-        found = ledger.events.first_success(expected.scheduler_id, after=after)
+        found = success_after(ledger, expected)
         assert found is not None
         return events.recovered(expected, found)
 

@@ -123,7 +123,9 @@ class Finder:
         """Look for those that are expected, some at a time and again from the first of them."""
         rows = self._store.expected(source=source, after=self._expected_after, limit=MOST_EXPECTED)
         for expected in rows:
-            success = self._store.first_success(expected.scheduler_id, after=expected.occurred_at)
+            success = self._store.first_success(
+                expected.scheduler_id, after=expected.occurred_at, by=now
+            )
             if success is not None:
                 self._store.recover(expected, events.recovered(expected, success), now=now)
         self._expected_after = rows[-1].id if len(rows) == MOST_EXPECTED else 0

@@ -423,6 +423,31 @@ async def test_a_recovery_is_told_of_a_schedule_that_runs_once_a_quarter() -> No
     assert outpost.notifier.told == [("ops", "recovered")]
 
 
+@pytest.mark.parametrize("ahead", [50 * MINUTE, timedelta(days=3)])
+async def test_a_recovery_is_told_though_the_clock_was_ahead_at_the_failure(
+    ahead: timedelta,
+) -> None:
+    made = house(one_by_one([failure("boom"), failure("boom")]))
+    outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
+    began = made.now
+    made.clock.advance(ahead)
+    await failed(made)
+    await outpost.turn()
+    made.clock.move_to(began)
+    made.schedules.switch(["report"], on=False, now=made.now)
+    made.dispatcher.tick(made.now)
+    made.schedules.switch(["report"], on=True, now=made.now)  # planned anew from now on
+
+    await outpost.turn()
+    quiet = list(outpost.notifier.told)
+    for _ in range(3):
+        await made.turn(MINUTE)
+        await outpost.turn()
+
+    assert quiet == []
+    assert outpost.notifier.told == [("ops", "recovered")]
+
+
 async def test_of_a_run_that_begins_too_late_one_event_is_told() -> None:
     made = house(always(SUCCESS))
     wants = subscriptions(target("ops", EventKind.LATE), late_after=2 * MINUTE)

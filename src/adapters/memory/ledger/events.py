@@ -124,13 +124,15 @@ class MemoryEventStore:
             ours = (row for row in rows if row.source == source and row.id > after)
             return sorted(ours, key=attrgetter("id"))[:limit]
 
-    def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
+    def first_success(
+        self, scheduler_id: int, *, after: datetime, by: datetime
+    ) -> Execution | None:
         """See `EventStorePort.first_success`."""
         with self._ledger.lock:
             ended = [
                 one
                 for one in self._ledger.executions.in_states({State.SUCCEEDED})
-                if one.scheduler_id == scheduler_id and (one.finished_at or after) > after
+                if one.scheduler_id == scheduler_id and after < (one.finished_at or after) <= by
             ]
             return min(ended, key=attrgetter("finished_at", "id"), default=None)
 
@@ -204,7 +206,11 @@ class MemoryEventStore:
             rows = [row for row in waiting if row.next_try_at and row.next_try_at > farthest]
             for row in rows:
                 self._write(row, next_try_at=now)
-            return len(ends) + len(rows)
+            hopes = (row for row in self._rows.values() if row.state == _EXPECTED)
+            ahead = [row for row in hopes if row.occurred_at > now]
+            for row in ahead:
+                self._write(row, occurred_at=now)
+            return len(ends) + len(rows) + len(ahead)
 
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime

@@ -30,6 +30,7 @@ _SUCCESS: Final = (
     EXECUTION.where(
         executions.c.scheduler_id == bindparam("scheduler"),
         executions.c.finished_at > bindparam("after", type_=UtcDateTime),
+        executions.c.finished_at <= bindparam("by", type_=UtcDateTime),
         executions.c.state == State.SUCCEEDED.value,
     )
     .order_by(executions.c.finished_at, executions.c.id)
@@ -74,10 +75,13 @@ class Recoveries(StorePart):
             return list(map(read_outbox_row, rows))
 
     @repeatable
-    def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
+    def first_success(
+        self, scheduler_id: int, *, after: datetime, by: datetime
+    ) -> Execution | None:
         """See `EventStorePort.first_success`."""
         with self._database.read("looking for recoveries") as connection:
-            rows = connection.execute(_SUCCESS, {"scheduler": scheduler_id, "after": after})
+            asked = {"scheduler": scheduler_id, "after": after, "by": by}
+            rows = connection.execute(_SUCCESS, asked)
             return next(iter(executions_of(connection, rows)), None)
 
     @repeatable

@@ -11,18 +11,24 @@ from ..schema.tables import failed_tasks, outbox
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable
 
-#: Rows of each table that one call brings back.
+#: Rows of each kind that one call brings back.
 MOST: Final = 1_000
 
 _FARTHEST: Final = bindparam("farthest", type_=UtcDateTime)
 _NOW: Final = bindparam("now", type_=UtcDateTime)
 _IDS: Final[Any] = bindparam("ids", expanding=True)
-_TABLES: Final = (
+_KINDS: Final = (
     (
         select(outbox.c.id).where(
             outbox.c.state == OutboxState.WAITING.value, outbox.c.next_try_at > _FARTHEST
         ),
         update(outbox).where(outbox.c.id.in_(_IDS)).values(next_try_at=_NOW),
+    ),
+    (
+        select(outbox.c.id).where(
+            outbox.c.state == OutboxState.EXPECTED.value, outbox.c.occurred_at > _NOW
+        ),
+        update(outbox).where(outbox.c.id.in_(_IDS)).values(occurred_at=_NOW),
     ),
     (
         select(failed_tasks.c.id).where(failed_tasks.c.event_at > _FARTHEST),
@@ -39,9 +45,9 @@ class TooFar(StorePart):
         """See `EventStorePort.regain`."""
         regained = 0
         with self._database.write("regaining events") as connection:
-            for find, bring_back in _TABLES:
+            for find, bring_back in _KINDS:
                 found = find.limit(MOST).with_for_update(skip_locked=True)
-                if ids := list(connection.scalars(found, {"farthest": farthest})):
+                if ids := list(connection.scalars(found, {"farthest": farthest, "now": now})):
                     connection.execute(bring_back, {"ids": ids, "now": now})
                 regained += len(ids)
         return regained
