@@ -35,7 +35,7 @@ from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import metrics
-from cronhare.application.events import announcing, backlog, relay
+from cronhare.application.events import adding, announcing, backlog, relay
 from cronhare.application.events import finding as event_finding
 from cronhare.application.publishing import sending_bell
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
@@ -137,6 +137,9 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "ends whose messages no queue has that are remembered as logged": [
         f"{end_publisher.MOST_LOGGED:,}"
+    ],
+    "events that the database refuses of which it is remembered that they were logged": [
+        f"{adding.MOST_SAID:,}"
     ],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],

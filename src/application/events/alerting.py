@@ -15,6 +15,7 @@ from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.events import EventStorePort
 
 from ..logs import say
+from .adding import Adder
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class AlertWatch:
     ) -> None:
         """*policy* is best the same on all nodes: any of them may be the one that judges."""
         self._alerts = alerts
-        self._events = events
+        self._adder = Adder(events)
         self._policy = policy
         self._looked_at: datetime | None = None
 
@@ -46,8 +47,7 @@ class AlertWatch:
             for target in targets
         ]
         # To a target that is asked for the first time it is news, however long it has held.
-        if told := [attrs.evolve(row, occurred_at=now) for row in rows]:
-            self._events.add(told)
+        self._adder.add([attrs.evolve(row, occurred_at=now) for row in rows])
         self._looked_at = now
 
     def _judge(self, now: datetime) -> None:

@@ -11,7 +11,9 @@ from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.ports.events import EventStorePort
+from cronhare.ports.ledger import LedgerRefused
 
+from .adding import Adder
 from .backlog import Backlog
 
 #: Between two looks.
@@ -61,6 +63,7 @@ class Finder:
     def __init__(self, *, store: EventStorePort, backlog: Backlog) -> None:
         """*backlog* counts what full targets are not told of."""
         self._store = store
+        self._adder = Adder(store)
         self._backlog = backlog
         self._looked_at: datetime | None = None
         self._skips: _Sweep | None = None
@@ -123,12 +126,18 @@ class Finder:
         """Look for those that are expected, some at a time and again from the first of them."""
         rows = self._store.expected(source=source, after=self._expected_after, limit=MOST_EXPECTED)
         for expected in rows:
-            success = self._store.first_success(
-                expected.scheduler_id, after=expected.occurred_at, by=now
-            )
-            if success is not None:
-                self._store.recover(expected, events.recovered(expected, success), now=now)
+            try:
+                self._find_recovery(expected, now)
+            except LedgerRefused as refusal:
+                self._adder.refused(expected, refusal)
         self._expected_after = rows[-1].id if len(rows) == MOST_EXPECTED else 0
+
+    def _find_recovery(self, expected: OutboxRow, now: datetime) -> None:
+        success = self._store.first_success(
+            expected.scheduler_id, after=expected.occurred_at, by=now
+        )
+        if success is not None:
+            self._store.recover(expected, events.recovered(expected, success), now=now)
 
     def _ids(self, subscriptions: Subscriptions, kind: EventKind) -> Mapping[int, str]:
         names = subscriptions.wanting(kind)
@@ -150,8 +159,7 @@ class Finder:
                     self._backlog.leave_out(target.name, event.id)
                 else:
                     rows.append(OutboxRow.of(event, target.name, source=source, now=now))
-        if rows:
-            self._store.add(rows)
+        self._adder.add(rows)
 
 
 def _lateness(execution: Execution, now: datetime) -> timedelta:

@@ -1,0 +1,115 @@
+"""Announcing over each ledger: what it refuses of an event keeps no other back."""
+
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from cronhare.application.events.alerting import AlertWatch
+from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.subscribers import Subscribers
+from cronhare.domain.lifecycle import events
+from cronhare.domain.lifecycle.alerts import AlertPolicy
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.schedules.notify import ByCommand, EventKind, Subscriptions, Target
+from tests.integration.ledgers import MINUTE, Ledger
+from tests.integration.rules import Refusing
+
+SHOP = "shop"
+DAY = timedelta(days=1)
+OPS, LOG = (
+    Target(
+        name=name,
+        means=ByCommand(command=("true",)),
+        events=frozenset({EventKind.RECOVERED, EventKind.ALERT}),
+    )
+    for name in ("ops", "log")
+)
+
+
+def announcer(ledger: Ledger, *targets: Target) -> Announcer:
+    subscriptions = Subscriptions(
+        source=SHOP,
+        targets={each.name: each for each in targets},
+        schedules={},
+        tasks={},
+        task_of={},
+        refs={},
+    )
+    return Announcer(
+        store=ledger.events,
+        alerts=AlertWatch(alerts=ledger.alerts, events=ledger.events, policy=AlertPolicy()),
+        subscribers=Subscribers(subscriptions),
+        clock=ledger.clock,
+    )
+
+
+def waits(ledger: Ledger, key: str) -> OutboxRow:
+    event = events.trial("ops", now=ledger.now, id_=key)
+    return OutboxRow.of(event, "ops", source=SHOP, now=ledger.now)
+
+
+def expected(ledger: Ledger, name: str) -> None:
+    """Let a schedule succeed whose recovery is expected."""
+    run = ledger.claimed(name)
+    hope = attrs.evolve(
+        waits(ledger, name),
+        event="recovered",
+        scheduler_id=run.scheduler_id,
+        schedule_name=name,
+        occurred_at=ledger.now - MINUTE,
+        state=OutboxState.EXPECTED.value,
+    )
+    ledger.events.add([hope])
+    ledger.succeeded(run)
+
+
+def outbox(ledger: Ledger) -> list[tuple[str, str, str]]:
+    rows = reversed(ledger.events.rows(limit=100))
+    return [(row.event, row.schedule_name, row.state) for row in rows]
+
+
+def test_a_recovery_that_the_ledger_refuses_keeps_no_other_event_back_and_is_said_once(
+    database_ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = database_ledger
+    for name in ("a", "b"):
+        expected(ledger, name)
+    for number in range(6):
+        ledger.failed(f"bad-{number}")
+    old = attrs.evolve(waits(ledger, "old"), event="late", occurred_at=ledger.now - 2 * DAY)
+    ledger.events.add([old])
+    first = min(row.id for row in ledger.events.rows(limit=100))
+    tells = announcer(ledger, OPS)
+
+    with refusing("EventDelivery", "UPDATE", f"NEW.id = {first}"):
+        for _ in range(2):
+            tells.round()
+            ledger.clock.advance(MINUTE)
+    refused = outbox(ledger)
+    tells.round()
+
+    said = [line for line in caplog.messages if "ops is not told of" in line]
+    assert len(said) == 1
+    assert refused == [
+        ("recovered", "a", "expected"),
+        ("recovered", "b", "waiting"),
+        ("late", "test", "expired"),
+        ("alert", "", "waiting"),
+    ]
+    assert outbox(ledger)[0] == ("recovered", "a", "waiting")
+
+
+def test_an_alert_that_the_ledger_refuses_for_one_target_is_told_to_the_other(
+    database_ledger: Ledger, refusing: Refusing
+) -> None:
+    ledger = database_ledger
+    for number in range(6):
+        ledger.failed(f"bad-{number}")
+    tells = announcer(ledger, OPS, LOG)
+
+    with refusing("EventDelivery", "INSERT", "NEW.target = 'log'"):
+        tells.round()
+
+    [row] = ledger.events.rows(limit=100)
+    assert (row.target, row.event) == ("ops", "alert")
