@@ -1,10 +1,12 @@
-"""Announcing over each ledger: what it refuses of an event keeps no other back."""
+"""Announcing over each ledger: what the ledger refuses of an event, and many events at once."""
 
 from datetime import timedelta
 
 import attrs
 import pytest
 
+from cronhare.adapters.sql.events import too_far
+from cronhare.application.events import announcing
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.subscribers import Subscribers
@@ -113,3 +115,25 @@ def test_an_alert_that_the_ledger_refuses_for_one_target_is_told_to_the_other(
 
     [row] = ledger.events.rows(limit=100)
     assert (row.target, row.event) == ("ops", "alert")
+
+
+def test_all_that_a_clock_ahead_put_off_is_due_again_within_some_rounds(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(too_far, "MOST", 2)
+    monkeypatch.setattr(announcing, "PAGES", 4)
+    far = [attrs.evolve(waits(ledger, f"{n}"), next_try_at=ledger.now + DAY) for n in range(9)]
+    ledger.events.add(far)
+    tells = announcer(ledger, OPS)
+
+    def due() -> int:
+        now = ledger.now
+        taken = ledger.events.take("ops", source=SHOP, now=now, lease=MINUTE, node="ant", limit=9)
+        return len(taken)
+
+    tells.round()
+    first = due()
+    tells.round()
+
+    assert first in (8, 9)  # in memory all are brought back at once
+    assert first + due() == 9

@@ -133,7 +133,8 @@ class Announcer:
         last = self._expired_at
         if last is not None and timedelta(0) <= now - last < EXPIRE_EVERY:
             return
-        self._store.regain(farthest=now + FARTHEST, now=now)
+        if not self._regain(now):
+            return  # the next round goes on
         failures = rows = 0
         for _ in range(PAGES):
             expired = self._store.expire(
@@ -148,6 +149,10 @@ class Announcer:
                 self._expired_at = now  # else the next round goes on
                 break
         _say_expired(failures, rows)
+
+    def _regain(self, now: datetime) -> bool:
+        """Bring back what a clock that was ahead put off; answers whether that is all."""
+        return any(not self._store.regain(farthest=now + FARTHEST, now=now) for _ in range(PAGES))
 
 
 def _say_expired(failures: int, rows: int) -> None:
