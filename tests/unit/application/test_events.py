@@ -1,8 +1,10 @@
 """Who is told of what, and what becomes of it while targets or the ledger are away."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -407,6 +409,30 @@ async def test_a_recovery_is_told_once_after_a_failure() -> None:
 
     assert quiet == []
     assert outpost.notifier.told == [("ops", "recovered")]
+
+
+async def test_of_events_that_come_in_another_order_the_latest_timestamp_holds() -> None:
+    made, heard, is_down = house(one_by_one([failure("boom")])), list[dict[str, str]](), True
+
+    def hears(_target: Target, event: OutboxRow) -> None:
+        if is_down:
+            raise NotDelivered("connection refused")
+        heard.append(json.loads(event.payload))
+
+    wants = subscriptions(target("ops", EventKind.FAILED, EventKind.RECOVERED))
+    outpost = Outpost(made, wants, Notifier(hears))
+    await failed(made)
+    for _ in range(80):
+        await outpost.turn()
+        made.clock.advance(timedelta(seconds=30))
+    await made.turn(MINUTE)
+    is_down = False
+    for _ in range(120):
+        await outpost.turn()
+        made.clock.advance(timedelta(seconds=30))
+
+    assert [one["type"] for one in heard] == ["schedule.recovered", "schedule.failed"]
+    assert max(heard, key=itemgetter("timestamp"))["type"] == "schedule.recovered"
 
 
 async def test_a_recovery_is_told_of_a_schedule_that_runs_once_a_quarter() -> None:
