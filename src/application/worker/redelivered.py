@@ -71,7 +71,9 @@ class Redelivered:
         try:
             crashes = await self._ledger.in_thread(hold)
         except (LedgerUnavailable, LedgerRefused):
-            return ()
+            crashes = ()
+        if self._in_turn is not delivery:  # it was taken back before it was written
+            await self._take_back(name)
         return crashes if len(crashes) >= self._policy.limit else ()
 
     async def let_go(self, delivery: Delivery) -> None:
@@ -85,13 +87,15 @@ class Redelivered:
     def _is_no_pill(self, delivery: Delivery) -> None:
         """Take the note back after the longest turn: a death from now on is not of this one.
 
-        It is taken back once more in the end, as noting it may still wait for its answer.
+        `let_go` may be about it already, and wait for the ledger; others must not wait with it.
         """
-        if self._in_turn is delivery:
-            task = asyncio.create_task(self._take_back(self._held[delivery.tag]))
+        if self._in_turn is not delivery:
+            return
+        self._end_turn(delivery)
+        if (name := self._held.get(delivery.tag)) is not None:
+            task = asyncio.create_task(self._take_back(name))
             self._taking_back.add(task)
             task.add_done_callback(self._taking_back.discard)
-            self._end_turn(delivery)
 
     async def _take_back(self, name: str) -> None:
         let_go: Any = partial(self._store.let_go, name, node=self._us.node)

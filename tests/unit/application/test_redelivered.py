@@ -4,10 +4,13 @@ C20 in docs/compatibility.md.
 """
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import attrs
 import pytest
 
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
@@ -318,6 +321,78 @@ async def test_one_whose_row_is_held_keeps_no_other_that_came_again_from_startin
     assert [*states.values()] == [State.SUCCEEDED]
     house.outage.held.clear()
     await house.work()
+
+
+async def in_threads(house: House) -> House:
+    """Let a worker that asks the ledger in threads be delivered what another one had in hand."""
+    first = house.neighbour("ant-9")
+    await first.open()
+    await first.settle()
+    await first.connection.close()
+    other = house.neighbour("ant-10")
+    await other.open()
+    await other.settle()
+    ours = other.worker._redelivered
+    ours._ledger = attrs.evolve(ours._ledger, locking_executor=ThreadPoolExecutor(2))
+    return other
+
+
+async def test_the_turn_ends_while_the_ledger_is_slow_to_take_the_note_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redelivered, "LONGEST_TURN", 0.01)
+    house = House()
+    house.add("second", schedule="1 12 2 3 *")
+    due(house)
+    other = await in_threads(house)
+    ours = other.worker._redelivered
+    answers, let_go = threading.Event(), MemoryRedeliveryStore.let_go
+
+    def slow(*args: Any, **rest: Any) -> None:  # noqa: ANN401
+        answers.wait(10)
+        let_go(*args, **rest)
+
+    monkeypatch.setattr(MemoryRedeliveryStore, "let_go", slow)
+    first, second = other.deliveries
+    await ours.take(first)
+    taking_back = asyncio.create_task(ours.let_go(first))
+
+    try:
+        async with asyncio.timeout(2):
+            assert await ours.take(second) == ()
+    finally:
+        answers.set()
+        await taking_back
+    await ours.let_go(second)
+    assert not any(house.ledger.holds.values())
+
+
+async def test_a_note_that_is_written_after_its_turn_is_taken_back_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redelivered, "LONGEST_TURN", 0.01)
+    house = House()
+    due(house)
+    other = await in_threads(house)
+    taken_back = threading.Event()
+    hold, let_go = MemoryRedeliveryStore.hold, MemoryRedeliveryStore.let_go
+
+    def slow(*args: Any, **rest: Any) -> Any:  # noqa: ANN401
+        taken_back.wait(10)
+        return hold(*args, **rest)
+
+    def note(*args: Any, **rest: Any) -> None:  # noqa: ANN401
+        let_go(*args, **rest)
+        taken_back.set()
+
+    monkeypatch.setattr(MemoryRedeliveryStore, "hold", slow)
+    monkeypatch.setattr(MemoryRedeliveryStore, "let_go", note)
+    [delivery] = other.deliveries
+
+    await other.worker._redelivered.take(delivery)  # and then waits for its row
+
+    assert taken_back.is_set()
+    assert not any(house.ledger.holds.values())
 
 
 async def test_a_reboot_of_the_host_does_not_count() -> None:
