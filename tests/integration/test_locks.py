@@ -8,11 +8,14 @@ import pytest
 from sqlalchemy import URL, Connection, Select, select, update
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlNodeStore, open_engine
+from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore, open_engine
 from cronhare.adapters.sql.claims import plan_locks, statements
 from cronhare.adapters.sql.mapping.execution_rows import BY_IDS
-from cronhare.adapters.sql.schema.tables import by_id, executions, nodes, plans
+from cronhare.adapters.sql.schema.tables import by_id, executions, holds, nodes, plans
+from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.redeliveries import Holder
+from cronhare.ports.ledger import LedgerUnavailable
 from tests.integration.ledgers import MINUTE, NOON, draft, empty, sql_ledger
 
 pytestmark = pytest.mark.integration
@@ -127,6 +130,43 @@ def test_a_report_that_is_locked_keeps_no_node_from_reporting(
 
     assert [each.name for each in store.nodes(now=later, limit=9).reports] == [names[2], names[0]]
     engine.dispose()
+
+
+def test_a_note_that_is_locked_keeps_no_other_node_from_leaving(
+    url: URL, two: tuple[Connection, Connection]
+) -> None:
+    empty(url)
+    names = [f"ant-{number}-0a1b2c3d4e5f607{number}" for number in range(2)]
+    clock = FrozenClock(NOON)
+    store = SqlNodeStore(two[1].engine, clock)
+    notes = SqlRedeliveryStore(two[1].engine, clock)
+    for name in names:
+        store.report(report(name, seen_at=NOON), kept_for=MINUTE)
+        notes.hold("7-1", holder=Holder(node=name, host="ant", boot="first"), now=NOON)
+    two[0].execute(select(holds).where(holds.c.node == names[0]).with_for_update())
+
+    with limit_lock_wait(NOT_AT_ALL):
+        store.remove(names[1])
+
+    assert [each.name for each in store.nodes(now=NOON, limit=9).reports] == names[:1]
+    assert [*two[0].scalars(select(holds.c.node))] == names[:1]
+
+
+def test_the_report_of_a_node_that_leaves_goes_though_its_note_is_locked(
+    url: URL, two: tuple[Connection, Connection]
+) -> None:
+    empty(url)
+    clock = FrozenClock(NOON)
+    store = SqlNodeStore(two[1].engine, clock)
+    store.report(report("ant", seen_at=NOON), kept_for=MINUTE)
+    holder = Holder(node="ant", host="ant", boot="first")
+    SqlRedeliveryStore(two[1].engine, clock).hold("7-1", holder=holder, now=NOON)
+    two[0].execute(select(holds).with_for_update())
+
+    with limit_lock_wait(NOT_AT_ALL), pytest.raises(LedgerUnavailable):
+        store.remove("ant")
+
+    assert store.nodes(now=NOON, limit=9).known == 0
 
 
 def report(name: str, *, seen_at: datetime) -> NodeReport:

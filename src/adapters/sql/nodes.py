@@ -34,14 +34,19 @@ _OLD: Final = (
 )
 
 _REMOVE: Final = delete(nodes).where(nodes.c.name == bindparam("node"))
-_LET_GO: Final = delete(holds).where(holds.c.node == bindparam("node"))
+# Found without locks, and deleted by their keys: a DELETE with no index would wait for any row that
+# it passes.
+_NOTES: Final = select(holds.c.message).where(holds.c.node == bindparam("node"))
+_LET_GO: Final = delete(holds).where(
+    holds.c.message == bindparam("message_is"), holds.c.node == bindparam("node_is")
+)
 
 _SEPARATOR: Final = "\n"
 _AS_THEY_ARE: Final = ("role", "host", "version", "started_at", "seen_at", "concurrency", "running")
 
 
 class SqlNodeStore:
-    """Satisfies `NodeStorePort`. What has a method here is one transaction."""
+    """Satisfies `NodeStorePort`. A method that is `repeatable` is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
@@ -61,12 +66,10 @@ class SqlNodeStore:
                     connection.execute(_REMOVE, {"node": old})
                 connection.execute(_INSERT, {"name": report.name, **values})
 
-    @repeatable
     def remove(self, name: str) -> None:
         """See `NodeStorePort.remove`."""
-        with self._database.write(f"removing the report of node {name}") as connection:
-            connection.execute(_LET_GO, {"node": name})
-            connection.execute(_REMOVE, {"node": name})
+        self._remove_report(name)  # first and alone: it waits for nobody who holds a note
+        self._let_go(name)
 
     @repeatable
     def nodes(self, *, now: datetime, limit: int) -> NodeReports:
@@ -78,6 +81,19 @@ class SqlNodeStore:
         reports = [_report(row) for row, problem in read if problem is None]
         sound = [each for each in reports if _can_be_named(each.queues)]
         return NodeReports(reports=sound, known=known, broken=len(read) - len(sound))
+
+    @repeatable
+    def _remove_report(self, name: str) -> None:
+        with self._database.write(f"removing the report of node {name}") as connection:
+            connection.execute(_REMOVE, {"node": name})
+
+    @repeatable
+    def _let_go(self, name: str) -> None:
+        with self._database.write(f"taking back the notes of node {name}") as connection:
+            found = connection.scalars(_NOTES, {"node": name}).all()
+            if found:
+                mine = [{"message_is": message, "node_is": name} for message in found]
+                connection.execute(_LET_GO, mine)
 
 
 def _values(report: NodeReport) -> dict[str, Any]:
