@@ -260,6 +260,22 @@ def test_who_was_asked_to_end_is_asked_and_told_of_once(ledger: Ledger) -> None:
     assert [one.id for answer in answers for one in answer.cancelled] == [first.id]
 
 
+def test_of_more_that_wait_than_one_call_replaces_the_newest_alone_begins(ledger: Ledger) -> None:
+    settled = ledger.now + 1_000 * MINUTE
+    id_ = ledger.add(schedule=None, date_time=settled, overlap=OverlapPolicy.QUEUE_ALL)
+    first, *_, newest = runs = [run_now(ledger, id_, number) for number in range(152)]
+    for run in runs:
+        start(ledger, run)
+    ledger.save(draft(schedule=None, date_time=settled, overlap=OverlapPolicy.CANCEL_PREVIOUS))
+    ledger.plan_edited()
+    ledger.finish(ledger.seen(first), Complete(), SUCCESS)
+
+    answers = [ledger.claims.let_go([schedule_gate(id_)], now=ledger.now) for _ in range(4)]
+
+    assert [one.id for answer in answers for one in answer.executions] == [newest.id]
+    assert states(ledger).count(State.CANCELLED) == 150
+
+
 @pytest.mark.parametrize("refused", [0, 1, 2, 3])
 def test_one_that_cannot_be_replaced_keeps_no_later_run_of_its_schedule_back(
     database_ledger: Ledger, refusing: Refusing, refused: int, caplog: pytest.LogCaptureFixture

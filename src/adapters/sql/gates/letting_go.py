@@ -36,15 +36,18 @@ _LINE: Final[Select[Any]] = (
     .order_by(executions.c.due_at, executions.c.id)
 )
 _UNLOCKED: Final = BY_IDS.with_for_update(skip_locked=True)
-_UNFINISHED: Final = (
+_OF_SCHEDULE: Final[Select[Any]] = (
     select(executions.c.id)
     .where(
         executions.c.scheduler_id == bindparam("scheduler_id"),
         executions.c.finished_at.is_(None),  # for the index
         executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
     )
-    .order_by(executions.c.id)
     .limit(MOST_AT_ONCE)
+)
+_OLDEST: Final = _OF_SCHEDULE.order_by(executions.c.due_at, executions.c.id)
+_NEWEST: Final = _OF_SCHEDULE.where(executions.c.held_by == bindparam("gate")).order_by(
+    executions.c.due_at.desc(), executions.c.id.desc()
 )
 _GATES: Final = (
     select(executions.c.held_by)
@@ -203,19 +206,28 @@ class _Passing:
         return held[: gates.room(gate, [one.scheduler_id for one in held])]
 
     def _replace(self, gate: str, scheduler_id: int) -> list[int]:
-        """Cancel those before the newest that waits; give its id, if it can be had."""
-        those = excluding(_UNFINISHED, executions.c.id, self._passed_over)
-        ids = self._connection.scalars(those, {"scheduler_id": scheduler_id}).all()
-        unfinished = self._locked(ids)
+        """Cancel those before the newest that waits; give its id, if it can be had.
+
+        It goes on once none before it is left: one that was would begin after it.
+        """
+        first = self._ids(_OLDEST, scheduler_id=scheduler_id)
+        last = self._ids(_NEWEST, scheduler_id=scheduler_id, gate=gate)
+        unfinished = self._locked(sorted({*first, *last}))
         held = [one for one in unfinished if one.held_by == gate]
         if not held:
             return []
-        replaced = replace_by(held[-1], unfinished, self._now)
+        newest = held[-1]
+        replaced = replace_by(newest, unfinished, self._now)
         now_replaced = replaced[: self._most]
         self.changes += now_replaced
         self.cancelled += [after for _, after in now_replaced]
         self._rows.gates.cancelled(gate, self.cancelled)
-        return [held[-1].id] if len(replaced) < self._most else []
+        is_alone = newest.id in first and len(replaced) < self._most
+        return [newest.id] if is_alone else []
+
+    def _ids(self, statement: Select[Any], **asked: object) -> Sequence[int]:
+        those = excluding(statement, executions.c.id, self._passed_over)
+        return self._connection.scalars(those, asked).all()
 
     def _locked(self, ids: Sequence[int]) -> list[Execution]:
         """Lock executions, in the order of their line. Broken ones are quarantined."""
