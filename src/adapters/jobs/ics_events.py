@@ -49,7 +49,8 @@ def windows_of(
             if text is not None:
                 yield text
                 return
-        starts = iter([*occurrences(parts, span.begin, span.home, today, budget), *more])
+        home = span.home or zone
+        starts = iter([*occurrences(parts, span.begin, home, today, budget), *more])
     is_left_out = _left_out(event, span, zone)
     for start in starts:
         if not is_left_out(start):

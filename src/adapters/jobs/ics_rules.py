@@ -75,7 +75,7 @@ def _weekday(day: date) -> str:
 
 
 def occurrences(
-    parts: Parts, begin: datetime, home: tzinfo | None, today: date, budget: Budget
+    parts: Parts, begin: datetime, home: tzinfo, today: date, budget: Budget
 ) -> Iterator[datetime]:
     """Give when it recurs in the years around *today*, as *begin* by the clocks of *home*."""
     from dateutil.rrule import rrulestr  # noqa: PLC0415 - see `ics`
@@ -99,14 +99,21 @@ def occurrences(
         raise IcsInvalid("its RRULE never comes to a day")
 
 
-def _part(name: str, value: Any, home: tzinfo | None) -> str:  # noqa: ANN401 - icalendar's
+def _part(name: str, value: Any, home: tzinfo) -> str:  # noqa: ANN401 - icalendar's
     if name != "UNTIL":
         text = str(value)
         if not re.fullmatch(r"[+-]?[A-Za-z0-9]{1,12}", text):
             raise IcsInvalid(f"its RRULE has {echo(text)} for {name}")
         return text
     if isinstance(value, datetime):
-        is_known = value.tzinfo is not None and home is not None
-        moment = value.astimezone(home) if is_known else value
-        return f"{moment:%Y%m%dT%H%M%S}"
+        return f"{_at_home(value, home):%Y%m%dT%H%M%S}"
     return f"{value:%Y%m%d}T235959"
+
+
+def _at_home(moment: datetime, home: tzinfo) -> datetime:
+    if moment.tzinfo is None:
+        return moment
+    try:
+        return moment.astimezone(home)
+    except OverflowError:  # 99991231T235959Z, by which some say that it never ends
+        return moment

@@ -133,6 +133,21 @@ def test_what_recurs_for_ever_counts_on_no_day_to_come_before_it_begins(
             "UTC",
             ["2026-03-31T22:30..2026-03-31T23:00", "2026-04-01T22:30..2026-04-01T23:00"],
         ),
+        (  # days end at midnight by the calendar's clocks
+            "DTSTART;VALUE=DATE:20261224\nRRULE:FREQ=DAILY;UNTIL=20261224T230000Z",
+            "Europe/Berlin",
+            ["2026-12-24", "2026-12-25"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20261224\nRRULE:FREQ=YEARLY;INTERVAL=20;UNTIL=99991231T235959Z",
+            "Europe/Berlin",
+            ["2026-12-24"],
+        ),
+        (
+            "DTSTART:20261224T003000\nDURATION:PT1H\nRRULE:FREQ=DAILY;UNTIL=20261224T233000Z",
+            "Europe/Berlin",
+            ["2026-12-24T00:30..2026-12-24T01:30", "2026-12-25T00:30..2026-12-25T01:30"],
+        ),
         (  # this day of the calendar has 23 hours
             "DTSTART;TZID=Europe/Berlin:20260328T120000\nDURATION:P1D",
             "UTC",
