@@ -13,7 +13,6 @@ from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
 from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
 from cronhare.adapters.jobs import notify as jobs_notify
-from cronhare.adapters.jobs import schema as jobs_schema
 from cronhare.adapters.notify import mail, reminders
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
@@ -74,6 +73,7 @@ from cronhare.domain.retries.strategy import LONGEST_STRATEGY
 from cronhare.domain.schedules import (
     boot,
     every,
+    http_call,
     jobs_file,
     notify,
     params,
@@ -248,7 +248,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "hosts that may be asked over HTTP": [f"{allowed_hosts.MOST_RULES} names"],
     "a request over HTTP": [
-        f"{requests.MOST_HEADERS} headers of {http_header.LONGEST_VALUE:,} characters",
+        f"{http_header.MOST_HEADERS} headers of {http_header.LONGEST_VALUE:,} characters",
         f"names of {http_header.LONGEST_NAME}",
         f"a body of {size(requests.LARGEST_BODY)}",
         f"{http.LONGEST_REQUEST // MINUTE} min",
@@ -384,7 +384,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{crashes.CRASH_WINDOWS_MS[0] // 1000} s to {crashes.CRASH_WINDOWS_MS[-1] // 3_600_000} h",
     ],
     "the headers that a task gives its request": [
-        f"{jobs_schema.MOST_HEADERS}",
+        f"{http_call.MOST_HEADERS}, ",
         f"{http_header.LONGEST_VALUE:,} characters",
         f"{http_calls.MOST_STATUSES} statuses",
     ],

@@ -5,12 +5,11 @@ from typing import Final
 
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.http_header import fault_of_name, fault_of_value
+from cronhare.domain.texts.http_header import MOST_HEADERS, fault_of_name, fault_of_value
 from cronhare.ports.http import HttpRefused, HttpRequest
 
 _METHOD: Final = re.compile(r"[A-Z]{1,32}")
 
-MOST_HEADERS: Final = 64
 LARGEST_BODY: Final = 2**20
 
 

@@ -6,31 +6,25 @@ from typing import Final
 
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.schedules.draft import Fault
-from cronhare.domain.schedules.http_call import METHODS, STATUSES, SUCCESS, HttpCall
+from cronhare.domain.schedules.http_call import (
+    METHODS,
+    MOST_HEADERS,
+    OUR_HEADERS,
+    STATUSES,
+    SUCCESS,
+    HttpCall,
+)
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.http_header import fault_of_name, fault_of_value
 
 from .fields import out_of_place
-from .schema import MOST_HEADERS, TaskTable
+from .schema import TaskTable
 
 #: The most statuses and classes of them that a table names.
 MOST_STATUSES: Final = 100
 
 _CLASS: Final = re.compile(r"([1-5])xx")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
-
-#: What says which attempt it is: ours to say.
-_OURS: Final = frozenset(
-    {
-        "idempotency-key",
-        "cron-execution-id",
-        "cron-execution-key",
-        "cron-attempt",
-        "cron-due-at",
-        "cron-fence",
-        "cron-topic",
-    }
-)
 
 #: Fields that are for a request alone, and those that are for a command.
 _OF_A_REQUEST: Final = ("method", "headers", "headers_env", "success")
@@ -95,7 +89,7 @@ def _faults_of_headers(
     for name, value in headers.items():
         if (why := fault_of_name(name)) is not None:
             yield Fault(field, f"{echo(name)} {why}")
-        elif name.lower() in _OURS:
+        elif name.lower() in OUR_HEADERS:
             yield Fault(field, f"{name} is said by cronhare itself")
         elif (problem := fault_of(value)) is not None:
             yield Fault(f"{field}.{name}", problem)

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from cronhare.domain.cron import Gap
 from cronhare.domain.schedules.concurrency import LIMITS
+from cronhare.domain.schedules.http_call import MOST_HEADERS
 from cronhare.domain.schedules.notify import MOST_NAMED
 from cronhare.domain.schedules.schedule import (
     CAPS,
@@ -21,9 +22,6 @@ from cronhare.domain.schedules.topic import ALLOWED, MOST_TOPICS, TOPIC, NoListe
 from cronhare.domain.texts.names import NAME
 
 from .tables import REQUIRED
-
-#: Headers of a request that a file gives.
-MOST_HEADERS = 32
 
 
 def _whole_number(least: int, most: int) -> Meta:

@@ -7,12 +7,29 @@ import attrs
 
 from ..addresses import WebAddress
 from ..retries.outcome import ErrorClass
+from ..texts import http_header
 
 #: What a request may do; no other method has an answer that we could judge.
 METHODS: Final = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
 
 #: Methods that are sent without a body: their params go nowhere.
 WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "DELETE"})
+
+#: Headers that say which attempt it is, in small letters: ours to say.
+OUR_HEADERS: Final = frozenset(
+    {
+        "idempotency-key",
+        "cron-execution-id",
+        "cron-execution-key",
+        "cron-attempt",
+        "cron-due-at",
+        "cron-fence",
+        "cron-topic",
+    }
+)
+
+#: Headers that a task may give its request: each attempt adds ours, and a Content-Type.
+MOST_HEADERS: Final = http_header.MOST_HEADERS - len(OUR_HEADERS) - 1
 
 STATUSES: Final = range(100, 600)
 SUCCESS: Final = frozenset(range(200, 300))

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+#: Headers of a request, beside those that frame it.
+MOST_HEADERS: Final = 64
 LONGEST_NAME: Final = 128
 LONGEST_VALUE: Final = 8_192
 

@@ -5,11 +5,13 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.http.requests import checked
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.http_call import HttpCall
+from cronhare.domain.schedules.http_call import MOST_HEADERS, OUR_HEADERS, HttpCall
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.texts import http_header
 from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from cronhare.ports.runner import Invocation, StopReason
 
@@ -76,6 +78,18 @@ async def test_params_are_posted_as_json_with_what_tells_the_run_from_others() -
     assert ran.outcome.ending is Ending.SUCCEEDED
     assert ran.stdout.head == "accepted"
     assert ran.stderr.head == "POST https://shop.example: 202 Accepted, 8 bytes\n"
+
+
+async def test_as_many_headers_as_a_file_may_give_are_sent_with_ours() -> None:
+    http = Http(HttpAnswer(status=200))
+    called = invocation(headers={f"X-{number}": "1" for number in range(MOST_HEADERS)})
+
+    await HttpTaskRunner(http, {}).run(attrs.evolve(called, topic="orders"))
+
+    [asked] = http.asked
+    checked(asked)
+    assert len(asked.headers) == http_header.MOST_HEADERS
+    assert {name.lower() for name in asked.headers} > OUR_HEADERS
 
 
 async def test_a_get_has_no_body() -> None:

@@ -8,7 +8,7 @@ from cronhare.adapters.http.requests import checked
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.http_call import HttpCall
+from cronhare.domain.schedules.http_call import MOST_HEADERS, HttpCall
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.http import HttpRequest
 
@@ -77,8 +77,8 @@ timeout = "20s"
         (f'{URL}\nheaders = {{ {"n" * 129} = "1" }}', ["is no header's name"]),
         (f'{URL}\nheaders = {{ X = "{"v" * 8_193}" }}', ["headers.X: is longer than 8,192"]),
         (
-            f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 13)} }}",
-            ["headers: 33 with those of headers_env: 32 are allowed"],
+            f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 37)} }}",
+            ["headers: 57 with those of headers_env: 56 are allowed"],
         ),
         (f'{URL}\nheaders_env = {{ X = "a-b" }}', ["headers_env.X: 'a-b' cannot name"]),
         (
@@ -110,6 +110,16 @@ def test_a_header_that_no_attempt_could_send_is_refused_in_the_file(
     assert faults(f'{URL}\n{field} = {{ {name} = "V" }}') == [
         f"{field}: '{name}' frames the message or says whom it is for: cronhare alone sets it"
     ]
+
+
+def test_a_file_may_give_as_many_headers_as_an_attempt_can_send(tmp_path: Path) -> None:
+    [task] = read(
+        tmp_path,
+        f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 36)} }}",
+    )
+
+    assert task.http is not None
+    assert len({**task.http.headers, **task.http.headers_env}) == MOST_HEADERS
 
 
 def test_what_the_file_takes_is_sent(tmp_path: Path) -> None:
