@@ -75,12 +75,9 @@ class HttpTaskRunner:
 
     def _request(self, invocation: Invocation, call: HttpCall) -> HttpRequest:
         has_body = call.method not in WITHOUT_BODY
-        headers = {
-            **({"Content-Type": "application/json"} if has_body else {}),
-            **call.headers,
-            **dict(self._from_environment(call)),
-            **_about(invocation),
-        }
+        headers = {**call.headers, **dict(self._from_environment(call)), **_about(invocation)}
+        if has_body and "content-type" not in map(str.lower, headers):
+            headers["Content-Type"] = "application/json"
         return HttpRequest(
             method=call.method,
             address=call.address,

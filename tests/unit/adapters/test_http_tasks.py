@@ -92,6 +92,16 @@ async def test_as_many_headers_as_a_file_may_give_are_sent_with_ours() -> None:
     assert {name.lower() for name in asked.headers} > OUR_HEADERS
 
 
+@pytest.mark.parametrize("name", ["Content-Type", "content-type", "CONTENT-TYPE"])
+async def test_the_type_of_a_body_is_said_once_however_it_is_written(name: str) -> None:
+    http = Http(HttpAnswer(status=200))
+
+    await HttpTaskRunner(http, {}).run(invocation(headers={name: "application/vnd.shop+json"}))
+
+    said = {n: value for n, value in http.asked[0].headers.items() if n.lower() == "content-type"}
+    assert said == {name: "application/vnd.shop+json"}
+
+
 async def test_a_get_has_no_body() -> None:
     http = Http(HttpAnswer(status=200))
 
