@@ -246,9 +246,11 @@ class RecordsPort(Protocol):
 
         With a *head_start* the caller publishes it, and reconcilers leave it alone for so long.
         *params* replaces the schedule's own. The schedule's next due instant does not move.
-        Repeating a *key* answers the run that is there.
+        Repeating a *key* answers the run that is there. What stays alive gets no second run: of
+        concurrent callers exactly one begins it.
 
         Raises:
+            RunsAlready: it stays alive, and has a run.
             NotToBeRun: see there; nothing was claimed.
             LedgerRefused: likewise.
         """

@@ -3,8 +3,9 @@
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.claims import RunsAlready
 from cronhare.domain.messages.messages import TaskMessage
-from tests.integration.ledgers import MINUTE, Ledger, draft
+from tests.integration.ledgers import MINUTE, Ledger, at_once, draft
 from tests.ports import ids_of
 
 OWN = "cron_standalone.pump"
@@ -46,6 +47,44 @@ def test_so_do_runs_by_hand_and_messages_from_elsewhere(ledger: Ledger) -> None:
     assert isinstance(adopted, Execution)
     assert (by_hand.queue, adopted.queue) == (OWN, OWN)
     assert ledger.seen(adopted) == adopted
+
+
+def test_it_is_begun_by_nobody_beside_a_run_of_its_own(ledger: Ledger) -> None:
+    ledger.save(draft("pump", stay_alive=True))
+    first = run_now(ledger, "manual-1")
+
+    with pytest.raises(RunsAlready, match=f"one run at a time, and it has execution {first.id};"):
+        run_now(ledger, "alive-0")
+
+    assert run_now(ledger, "manual-1") == first
+    ledger.records.cancel(first.id, now=ledger.now)
+    assert run_now(ledger, "alive-1").state is State.CLAIMED
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_of_many_that_begin_it_at_once_one_does(ledger: Ledger, *, is_planned: bool) -> None:
+    ledger.save(draft("pump", stay_alive=True, schedule="* * * * *", date_time=None))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    def begin(number: int) -> Execution | None:
+        if is_planned and not number:
+            ledger.claim_due()
+            return None
+        try:
+            return run_now(ledger, f"manual-{number // 2}")
+        except RunsAlready:
+            return None
+
+    at_once(8, begin)
+
+    unfinished = [run for run in ledger.executions() if run.state is State.CLAIMED]
+    assert len(unfinished) == 1
+
+
+def run_now(ledger: Ledger, key: str) -> Execution:
+    id_ = ids_of(ledger.schedules, ["pump"])["pump"]
+    return ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
 
 
 @pytest.mark.parametrize("name", ["*", "#", "ü" * 100, "a b"])

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
@@ -21,7 +21,7 @@ from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Paus
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.bell import BellPort
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .lookup import NotFound, find_schedule, find_schedules
@@ -119,7 +119,6 @@ class Administrator:
                 alive and has a run.
         """
         schedule = find_schedule(self._schedules, name)
-        self._refuse_a_second_run(schedule)
         if params is not None and (fault := fault_of_params(params)) is not None:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
         key, head_start = manual_key(request or self._uuid()), self._bell.head_start
@@ -149,18 +148,6 @@ class Administrator:
         if (why := boot.why_not(schedule.updated_at, now=now)) is not None:
             raise NotOfThisBoot(f"schedule {name!r} has no run of this boot: {why}")
         return self._begin(schedule, key=boot.key, params=None, now=now)
-
-    def _refuse_a_second_run(self, schedule: StoredSchedule) -> None:
-        """Refuse a run beside that of a schedule with `stay_alive`: it has one at a time."""
-        if schedule.draft is None or not schedule.draft.stay_alive:
-            return
-        which = ExecutionFilter(schedule=schedule.name, states=UNFINISHED, limit=1)
-        for run in self._records.executions(which):
-            raise CannotRun(
-                f"schedule {schedule.name!r} stays alive, one run at a time, and it is "
-                f"{run.state.value}: execution {run.id}; `cronhare executions cancel {run.id}` "
-                "ends that, and its worker begins it again"
-            )
 
     def _may_begin_by_itself(self, name: str, now: datetime) -> StoredSchedule:
         schedule = find_schedule(self._schedules, name)

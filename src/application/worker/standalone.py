@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.execution import UNFINISHED, Execution
-from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.claims import NotToBeRun, RunsAlready
 from cronhare.domain.retries.leaps import was_ahead
 from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import alive_key
@@ -31,7 +31,8 @@ class StandaloneKeeper:
     """Stops what its row switches off, and begins again what ended.
 
     A schedule that is due at times is begun by these alone. Any number may keep one schedule: the
-    key of the next run is made of the last one, so one run follows.
+    ledger begins none beside another, and as the key of the next run is made of the last one, one
+    run follows.
     """
 
     _schedules: ScheduleStorePort
@@ -86,6 +87,8 @@ class StandaloneKeeper:
         key = alive_key(last[0].id if last else 0)
         try:
             run = self._records.run_now(stored.id, key=key, params=None, now=now, node=self._node)
+        except RunsAlready:  # somebody else has begun it since we looked
+            return
         except (NotToBeRun, LedgerRefused) as error:
             if self._tell(f"refused {stored.name}", str(error), now):
                 text = f"{stored.name} cannot be begun: {error}"

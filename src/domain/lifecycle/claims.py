@@ -7,7 +7,7 @@ import msgspec
 
 from ..execution import Execution, State
 from ..nodes import container_id
-from ..schedules.planning import Run, Skip
+from ..schedules.planning import Run, Skip, Unfinished
 from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
 from ..schedules.standalone import is_standalone
 from ..schedules.task import TaskRef
@@ -17,6 +17,10 @@ from .gates import schedule_gate
 
 class NotToBeRun(LookupError):
     """There is no such schedule, or its row names no task that can be run."""
+
+
+class RunsAlready(NotToBeRun):
+    """It stays alive, and the one run that it has at a time has not ended."""
 
 
 def claim(
@@ -125,6 +129,20 @@ def claim_by_hand(
     if task not in {None, run.task}:
         changes |= {"task": task, "task_name": None, "topic": None}
     return _gated(msgspec.structs.replace(run, **changes), schedule)
+
+
+def refuse_beside(unfinished: Unfinished | None) -> None:
+    """Refuse a run of what stays alive beside one that has not ended.
+
+    Raises:
+        RunsAlready: there is one.
+    """
+    if unfinished is not None:
+        id_ = unfinished.oldest
+        raise RunsAlready(
+            f"it stays alive, one run at a time, and it has execution {id_}; "
+            f"`cronhare executions cancel {id_}` ends that, and it begins again by itself"
+        )
 
 
 def _stand_in(broken: BrokenSchedule) -> Schedule:

@@ -3,6 +3,7 @@
 That is a line of docs/compatibility.md.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,7 @@ from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
 from cronhare.domain.schedules.task import Task
+from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
@@ -32,10 +34,10 @@ SECOND = timedelta(seconds=1)
 OWN = "cron_standalone.pump"
 
 
-def keeper(house: House) -> StandaloneKeeper:
+def keeper(house: House, records: RecordsPort | None = None) -> StandaloneKeeper:
     return StandaloneKeeper(
         schedules=house.schedules,
-        records=house.records,
+        records=records or house.records,
         names=["pump"],
         node=house.node,
         now=lambda: house.now,
@@ -243,6 +245,51 @@ async def test_a_run_by_hand_is_kept_like_any_other() -> None:
     keeper(house).round()
 
     assert [run.id for run in house.executions()] == [by_hand.id]
+
+
+@attrs.define
+class Between:
+    """The records, of which somebody is looking for the last runs while *meanwhile* happens."""
+
+    _records: RecordsPort
+    _meanwhile: Callable[[], object]
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        if not which.states:
+            self._meanwhile()
+        return self._records.executions(which)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._records, name)
+
+
+async def test_what_another_keeper_begins_between_two_looks_is_begun_by_that_one_alone(
+    lines: Lines,
+) -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    first = keeper(house)
+    second = keeper(house, Between(house.records, first.round))
+    first.round()
+    house.records.cancel(house.only.id, now=house.now)
+    house.clock.advance(2 * SECOND)
+
+    second.round()
+
+    assert [run.state for run in house.executions()] == [State.CANCELLED, State.CLAIMED]
+    assert not any("cannot be begun" in line for line in lines())
+
+
+async def test_what_is_run_by_hand_between_two_looks_is_not_begun_beside_that() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+
+    def by_hand() -> None:
+        house.administrator.run_now("pump", params=None, now=house.now)
+
+    keeper(house, Between(house.records, by_hand)).round()
+
+    assert house.only.key.startswith(MANUAL)
 
 
 async def test_what_stays_alive_is_asked_to_end_when_the_rest_may_go_on() -> None:

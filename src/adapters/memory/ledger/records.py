@@ -181,6 +181,7 @@ class MemoryRecords:
             return self._ledger.claim_by_hand(
                 scheduler_id,
                 key=key,
+                alone=True,
                 now=now,
                 node=node,
                 begins=begins_by_hand(now, head_start=head_start),

@@ -13,7 +13,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.claims import claim_by_hand
+from cronhare.domain.lifecycle.claims import claim_by_hand, refuse_beside
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.nodes import NodeReport
@@ -23,6 +23,7 @@ from cronhare.domain.retries.redeliveries import Hold
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Unheard
@@ -70,15 +71,22 @@ class MemoryLedger:
         scheduler_id: int,
         *,
         key: str,
+        alone: bool = False,
         **asked: Any,  # noqa: ANN401 - see the domain's
     ) -> Execution:
-        """Claim a run that is not planned; an execution that has the key already is the answer."""
+        """Claim a run that is not planned; an execution that has the key already is the answer.
+
+        What stays alive has to be *alone*, where that is asked for.
+        """
         known = self.executions.with_key(scheduler_id, key)
         if known is not None:
             return known
         row = self.schedules.row(scheduler_id)
         schedule = None if row is None else row.schedule
-        inserted = self.executions.insert(claim_by_hand(schedule, scheduler_id, key=key, **asked))
+        run = claim_by_hand(schedule, scheduler_id, key=key, **asked)
+        if alone and is_standalone(run.queue):
+            refuse_beside(self.executions.unfinished_of(scheduler_id))
+        inserted = self.executions.insert(run)
         assert inserted is not None, "the key was free a moment ago, under the same lock"
         return inserted
 

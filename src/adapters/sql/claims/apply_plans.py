@@ -98,7 +98,7 @@ def apply_plans(
     """
     _forget(connection, [row.planned_id for row in rows if row.id is None])
     known = [(row, schedule_of(row)) for row in rows if row.id is not None]
-    unfinished = _unfinished(connection, [schedule for _, schedule in known])
+    unfinished = find_unfinished(connection, [schedule for _, schedule in known])
     found = find_circumstances(connection, known)
     moved: list[PlanRow] = []
     wanted: list[Execution] = []
@@ -154,9 +154,10 @@ def _forget(connection: Connection, orphans: Sequence[int]) -> None:
         connection.execute(_FORGET, {"ids": orphans})
 
 
-def _unfinished(
+def find_unfinished(
     connection: Connection, schedules: Sequence[Schedule | BrokenSchedule]
 ) -> dict[int, Unfinished]:
+    """Tell of the unfinished executions of schedules, where their overlap policies ask for it."""
     asking = [
         schedule.id
         for schedule in schedules

@@ -9,11 +9,13 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import claims
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.domain.schedules.standalone import is_standalone
 
 from ..dialect import Dialect, TransactionRolledBack
 from ..mapping.execution_rows import EXECUTION, executions_of
 from ..mapping.schedule_rows import READ, schedule_of
-from ..schema.tables import executions, schedulers
+from ..schema.tables import executions, plans, schedulers
+from .apply_plans import find_unfinished
 from .topics import keep_topics
 
 _BY_KEY = EXECUTION.where(
@@ -21,6 +23,11 @@ _BY_KEY = EXECUTION.where(
     executions.c.execution_key == bindparam("key"),
 )
 _SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
+#: What others lock that claim runs of a schedule. Whoever plans it has its plan before its row.
+_LOCKS = [
+    select(column).where(column == bindparam("scheduler_id")).with_for_update()
+    for column in (plans.c.scheduler_id, schedulers.c.id)
+]
 
 
 def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
@@ -37,15 +44,25 @@ def claim_by_hand(
     scheduler_id: int,
     *,
     key: str,
+    alone: bool = False,
     **asked: Any,  # noqa: ANN401 - see the domain's
 ) -> Execution:
     """Claim a run that no plan asked for. Its key is known to be free.
+
+    What stays alive has to be *alone*, where that is asked for.
 
     Raises:
         NotToBeRun: see there.
     """
     schedule = _schedule(connection, scheduler_id)
     run = claims.claim_by_hand(schedule, scheduler_id, key=key, **asked)
+    if alone and is_standalone(run.queue):
+        for lock in _LOCKS:
+            connection.execute(lock, {"scheduler_id": scheduler_id})
+        if (meanwhile := find_by_key(connection, scheduler_id, key)) is not None:
+            return meanwhile
+        assert isinstance(schedule, Schedule), "a stand-in has no queue of its own"
+        claims.refuse_beside(find_unfinished(connection, [schedule]).get(scheduler_id))
     [id_] = dialect.insert_executions(connection, [run])
     if not id_:
         raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")

@@ -202,6 +202,7 @@ class SqlRecords(ArchiveRecords):
                 self._database.dialect,
                 scheduler_id,
                 key=key,
+                alone=True,
                 now=now,
                 node=node,
                 begins=begins_by_hand(now, head_start=head_start),
