@@ -266,6 +266,18 @@ def test_a_broken_or_lost_calendar_stops_it_with_the_reason(ledger: Ledger) -> N
     assert "calendar gone: there is none of that name" in str(stopped.reason)
 
 
+def test_what_was_ordered_before_the_schedule_stays_alive_is_stopped(ledger: Ledger) -> None:
+    ledger.add(**HOURLY)
+    replay = order(ledger, NOON - HOUR, NOON)
+    ledger.save(draft("report", stay_alive=True, **HOURLY))
+
+    stopped = ledger.advanced()
+
+    assert (stopped.replay.id, stopped.replay.state) == (replay.id, ReplayState.STOPPED)
+    assert "it stays alive, one run at a time" in str(stopped.replay.reason)
+    assert list(stopped.executions) == []
+
+
 # Refusals at the edge
 
 
@@ -289,6 +301,14 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
         backfills.look("report", since=since, until=until, now=ledger.now)
 
     assert told in str(refused.value)
+
+
+def test_what_stays_alive_is_filled_by_nothing_beside_its_run(ledger: Ledger) -> None:
+    ledger.add("pump", stay_alive=True, **HOURLY)
+    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules)
+
+    with pytest.raises(ReplayOrderInvalid, match="schedule: it stays alive, one run at a time"):
+        backfills.look("pump", since=NOON - HOUR, until=NOON, now=ledger.now)
 
 
 def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledger) -> None:

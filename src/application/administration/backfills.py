@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder, instants
+from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, NOT_BESIDE, BackfillOrder, instants
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
@@ -91,6 +91,8 @@ def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]
 def _faults_of_schedule(stored: StoredSchedule) -> Iterator[tuple[str, str]]:
     if stored.draft is None:
         yield "schedule", f"its row is broken: {stored.problem}"
+    elif stored.draft.stay_alive:
+        yield "schedule", NOT_BESIDE
     elif not stored.draft.has_times:
         yield "schedule", "it has no times of its own: `cronhare run` runs it"
 

@@ -18,6 +18,7 @@ from ..schedules.circumstances import Circumstances
 from ..schedules.every import SECOND
 from ..schedules.keys import backfill_key
 from ..schedules.schedule import BrokenSchedule, Schedule
+from ..schedules.standalone import is_standalone
 from ..texts.moments import say_moment
 from .claims import claim
 from .replay import Allowance
@@ -25,6 +26,10 @@ from .replay_order import Pacing
 
 #: The most due instants of a backfill.
 MOST_INSTANTS: Final = 100_000
+
+
+#: Why what stays alive has none: a past instant would have it a second time.
+NOT_BESIDE: Final = "it stays alive, one run at a time: its past instants would run beside that"
 
 
 @attrs.frozen(kw_only=True)
@@ -114,6 +119,8 @@ def why_not_filled(schedule: Schedule | BrokenSchedule | None, circumstances: Ci
         return f"its row is broken: {schedule.problem}"
     if schedule.is_system:
         return "the schedule is the system's own"
+    if is_standalone(schedule.queue):
+        return NOT_BESIDE
     return circumstances.problem_with(schedule) or ""
 
 
