@@ -13,7 +13,7 @@ from cronhare.domain.retries.leaps import was_ahead
 from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import alive_key
 from cronhare.domain.schedules.standalone import RUNS_LOOKED_AT, restart_wait
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -46,13 +46,21 @@ class StandaloneKeeper:
     def round(self) -> float:
         """Look at all of them once; answers how many seconds to rest.
 
+        One that cannot be kept, as somebody has its rows locked, keeps no other down.
+
         Raises:
             LedgerUnavailable: to be repeated.
         """
         found = {stored.name: stored for stored in self._schedules.schedules(self._names)}
         now = self._now()
+        unavailable: LedgerUnavailable | None = None
         for name in self._names:
-            self._keep(name, found.get(name), now)
+            try:
+                self._keep(name, found.get(name), now)
+            except LedgerUnavailable as error:
+                unavailable = unavailable or error
+        if unavailable is not None:
+            raise unavailable
         return LOOK_EVERY
 
     def _keep(self, name: str, stored: StoredSchedule | None, now: datetime) -> None:
@@ -64,16 +72,23 @@ class StandaloneKeeper:
         if why is not None:
             if is_to_be_told:
                 say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {why}")
-            self._stop(why, unfinished, now)
+            self._stop(name, why, unfinished, now)
         elif stored and draft and not (unfinished or draft.has_times):
             self._begin(stored, now)
 
-    def _stop(self, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
+    def _stop(self, name: str, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
+        refusal: LedgerRefused | None = None
         for execution in unfinished:
-            if not execution.cancel_requested:
+            if execution.cancel_requested:
+                continue
+            try:
                 self._records.cancel(execution.id, now=now)
-                text = f"Stopping it: {why}"
-                say(log, logging.INFO, "standalone.stop", text, **place_of(execution))
+            except LedgerRefused as error:
+                refusal = error
+                continue
+            text = f"Stopping it: {why}"
+            say(log, logging.INFO, "standalone.stop", text, **place_of(execution))
+        self._tell_refusal(name, "stopped", refusal, now)
 
     def _begin(self, stored: StoredSchedule, now: datetime) -> None:
         which = ExecutionFilter(schedule=stored.name, limit=RUNS_LOOKED_AT)
@@ -90,12 +105,14 @@ class StandaloneKeeper:
         except RunsAlready:  # somebody else has begun it since we looked
             return
         except (NotToBeRun, LedgerRefused) as error:
-            if self._tell(f"refused {stored.name}", str(error), now):
-                text = f"{stored.name} cannot be begun: {error}"
-                say(log, logging.ERROR, "standalone.refused", text)
+            self._tell_refusal(stored.name, "begun", error, now)
             return
-        self._tell(f"refused {stored.name}", None, now)
+        self._tell_refusal(stored.name, "begun", None, now)
         say(log, logging.INFO, "standalone.begin", "Begun, to stay alive", **place_of(run))
+
+    def _tell_refusal(self, name: str, what: str, error: Exception | None, now: datetime) -> None:
+        if self._tell(f"refused {name}", None if error is None else str(error), now):
+            say(log, logging.ERROR, "standalone.refused", f"{name} cannot be {what}: {error}")
 
     def _tell(self, what: str, trouble: str | None, now: datetime) -> bool:
         """Take note of a trouble, or its end; answers whether to say so: not each second."""

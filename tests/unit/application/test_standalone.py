@@ -4,7 +4,8 @@ That is a line of docs/compatibility.md.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -25,6 +26,7 @@ from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
 from cronhare.domain.schedules.task import Task
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
@@ -34,11 +36,13 @@ SECOND = timedelta(seconds=1)
 OWN = "cron_standalone.pump"
 
 
-def keeper(house: House, records: RecordsPort | None = None) -> StandaloneKeeper:
+def keeper(
+    house: House, records: RecordsPort | None = None, names: Sequence[str] = ("pump",)
+) -> StandaloneKeeper:
     return StandaloneKeeper(
         schedules=house.schedules,
         records=records or house.records,
-        names=["pump"],
+        names=names,
         node=house.node,
         now=lambda: house.now,
     )
@@ -278,6 +282,50 @@ async def test_what_another_keeper_begins_between_two_looks_is_begun_by_that_one
 
     assert [run.state for run in house.executions()] == [State.CANCELLED, State.CLAIMED]
     assert not any("cannot be begun" in line for line in lines())
+
+
+@attrs.define
+class Stuck:
+    """The records, whose cancels all fail; the rest of them does not."""
+
+    _records: RecordsPort
+    _error: Exception
+
+    def cancel(self, execution_id: int, *, now: datetime) -> State | None:  # noqa: ARG002
+        raise self._error
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._records, name)
+
+
+@pytest.mark.parametrize("error", [LedgerRefused("nobody writes this"), LedgerUnavailable("busy")])
+async def test_one_that_cannot_be_stopped_keeps_no_other_down(
+    error: Exception, lines: Lines
+) -> None:
+    house = House(queues=[OWN])
+    house.add("bad", schedule=None, stay_alive=True)
+    keeper(house, names=["bad"]).round()
+    house.schedules.switch(["bad"], on=False, now=house.now)
+    pump(house)
+    both = keeper(house, Stuck(house.records, error), names=["bad", "pump"])
+
+    for _ in range(3):
+        with suppress(LedgerUnavailable):
+            both.round()
+
+    assert [run.schedule_name for run in house.executions()] == ["bad", "pump"]
+    refused = [line for line in lines() if "bad cannot be stopped: nobody writes this" in line]
+    assert len(refused) == isinstance(error, LedgerRefused)
+
+
+async def test_a_ledger_that_cannot_be_asked_is_told_of_when_all_have_had_their_turn() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    house.schedules.switch(["pump"], on=False, now=house.now)
+
+    with pytest.raises(LedgerUnavailable, match="busy"):
+        keeper(house, Stuck(house.records, LedgerUnavailable("busy"))).round()
 
 
 async def test_what_is_run_by_hand_between_two_looks_is_not_begun_beside_that() -> None:
