@@ -94,8 +94,9 @@ class StandaloneKeeper:
         which = ExecutionFilter(schedule=stored.name, limit=RUNS_LOOKED_AT)
         last = self._records.executions(which)
         ended = last[0].finished_at if last else None
-        # Whoever edits or enables it wants it at once.
-        lately = [run for run in last if run.executed_at >= stored.updated_at]
+        # Whoever edits or enables it wants it at once; when that was, an edit to come does not say.
+        edited = stored.updated_at
+        lately = [run for run in last if was_ahead(edited, now) or run.executed_at >= edited]
         wait = restart_wait([_length(run) for run in lately])
         if ended is not None and not was_ahead(ended, now) and now < ended + wait:
             return

@@ -166,6 +166,22 @@ async def test_what_ended_is_begun_again_after_a_wait_that_grows() -> None:
     assert waited == [1, 2, 4, 8]
 
 
+async def test_the_waits_grow_of_a_row_that_was_written_while_the_clock_was_ahead() -> None:
+    house = House(queues=[OWN])
+    before = house.now
+    house.clock.advance(timedelta(days=1))
+    pump(house)
+    house.clock.move_to(before)
+    kept = keeper(house)
+    await work(house)
+
+    for _ in range(60):
+        kept.round()
+        await house.turn(SECOND)
+
+    assert len(house.executions()) <= 6
+
+
 async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Lines) -> None:
     house = House(queues=[OWN], holds=True)
     pump(house)
