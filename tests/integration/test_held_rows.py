@@ -17,6 +17,8 @@ from cronhare.application.scheduling.locked_leases import LockedLeases
 from cronhare.domain.diagnosis.finding import Finding
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.domain.schedules.planning import Plan
@@ -658,3 +660,24 @@ def test_an_end_that_somebody_holds_is_found_later(ledger: Ledger, holding: Hold
 
     assert [one.id for one in found] == [free.id]
     assert [one.id for one in later] == [held.id]
+
+
+@pytest.mark.parametrize("table", ["FailedTask", "SchedulerExecution"])
+@pytest.mark.parametrize("key", [None, "task"])
+def test_however_slow_a_replay_is_a_held_failure_keeps_no_other_waiting(
+    ledger: Ledger, holding: Holding, table: str, key: str | None
+) -> None:
+    for number in range(4):
+        ledger.failed(f"job-{number}")
+    *_, second, first = ledger.records.archive()
+    held = [row.id if table == "FailedTask" else row.execution_id for row in (first, second)]
+    slow = ReplayOrder(which=UNRESOLVED, rate=1, jitter=0, key=key, at_once=2)
+    begun = list[list[str]]()
+
+    with holding(f"SELECT * FROM {table} WHERE id IN {tuple(held)} FOR UPDATE"):
+        ledger.replays.order(slow, now=ledger.now)
+        for _ in range(3):
+            begun.append([one.schedule_name for one in ledger.advanced().executions])
+            ledger.clock.advance(SECOND)
+
+    assert begun == [["job-2"], ["job-3"], []]

@@ -1,6 +1,6 @@
 """What a replay of many is about: failures in the archive, begun anew."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -18,7 +18,7 @@ from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import failed_tasks
 from .archive import known_id, resolve
-from .replay_items import Begun, Collected, collect
+from .replay_items import Begun, Collected, Found, collect
 
 _RESOLUTIONS: Final = select(failed_tasks.c.id, failed_tasks.c.resolution).where(
     failed_tasks.c.id.in_(bindparam("ids", expanding=True))
@@ -52,29 +52,28 @@ class ArchivedFailures:
         """See `WorkList.collect`."""
         return collect(self._connection, self._dialect, found, self._order)
 
-    def begin(self, seen: Replay, chosen: Mapping[int, int], begins: Sequence[datetime]) -> Begun:
+    def take(self, chosen: Mapping[int, int]) -> Found:
+        """See `WorkList.take`."""
+        return _take(self._connection, chosen)
+
+    def begin(self, seen: Replay, found: Found, begins: Sequence[datetime]) -> Begun:
         """See `WorkList.begin`."""
-        free, refused = _take(self._connection, chosen)
         replayed = {
             archived_id: (before, replay(before, begins=begin, allowance=self._allowance))
-            for begin, (archived_id, before) in zip(begins, free.items(), strict=False)
+            for begin, (archived_id, before) in zip(begins, found.free.items(), strict=False)
+            if before is not None
         }
         if replayed:
             write_changes(self._connection, self._dialect, replayed.values())
             resolve(self._connection, replayed, REPLAYED, self._now, f"replay {seen.id}")
         begun = {archived_id: after for archived_id, (_, after) in replayed.items()}
-        return Begun(begun=begun, refused=refused)
+        return Begun(begun=begun, refused=found.refused)
 
 
-def _take(
-    connection: Connection, chosen: Mapping[int, int]
-) -> tuple[Mapping[int, Execution], Collection[int]]:
-    """Lock executions by their rows of the archive; answers those that cannot be replayed as well.
-
-    Others are locked by somebody else, and wait.
-    """
+def _take(connection: Connection, chosen: Mapping[int, int]) -> Found:
+    """Lock executions by their rows of the archive."""
     if not chosen:
-        return {}, ()
+        return Found()
     rows = connection.execute(_RESOLUTIONS, {"ids": list(chosen)}).all()
     unresolved = [row.id for row in rows if row.resolution is None]
     refused = chosen.keys() - set(unresolved)
@@ -82,7 +81,7 @@ def _take(
     wanted = {id_: chosen[id_] for id_ in sorted(unlocked)}
     found = find_executions(connection, _UNLOCKED, wanted.values())
     locked = locked_elsewhere(connection, {known_id(id_) for id_ in wanted.values()} - found.keys())
-    free: dict[int, Execution] = {}
+    free: dict[int, Execution | None] = {}
     taken: set[int] = set()
     for archived_id, execution_id in wanted.items():
         execution = found.get(execution_id)
@@ -93,4 +92,4 @@ def _take(
         else:
             taken.add(execution_id)
             free[archived_id] = execution
-    return free, refused
+    return Found(free=free, refused=refused, locked=chosen.keys() - free.keys() - refused)

@@ -32,7 +32,7 @@ from ..mapping.execution_rows import batches
 from ..mapping.idle_plans import read_idle
 from ..mapping.schedule_rows import schedule_of
 from ..schema.tables import executions, plans, schedulers
-from .replay_items import COLLECTED_AT_ONCE, Begun, Collected, add_items, note_executions
+from .replay_items import COLLECTED_AT_ONCE, Begun, Collected, Found, add_items, note_executions
 
 _THIS: Final = (
     select_schedules()
@@ -108,12 +108,11 @@ class PastInstants:
             up_to=second_of(looked[-1][0]) if is_full else last,
         )
 
-    def begin(
-        self,
-        seen: Replay,
-        chosen: Mapping[int, int],
-        begins: Sequence[datetime],
-    ) -> Begun:
+    def take(self, chosen: Mapping[int, int]) -> Found:
+        """See `WorkList.take`. None has a row yet that could be locked."""
+        return Found(free=dict.fromkeys(sorted(chosen)))
+
+    def begin(self, seen: Replay, found: Found, begins: Sequence[datetime]) -> Begun:
         """See `WorkList.begin`. The ledger's unique key is the judge of what has run before."""
         assert isinstance(self._schedule, Schedule), "or it would be impossible"
         wanted = [
@@ -125,7 +124,7 @@ class PastInstants:
                 begins=at,
                 allowance=self._allowance,
             )
-            for second, at in zip(sorted(chosen), begins, strict=False)
+            for second, at in zip(found.free, begins, strict=False)
         ]
         if not wanted:
             return Begun()

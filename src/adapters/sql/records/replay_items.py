@@ -4,13 +4,14 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.replay_order import Pacing, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import WENT_WELL, ItemState, Replay
 
+from ..cooldown import excluding
 from ..dialect import Dialect
 from ..mapping.archive_rows import read_archived
 from ..schema.tables import executions, failed_tasks, replay_items
@@ -54,31 +55,17 @@ _WAITING: Final = (
     .order_by(_ITEM.archived_id)
     .limit(bindparam("most"))
 )
-_PLACED: Final = (
-    select(
-        _ITEM.archived_id,
-        _ITEM.execution_id,
-        _ITEM.item_key,
-        func.row_number()
-        .over(partition_by=_ITEM.item_key, order_by=_ITEM.archived_id)
-        .label("place"),
-    )
-    .where(_THIS, _ITEM.state == ItemState.WAITING.value)
-    .subquery("placed")
-)
+_PLACED: Final = select(
+    _ITEM.archived_id,
+    _ITEM.execution_id,
+    _ITEM.item_key,
+    func.row_number().over(partition_by=_ITEM.item_key, order_by=_ITEM.archived_id).label("place"),
+).where(_THIS, _ITEM.state == ItemState.WAITING.value)
 _UNDER_WAY: Final = (
     select(_ITEM.item_key, func.count().label("number"))
     .where(_THIS, _ITEM.state == ItemState.RELEASED.value)
     .group_by(_ITEM.item_key)
     .subquery("under_way")
-)
-#: As many of each key as it has room for.
-_WITH_ROOM: Final = (
-    select(_PLACED.c.archived_id, _PLACED.c.execution_id)
-    .select_from(_PLACED.outerjoin(_UNDER_WAY, _PLACED.c.item_key == _UNDER_WAY.c.item_key))
-    .where(_PLACED.c.place + func.coalesce(_UNDER_WAY.c.number, 0) <= bindparam("at_once"))
-    .order_by(_PLACED.c.archived_id)
-    .limit(bindparam("most"))
 )
 #: What is read of the archive; errors and outputs are long, and params where no key is in them.
 _READ: Final = [
@@ -93,6 +80,18 @@ class Collected:
     new: int = 0
     refused: int = 0
     up_to: int
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """Of what was chosen: which items are *free* to begin, in order, and which never can.
+
+    *free* has their executions, where they have any. Others are *locked* by somebody else.
+    """
+
+    free: Mapping[int, Execution | None] = {}
+    refused: Collection[int] = ()
+    locked: Collection[int] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -158,17 +157,39 @@ def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
     return {state: len(ids) for state, ids in ended.items()} | {ItemState.RELEASED: failing}
 
 
-def choose(connection: Connection, replay: Replay, order: Pacing, most: int) -> Mapping[int, int]:
-    """Give the executions of rows that may begin, the oldest first: of each key as have room."""
+def choose(
+    connection: Connection,
+    replay: Replay,
+    order: Pacing,
+    most: int,
+    *,
+    without: Collection[int] = (),
+) -> Mapping[int, int]:
+    """Give the executions of rows that may begin, the oldest first: of each key as have room.
+
+    Those *without* which it is to do are locked: they take no room of their key.
+    """
     # To find the room of each key among 100,000 items takes most of a second.
     if order.is_of_one_key:
         most = max(min(most, order.at_once - replay.progress.released), 0)
     asked = {"of_replay": replay.id, "most": most}
     if order.key is None or order.is_of_one_key:
-        rows = connection.execute(_WAITING, asked)
+        rows = connection.execute(excluding(_WAITING, _ITEM.archived_id, without), asked)
     else:
-        rows = connection.execute(_WITH_ROOM, {**asked, "at_once": order.at_once})
+        rows = connection.execute(_with_room(without), {**asked, "at_once": order.at_once})
     return {row.archived_id: row.execution_id for row in rows}
+
+
+def _with_room(without: Collection[int]) -> Select[Any]:
+    """Ask for as many of each key as it has room for."""
+    placed = excluding(_PLACED, _ITEM.archived_id, without).subquery("placed")
+    return (
+        select(placed.c.archived_id, placed.c.execution_id)
+        .select_from(placed.outerjoin(_UNDER_WAY, placed.c.item_key == _UNDER_WAY.c.item_key))
+        .where(placed.c.place + func.coalesce(_UNDER_WAY.c.number, 0) <= bindparam("at_once"))
+        .order_by(placed.c.archived_id)
+        .limit(bindparam("most"))
+    )
 
 
 def move(connection: Connection, replay_id: int, ids: Collection[int], state: ItemState) -> None:

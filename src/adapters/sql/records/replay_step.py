@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from itertools import islice
+from typing import Final, Protocol
 
 import attrs
 from sqlalchemy import Connection
@@ -18,7 +19,11 @@ from cronhare.domain.lifecycle.replay_pace import (
 )
 from cronhare.ports.replays import Advance
 
-from .replay_items import Begun, Collected, choose, move, settle
+from .replay_items import Begun, Collected, Found, choose, move, settle
+
+#: So many more than may begin are chosen, look by look, while some turn out to be locked (ADR 32).
+#: What is behind more locked ones waits for a later step.
+SPARES: Final = (0, 100, 1_000)
 
 
 class WorkList(Protocol):
@@ -32,8 +37,12 @@ class WorkList(Protocol):
         """Look for some more items, and write them."""
         ...
 
-    def begin(self, seen: Replay, chosen: Mapping[int, int], begins: Sequence[datetime]) -> Begun:
-        """Claim items, each at its moment; *chosen* has executions by item, where they have any."""
+    def take(self, chosen: Mapping[int, int]) -> Found:
+        """Lock items; *chosen* has their executions, where they have any. May be repeated."""
+        ...
+
+    def begin(self, seen: Replay, found: Found, begins: Sequence[datetime]) -> Begun:
+        """Claim the first items that are free, each at its moment."""
         ...
 
 
@@ -96,10 +105,11 @@ class ReplayStep:
 
     def _release(self, seen: Replay, step: Release) -> Advance:
         begins = step.begins[: self.most]
-        chosen = choose(self.connection, seen, self.order, len(begins)) if begins else {}
-        begun = Begun(refused=frozenset(chosen))
+        found = self._find(seen, len(begins)) if begins else Found()
         if self.refused is None:
-            begun = self.work.begin(seen, chosen, begins)
+            begun = self.work.begin(seen, found, begins)
+        else:
+            begun = Begun(refused={*found.refused, *islice(found.free, 1)})
         move(self.connection, seen.id, begun.begun, ItemState.RELEASED)
         move(self.connection, seen.id, begun.refused, ItemState.REFUSED)
         before = seen.progress
@@ -116,3 +126,14 @@ class ReplayStep:
             replay=attrs.evolve(seen, next_at=next_at, reason=reason, progress=after),
             executions=tuple(begun.begun.values()),
         )
+
+    def _find(self, seen: Replay, most: int) -> Found:
+        """Find so many that may begin, or some more, past those that somebody keeps locked."""
+        found, locked = Found(), set[int]()
+        for spare in SPARES:
+            chosen = choose(self.connection, seen, self.order, most + spare, without=locked)
+            found = self.work.take(chosen)
+            if not found.locked or len(found.free) >= most:
+                break
+            locked.update(found.locked)
+        return found
