@@ -16,7 +16,9 @@ from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.outcome_log import log_outcome
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, RetryPolicy, Verdict
@@ -868,3 +870,19 @@ def test_a_page_of_which_no_plan_can_be_written_is_an_outage(
         pytest.raises(LedgerUnavailable, match="of 5 schedules, one after another, none"),
     ):
         ledger.claim_due(limit=4)
+
+
+def test_a_replay_whose_items_are_refused_keeps_no_other_waiting(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    ledger.failed()
+    order = ReplayOrder(which=UNRESOLVED)
+    refused, other = [ledger.replays.order(order, now=ledger.now) for _ in range(2)]
+
+    with refusing("ReplayItem", "INSERT", f"NEW.replay_id = {refused.id}"):
+        with pytest.raises(LedgerRefused, match=SAYS):
+            ledger.advanced()
+        assert ledger.advanced().replay.id == other.id
+    ledger.clock.advance(MINUTE)
+
+    assert ledger.advanced().replay.id == refused.id

@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.replay_pace import FULL_FOR, ReplayProgress, Repl
 from cronhare.domain.retries.retry import Fail, Quarantine, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.ports.records import Retention
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, Shell, at_once
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, Shell, at_once
 
 THOUSAND = 1000.0
 
@@ -92,16 +92,34 @@ def test_while_all_keys_are_full_it_is_not_looked_again_at_once(ledger: Ledger) 
     assert replay.next_at == ledger.now + FULL_FOR
 
 
-def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(ledger: Ledger) -> None:
+@pytest.mark.parametrize("ahead", [6 * MINUTE, timedelta(hours=2)], ids=str)
+def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(
+    ledger: Ledger, ahead: timedelta
+) -> None:
     fail(ledger, ["one", "two", "three"])
     ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=ledger.now)
-    ledger.clock.advance(timedelta(hours=2))
+    ledger.clock.advance(ahead)
     ledger.advanced()
-    ledger.clock.move_to(ledger.now - timedelta(hours=2))
+    ledger.clock.move_to(ledger.now - ahead)
 
     [second] = ledger.advanced().executions
 
     assert (second.schedule_name, second.next_attempt_at) == ("two", ledger.now)
+
+
+def test_a_slow_pace_that_waits_hides_no_replay_that_a_leap_keeps_waiting(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two"])
+    slow = ReplayOrder(which=UNRESOLVED, rate=RATES[0], jitter=JITTERS[1])
+    ledger.replays.order(slow, now=ledger.now)
+    assert ledger.advanced_or_not(chance=1.0) is not None
+    ledger.clock.advance(timedelta(hours=2))
+    ledger.replays.order(ReplayOrder(which=FailureFilter(schedule="two")), now=ledger.now)
+    ledger.clock.move_to(ledger.now - timedelta(hours=2))
+
+    [two] = ledger.advanced().executions
+
+    assert two.schedule_name == "two"
+    assert ledger.advanced_or_not() is None
 
 
 @pytest.mark.parametrize(

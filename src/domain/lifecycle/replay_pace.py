@@ -13,7 +13,7 @@ import attrs
 
 from ..execution import State
 from .backfill import BackfillOrder
-from .replay_order import JITTERS, RATES, Pacing, ReplayOrder
+from .replay_order import Pacing, ReplayOrder
 
 #: So far ahead beginnings are fixed at a time, and so soon it is looked again.
 STEP: Final = timedelta(seconds=1)
@@ -21,8 +21,8 @@ STEP: Final = timedelta(seconds=1)
 #: So long it is not looked again where all keys are full.
 FULL_FOR: Final = timedelta(milliseconds=200)
 
-#: No gap that can be ordered reaches so far: a clock was ahead that set a look beyond it.
-FARTHEST: Final = 2 * timedelta(seconds=(1 + JITTERS[-1]) / RATES[0])
+#: No pace that people order is so slow; of one that is, two of its gaps count.
+FARTHEST: Final = timedelta(minutes=5)
 
 #: Fewer are no rate; a canary of any size is.
 FEWEST_JUDGED: Final = 10
@@ -139,7 +139,7 @@ class Release:
 
     def looks_again_at(self, begun: int, now: datetime) -> datetime:
         """Say when to look again if only so many could begin: those of full keys wait for ends."""
-        if begun == len(self.begins):
+        if begun >= len(self.begins):
             return self.next_at
         return max(self.next_at, now + FULL_FOR)
 
@@ -176,13 +176,21 @@ def next_step(
         return _look_again(now, f"the canary: {waiting} of {order.canary} are not judged yet")
     if not most:
         return _look_again(now)
-    first = now if is_from_a_leap(next_at, now) else max(next_at, now)
+    first = now if _is_from_a_leap(order, next_at, now) else max(next_at, now)
     return _released(order, most, first=first, now=now, random_fraction=random_fraction)
 
 
-def is_from_a_leap(next_at: datetime, now: datetime) -> bool:
+def is_due(replay: Replay, now: datetime) -> bool:
+    """Tell whether it is to be looked at now; one whose order cannot be read is, to be stopped."""
+    if replay.order is None or replay.next_at <= now:
+        return True
+    return _is_from_a_leap(replay.order, replay.next_at, now)
+
+
+def _is_from_a_leap(order: Pacing, next_at: datetime, now: datetime) -> bool:
     """Tell whether a look is so far ahead that a clock was set back since."""
-    return next_at - now > FARTHEST
+    longest_gap = timedelta(seconds=(1 + order.jitter) / order.rate)
+    return next_at - now > max(FARTHEST, 2 * longest_gap)
 
 
 def _why_stopped(order: Pacing, progress: ReplayProgress) -> str | None:

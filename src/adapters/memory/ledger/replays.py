@@ -30,7 +30,7 @@ from cronhare.domain.lifecycle.replay_pace import (
     ReplayProgress,
     ReplayState,
     halted,
-    is_from_a_leap,
+    is_due,
     next_step,
     resumed,
 )
@@ -129,8 +129,7 @@ class MemoryReplayStore:
             due = [
                 each
                 for each in self._ledger.replays.values()
-                if each.state is ReplayState.ACTIVE
-                and (each.next_at <= now or is_from_a_leap(each.next_at, now))
+                if each.state is ReplayState.ACTIVE and is_due(each, now)
             ]
             if not due:
                 return None

@@ -16,6 +16,7 @@ from cronhare.domain.lifecycle.replay_pace import (
     Replay,
     ReplayState,
     halted,
+    is_due,
     resumed,
 )
 from cronhare.domain.retries.retry import RetryPolicy
@@ -23,6 +24,8 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.replays import Advance
 
+from ..cooldown import Cooldown, excluding
+from ..dialect import Locked
 from ..mapping.replay_rows import progress_values, read_replay, write_order
 from ..schema.tables import failed_tasks, replays
 from ..schema.types import UtcDateTime
@@ -34,18 +37,19 @@ from .replay_step import ReplayStep, WorkList
 
 _NEWEST: Final = select(replays).order_by(replays.c.id.desc())
 _THIS: Final = replays.c.id == bindparam("replay_id")
-_NEXT: Final = (
-    select(replays)
-    .where(
-        replays.c.state == ReplayState.ACTIVE.value,
-        or_(
-            replays.c.next_at <= bindparam("now", type_=UtcDateTime),
-            replays.c.next_at > bindparam("farthest", type_=UtcDateTime),
-        ),
-    )
-    .order_by(replays.c.next_at, replays.c.id)
-    .limit(1)
+_MAY_BE_DUE: Final = (
+    replays.c.state == ReplayState.ACTIVE.value,
+    or_(
+        replays.c.next_at <= bindparam("now", type_=UtcDateTime),
+        replays.c.next_at > bindparam("farthest", type_=UtcDateTime),
+    ),
 )
+#: So many that may be due are looked at. Those before a slow pace are not hidden by it.
+_LOOKED_AT: Final = 100
+_NEXT: Final = (
+    select(replays).where(*_MAY_BE_DUE).order_by(replays.c.next_at, replays.c.id).limit(_LOOKED_AT)
+)
+_TAKEN: Final = select(replays).where(_THIS, *_MAY_BE_DUE).with_for_update(skip_locked=True)
 
 
 class SqlReplayStore:
@@ -54,6 +58,7 @@ class SqlReplayStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
+        self._passed_over = Cooldown()
 
     def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
         """See `ReplayStorePort.order`."""
@@ -122,7 +127,11 @@ class SqlReplayStore:
         policy: RetryPolicy,
         random_fraction: Callable[[], float],
     ) -> Advance | None:
-        """See `ReplayStorePort.advance`. Most looks find nothing, and take no lock."""
+        """See `ReplayStorePort.advance`. Most looks find nothing, and take no lock.
+
+        A replay that cannot be taken on is passed over for a minute: it must not keep all others.
+        """
+        tried: list[int] = []
 
         def step(
             connection: Connection,
@@ -146,29 +155,47 @@ class SqlReplayStore:
             )
 
         try:
-            return self._advance(now, step)
+            return self._advance_alone_if_refused(now, step, tried)
+        except (LedgerRefused, Locked) as error:
+            for id_ in tried[-1:]:
+                self._passed_over.note(id_, now, str(error))
+            raise
+
+    def _advance_alone_if_refused(
+        self, now: datetime, step: Callable[..., ReplayStep], tried: list[int]
+    ) -> Advance | None:
+        try:
+            return self._advance(now, step, tried)
         except LedgerRefused:  # of one of those that were to begin: now each is alone
             try:
-                return self._advance(now, partial(step, most=1))
+                return self._advance(now, partial(step, most=1), tried)
             except LedgerRefused as refusal:
-                return self._advance(now, partial(step, most=1, refused=str(refusal)))
+                return self._advance(now, partial(step, most=1, refused=str(refusal)), tried)
 
     @repeatable
-    def _advance(self, now: datetime, step: Callable[..., ReplayStep]) -> Advance | None:
+    def _advance(
+        self, now: datetime, step: Callable[..., ReplayStep], tried: list[int]
+    ) -> Advance | None:
+        """Take the first step that can be taken; *tried* gets the ids of those begun with."""
         moments = {"now": now, "farthest": now + FARTHEST}
+        statement = excluding(_NEXT, replays.c.id, self._passed_over.at(now))
         with self._database.read("looking for replays") as connection:
-            if connection.execute(_NEXT, moments).first() is None:
-                return None
+            seen = map(read_replay, connection.execute(statement, moments).all())
+            due = [one.id for one in seen if is_due(one, now)]
+        if not due:
+            return None
         with self._database.write("going on with a replay") as connection:
-            row = connection.execute(_NEXT.with_for_update(skip_locked=True), moments).first()
-            if row is None:
-                return None
-            found = read_replay(row)
-            if found.order is None:
-                return Advance(replay=_write(connection, attrs.evolve(found, ended_at=now)))
-            advance = step(connection, found.order).take(found)
-            _write(connection, advance.replay)
-            return advance
+            for id_ in due:  # one that somebody else takes on is locked
+                row = connection.execute(_TAKEN, {**moments, "replay_id": id_}).first()
+                if row is None or not is_due(found := read_replay(row), now):
+                    continue
+                tried.append(id_)
+                if found.order is None:
+                    return Advance(replay=_write(connection, attrs.evolve(found, ended_at=now)))
+                advance = step(connection, found.order).take(found)
+                _write(connection, advance.replay)
+                return advance
+        return None
 
 
 def _find(connection: Connection, replay_id: int, *, locking: bool = False) -> Replay | None:
