@@ -29,7 +29,8 @@ from .paging import PAGE, PAGES, pages, without_broken
 
 log = logging.getLogger(__name__)
 
-#: So often rows are searched that have no time at which to look for them, after edits by hand.
+#: So often rows are searched that have no time at which to look for them, after edits by hand; and
+#: as soon as the ledger's clock is set back.
 REGAIN_EVERY = timedelta(minutes=10)
 
 
@@ -209,6 +210,6 @@ class Reconciler:
         found = self._claims.regain(now=now, limit=self._limit)
         if found:
             those = counted(found, "execution")
-            text = f"{those} waited or ran without a time at which to look for them"
-            say(log, logging.WARNING, "reconcile.regain", text)
+            why = "without a time at which to look for them, or with one of a clock that was ahead"
+            say(log, logging.WARNING, "reconcile.regain", f"{those} waited or ran {why}")
         self._regained_at = now if found < self._limit else None  # there may be more

@@ -28,6 +28,14 @@ def begins_by_hand(now: datetime, *, head_start: timedelta) -> datetime:
     return now - (Graces().claimed - head_start if head_start else ALREADY_OVERDUE)
 
 
+def is_begun_anew(execution: Execution) -> bool:
+    """Tell whether it was replayed, and no attempt has begun since: it waits for its turn alone.
+
+    A turn is never more than a second away (`replay_pace.STEP`) when it is fixed.
+    """
+    return execution.attempt > 1 and execution.started_at is None
+
+
 def why_not_replayed(execution: Execution) -> str | None:
     """Say why an execution may not be replayed, and what would have to change."""
     if execution.problem is not None:

@@ -6,6 +6,7 @@ from typing import Final
 from ..execution import STARTABLE, Execution, State
 from ..messages.nack_count import Nacks
 from ..texts.moments import say_moment
+from .replay import is_begun_anew
 from .transitions import begin, expire, has_expired, is_held, renew
 
 #: An attempt may start so much before its time, as each node measures the ledger's clock for
@@ -56,10 +57,13 @@ def start(
 def _waits_until(execution: Execution, now: datetime) -> datetime | None:
     """Give the time that the coming attempt waits for; None if it may start.
 
-    A clock that was set back to before the last known event cannot say that an attempt is early.
+    A clock that was set back to before the last known event cannot say that an attempt is early; of
+    what is replayed only a clock that was ahead says so, since its turn is never so far away.
     """
     begins, known = execution.next_attempt_at, execution.started_at or execution.executed_at
-    return begins if begins is not None and known <= now < begins - EARLIEST else None
+    if begins is None or not known <= now < begins - EARLIEST or is_begun_anew(execution):
+        return None
+    return begins
 
 
 def _in_queue_since(execution: Execution) -> datetime | None:

@@ -10,6 +10,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, WAITING, Execution, State
+from cronhare.domain.lifecycle import leap_waits
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.lifecycle.redelivery import Graces, doubted_until, expected_anew_at
@@ -186,9 +187,20 @@ class MemoryClaimStore:
                 self._executions.write(row, after) for row, after in zip(found, ended, strict=True)
             )
 
-    def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
+    def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`: nothing is edited by hand in memory."""
-        return 0
+        with self._ledger.lock:
+            waiting = self._executions.in_states(STARTABLE)
+            judged = ((row, self._regained(row, now)) for row in waiting)
+            found = [(row, after) for row, after in judged if after is not None][:limit]
+            for row, after in found:
+                self._executions.write(row, after)
+            return len(found)
+
+    def _regained(self, row: Execution, now: datetime) -> Execution | None:
+        before = self._executions.attempts(row.id).get(row.attempt - 1)
+        ended_at = None if before is None else before.finished_at
+        return leap_waits.regain(row, ended_at=ended_at, now=now)
 
     def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
         """See `ClaimStorePort.let_go`. No gate is ever busy here."""

@@ -1,6 +1,6 @@
 """What the reconciler looks for: executions that are overdue, lapsed, doubted or stray."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -9,6 +9,7 @@ from sqlalchemy import Select, Update
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
 from cronhare.domain.lifecycle.redelivery import Graces, expected_after_doubt
+from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.texts.durations import LONGEST
 
 from ..cooldown import excluding
@@ -28,6 +29,7 @@ from ..schema.tables import executions
 from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 from . import statements
+from .leap_waits import DOUBTFUL_WAITS, regain_waits
 from .statements import lock_rows
 
 
@@ -119,9 +121,13 @@ class ReconcilerQueries(StorePart):
     @repeatable
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        return self._plan_anew(limit) + sum(
-            self._regain(strays, give_time, {"now": now, "horizon": now + LONGEST}, limit)
-            for strays, give_time in statements.REGAIN
+        return (
+            self._plan_anew(limit)
+            + sum(
+                self._regain(strays, give_time, {"now": now, "horizon": now + LONGEST}, limit)
+                for strays, give_time in statements.REGAIN
+            )
+            + self._regain_waits(now, limit)
         )
 
     def _plan_anew(self, limit: int) -> int:
@@ -136,11 +142,6 @@ class ReconcilerQueries(StorePart):
     def _regain(
         self, strays: Select[Any], give_time: Update, asked: Mapping[str, Any], limit: int
     ) -> int:
-        now = asked["now"]
-        statement = excluding(strays, executions.c.id, self._database.passed_over.at(now))
-        with self._database.read("looking for what nobody would find") as connection:
-            ids = connection.scalars(statement, {**asked, "limit": limit}).all()
-
         @repeatable
         def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[int]:
             with self._database.write("finding what nobody would find") as connection:
@@ -152,6 +153,32 @@ class ReconcilerQueries(StorePart):
             # Which of them were strays still is not known, unless all of them were.
             return BatchResult(part[:rows], free.keys() if rows == len(free) else ())
 
+        return self._take_strays(strays, asked, take, limit)
+
+    def _regain_waits(self, now: datetime, limit: int) -> int:
+        soon = now + CLOCKS_DIFFER
+
+        @repeatable
+        def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[int]:
+            with self._database.write("ending what a clock lets wait") as connection:
+                free = lock_rows(connection, statements.UNLOCKED, part)
+                kinds.update((id_, row.state) for id_, row in free.items())
+                taken = regain_waits(connection, self._database.dialect, free, soon=soon, now=now)
+            return BatchResult(taken, taken)
+
+        return self._take_strays(DOUBTFUL_WAITS, {"now": now, "soon": soon}, take, limit)
+
+    def _take_strays(
+        self,
+        strays: Select[Any],
+        asked: Mapping[str, Any],
+        take: Callable[[Sequence[int], dict[int, Kind]], BatchResult[int]],
+        limit: int,
+    ) -> int:
+        now = asked["now"]
+        statement = excluding(strays, executions.c.id, self._database.passed_over.at(now))
+        with self._database.read("looking for what nobody would find") as connection:
+            ids = connection.scalars(statement, {**asked, "limit": limit}).all()
         if not ids:
             return 0
         taken = take_isolated(

@@ -1,0 +1,108 @@
+"""What every ledger promises once a clock that was ahead is set right: nothing waits as long."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.retry import RetryAfter
+from cronhare.ports.attempts import Refused
+from tests.integration.ledgers import IN_30_S, MINUTE, SECOND, Ledger
+
+DAY = timedelta(days=1)
+IN_30_S_LATER = 30 * SECOND
+
+
+def set_right(ledger: Ledger, ahead: timedelta) -> None:
+    """Let a clock that was ahead be set right; nearly no time has passed meanwhile."""
+    ledger.clock.move_to(ledger.now - ahead + SECOND)
+
+
+def regained(ledger: Ledger) -> int:
+    return ledger.claims.regain(now=ledger.now, limit=100)
+
+
+def test_a_retry_waits_from_then_on_and_no_longer(ledger: Ledger) -> None:
+    running = ledger.started(ledger.published())
+    ledger.clock.advance(DAY)
+    ledger.finish(running, IN_30_S)
+    set_right(ledger, DAY)
+
+    first, again = regained(ledger), regained(ledger)
+
+    retrying = ledger.seen(running)
+    assert (first, again) == (1, 0)
+    assert retrying.state is State.RETRYING
+    assert retrying.next_attempt_at == retrying.check_at == ledger.now + IN_30_S_LATER
+    assert isinstance(ledger.start(retrying), Refused)
+    ledger.clock.advance(IN_30_S_LATER)
+    assert regained(ledger) == 0
+    assert isinstance(ledger.start(retrying), Execution)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "wait"), [(timedelta(0), DAY), (10 * MINUTE, DAY), (DAY, 2 * DAY)], ids=str
+)
+def test_a_retry_that_was_to_wait_for_long_waits_on(
+    ledger: Ledger, ahead: timedelta, wait: timedelta
+) -> None:
+    running = ledger.started(ledger.published())
+    ledger.clock.advance(ahead)
+    ledger.finish(running, RetryAfter(wait, "retry 1/3: the server asks for it"))
+    begins = ledger.now + wait
+    set_right(ledger, ahead)
+
+    assert regained(ledger) == 0
+
+    assert ledger.seen(running).next_attempt_at == begins
+
+
+def test_a_retry_that_is_set_later_waits_as_it_is_to(ledger: Ledger) -> None:
+    ledger.clock.advance(DAY)
+    claimed = ledger.published()
+    set_right(ledger, DAY)
+    ledger.finish(ledger.started(claimed), IN_30_S)
+
+    assert regained(ledger) == 0
+
+    assert ledger.seen(claimed).next_attempt_at == ledger.now + IN_30_S_LATER
+
+
+@pytest.mark.parametrize("is_published", [False, True], ids=["claimed", "published"])
+def test_what_a_replay_let_go_meanwhile_starts_at_once(
+    ledger: Ledger, *, is_published: bool
+) -> None:
+    ledger.failed()
+    ledger.clock.advance(DAY)
+    [replayed] = ledger.replayed(rate=1)
+    if is_published:
+        ledger.claims.mark_published([replayed], now=ledger.now)
+    set_right(ledger, DAY)
+
+    assert isinstance(ledger.start(replayed), Execution)
+
+
+def test_what_a_replay_let_go_meanwhile_is_looked_for(ledger: Ledger) -> None:
+    ledger.failed()
+    ledger.clock.advance(DAY)
+    [replayed] = ledger.replayed(rate=1)
+    set_right(ledger, DAY)
+
+    first, again = regained(ledger), regained(ledger)
+
+    assert (first, again) == (1, 0)
+    assert ledger.seen(replayed).next_attempt_at == ledger.now
+    ledger.clock.advance(MINUTE)
+    assert ledger.overdue() == [replayed.id]
+
+
+def test_what_was_claimed_meanwhile_waits_for_its_spread_alone(ledger: Ledger) -> None:
+    ledger.clock.advance(DAY)
+    claimed = ledger.claimed(jitter=MINUTE)
+    spread = (claimed.next_attempt_at or ledger.now) - ledger.now
+    assert spread
+    set_right(ledger, DAY)
+
+    assert regained(ledger)
+
+    assert ledger.seen(claimed).check_at == ledger.now + spread
