@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from cronhare.application.administration.explain import explain, newest_instant
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import RetryAfter
 from cronhare.ports.attempts import Refused
-from tests.integration.ledgers import IN_30_S, MINUTE, SECOND, Ledger
+from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, MINUTE, SECOND, Ledger, draft
 
 DAY = timedelta(days=1)
 IN_30_S_LATER = 30 * SECOND
@@ -106,3 +107,35 @@ def test_what_was_claimed_meanwhile_waits_for_its_spread_alone(ledger: Ledger) -
     assert regained(ledger)
 
     assert ledger.seen(claimed).check_at == ledger.now + spread
+
+
+def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledger) -> None:
+    ledger.add("report", **EVERY_MINUTE)
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    ledger.clock.advance(DAY)
+    ledger.claim_due()
+    set_right(ledger, DAY)
+
+    ledger.clock.advance(MINUTE)
+    claimed = ledger.claim_due().claimed
+    told = said_of_report(ledger)
+    ledger.disable("report")
+    ledger.plan_edited()
+    ledger.clock.advance(SECOND)
+    ledger.save(draft("report"))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    [anew] = ledger.claim_due().claimed
+
+    assert claimed == ()
+    assert "nothing of it is due before 2026-03-03 12:02:00Z" in told
+    assert "`cronhare schedules disable report`" in told
+    assert anew.due_at <= ledger.now
+    assert "nothing of it is due" not in said_of_report(ledger)
+
+
+def said_of_report(ledger: Ledger) -> str:
+    [stored] = ledger.schedules.schedules(["report"])
+    instant = newest_instant(stored, now=ledger.now)
+    return " ".join(explain(stored, instant, records=ledger.records, now=ledger.now).because)

@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
@@ -46,6 +47,20 @@ def explain(
 
     *calendars* are those that the schedule names, as far as there are any.
     """
+    found = _explain(stored, instant, records=records, now=now, calendars=calendars)
+    if found.ran:
+        return found
+    return attrs.evolve(found, because=(*found.because, *_planned_ahead(stored, now)))
+
+
+def _explain(
+    stored: StoredSchedule,
+    instant: datetime,
+    *,
+    records: RecordsPort,
+    now: datetime,
+    calendars: Mapping[str, FoundCalendar] | None,
+) -> Explanation:
     execution = _find(stored.id, instant, records)
     backfill = None
     if execution is None or execution.state is State.SKIPPED:
@@ -69,6 +84,23 @@ def explain(
         pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
     )
     return _without_record(schedule, stored, due, circumstances, records=records, now=now)
+
+
+def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
+    """Tell of a plan that was made while the ledger's clock was ahead, before it was set right."""
+    schedule, planned = _understood(stored), stored.next_due_at
+    if schedule is None or planned is None or not stored.planned:
+        return
+    following = schedule.next(now + CLOCKS_DIFFER)
+    if following is not None and planned > following:
+        yield (
+            "The ledger's clock was ahead, and its instants were decided on then: "
+            f"nothing of it is due before {say_moment(planned)}."
+        )
+        yield (
+            f"`cronhare schedules disable {stored.name}` and then `enable` plans it anew, "
+            "as any edit does."
+        )
 
 
 def has_times(stored: StoredSchedule) -> bool:
