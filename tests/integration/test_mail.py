@@ -71,6 +71,37 @@ async def test_an_address_that_is_refused_for_now_is_told_later_and_the_others_o
     assert first == second
 
 
+async def test_where_the_server_hangs_up_before_it_took_the_mail_all_addresses_are_told_later(
+    mailer: Mailer, box: MailBox
+) -> None:
+    box.refusals[BEN] = "421 4.3.2 too many connections"
+
+    refusal = await send(mailer, about())
+    box.refusals.clear()
+    again = await send(mailer, about())
+
+    assert refusal is not None
+    assert "hung up before it took the mail, ben@example.org: 421 4.3.2" in str(refusal)
+    assert (refusal.for_good, refusal.in_part) == (False, False)
+    assert again is None
+    assert box.recipients == [ANN, BEN, CAT]
+
+
+async def test_who_took_a_mail_is_not_told_again_where_the_others_are_refused_twice(
+    mailer: Mailer, box: MailBox
+) -> None:
+    box.refusals[BEN] = "451 4.7.1 greylisted"
+
+    await send(mailer, about())
+    again = await send(mailer, about())
+    box.refusals.clear()
+    await send(mailer, about())
+
+    assert again is not None
+    assert again.in_part
+    assert box.recipients == [ANN, CAT, BEN]
+
+
 @pytest.mark.parametrize(
     ("refusals", "for_good", "in_part"),
     [

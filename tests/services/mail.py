@@ -13,9 +13,10 @@ import attrs
 
 @attrs.define
 class MailBox:
-    """The mails that a server took. While *refuses* is set it says that to each recipient.
+    """The mails that a server took, and their *recipients*.
 
-    Of *refusals*, to one of them.
+    While *refuses* is set it says that to each recipient; of *refusals*, to one of them. After a
+    421 it hangs up.
     """
 
     port: int
@@ -34,13 +35,15 @@ class _Conversation(socketserver.StreamRequestHandler):
     box: MailBox
 
     def handle(self) -> None:
+        self._recipients = list[str]()
         self._say("220 here")
         while line := self.rfile.readline():
             match line.split(maxsplit=1)[0].upper():
                 case b"EHLO" | b"HELO":
                     self._say("250 here")
                 case b"RCPT":
-                    self._receive(line.decode().partition(":")[2].strip(" <>\r\n"))
+                    if self._receive(line.decode().partition(":")[2].strip(" <>\r\n")) == 421:
+                        return
                 case b"DATA":
                     self._say("354 go on")
                     self._take()
@@ -50,11 +53,12 @@ class _Conversation(socketserver.StreamRequestHandler):
                 case _:
                     self._say("250 fine")
 
-    def _receive(self, recipient: str) -> None:
-        refusal = self.box.refuses or self.box.refusals.get(recipient)
-        if refusal is None:
-            self.box.recipients.append(recipient)
-        self._say(refusal or "250 taken")
+    def _receive(self, recipient: str) -> int:
+        answer = self.box.refuses or self.box.refusals.get(recipient) or "250 taken"
+        if answer.startswith("2"):
+            self._recipients.append(recipient)
+        self._say(answer)
+        return int(answer[:3])
 
     def _take(self) -> None:
         lines = list(iter(self.rfile.readline, b".\r\n"))
@@ -62,6 +66,7 @@ class _Conversation(socketserver.StreamRequestHandler):
         mail = email.message_from_bytes(content, policy=default)
         assert isinstance(mail, EmailMessage)
         self.box.mails.append(mail)
+        self.box.recipients += self._recipients
         self._say("250 taken")
 
     def _say(self, text: str) -> None:

@@ -37,6 +37,9 @@ MOST_PARTLY_TAKEN: Final = 1_000
 #: From here on a reply of SMTP is final (RFC 5321).
 _FOR_GOOD: Final = 500
 
+#: It ends the conversation, wherever it is said.
+_HANGS_UP: Final = 421
+
 
 class Mailer:
     """Hands mails to one server, in its own name."""
@@ -73,8 +76,8 @@ class Mailer:
                 refused = await asyncio.wrap_future(done)
         except TimeoutError as error:
             raise NotDelivered(f"{self._server} took longer than the timeout") from error
-        except smtplib.SMTPRecipientsRefused as error:
-            refused = error.recipients
+        except smtplib.SMTPRecipientsRefused as error:  # after a 421 it has not named them all
+            raise self._not_for_all(error.recipients, of=len(means.to)) from error
         except (OSError, ValueError, smtplib.SMTPException) as error:
             raise NotDelivered(f"{self._server}: {_said(error)}") from error
         self._partly.note(mail, [each for each in means.to if each not in refused], refused)
@@ -88,6 +91,8 @@ class Mailer:
             for address, (code, text) in sorted(refused.items())
         )
         told = shortened(printable(those), LONGEST_REFUSALS)
+        if _HANGS_UP in codes:
+            return NotDelivered(f"{self._server} hung up before it took the mail, {told}")
         text = f"{self._server} refused {len(refused)} of {of} addresses, {told}"
         in_part = len(refused) < of
         return NotDelivered(text, for_good=min(codes) >= _FOR_GOOD, in_part=in_part)
