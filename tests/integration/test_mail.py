@@ -1,16 +1,21 @@
 """Mail, handed to a server that speaks SMTP."""
 
+import asyncio
+import ssl
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import attrs
 import pytest
 
-from cronhare.adapters.notify.mail import Mailer, written
+from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer, written
 from cronhare.domain.addresses import MailServer
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByEmail
 from cronhare.ports.events import NotDelivered
+from tests.services.certificates import Certified, certified
 from tests.services.mail import MailBox, mail_server
 
 pytestmark = pytest.mark.integration
@@ -20,15 +25,27 @@ ALL = ByEmail(to=(ANN, BEN, CAT))
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def box() -> Iterator[MailBox]:
-    with mail_server() as box:
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+    return certified(tmp_path_factory.mktemp("papers"), "DNS:localhost")
+
+
+@pytest.fixture(params=["plain text", "STARTTLS", "smtps"])
+def box(
+    request: pytest.FixtureRequest, papers: Certified, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MailBox]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(papers.ca))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(papers.certificate, papers.key)
+    scheme = "smtps" if request.param == "smtps" else "smtp"
+    with mail_server(scheme=scheme, tls=None if request.param == "plain text" else tls) as box:
         yield box
 
 
 @pytest.fixture
 def mailer(box: MailBox) -> Mailer:
-    return Mailer(MailServer.parse(box.url), sender="cron@example.org")
+    server = attrs.evolve(MailServer.parse(box.url), is_plain=box.tls is None)
+    return Mailer(server, sender="cron@example.org")
 
 
 def about(id_: str = "failed:1:2") -> OutboxRow:
@@ -36,9 +53,11 @@ def about(id_: str = "failed:1:2") -> OutboxRow:
     return OutboxRow.of(event, "ops", source="shop", now=NOW)
 
 
-async def send(mailer: Mailer, event: OutboxRow) -> NotDelivered | None:
+async def send(
+    mailer: Mailer, event: OutboxRow, *, within: timedelta = timedelta(seconds=20)
+) -> NotDelivered | None:
     try:
-        await mailer.send(ALL, event, within=timedelta(seconds=20))
+        await mailer.send(ALL, event, within=within)
     except NotDelivered as refusal:
         return refusal
     return None
@@ -121,6 +140,71 @@ async def test_a_target_of_which_one_address_was_not_told_is_not_told(
     assert refusal is not None
     assert (refusal.for_good, refusal.in_part) == (for_good, in_part)
     assert all(address in str(refusal) for address in refusals)
+
+
+async def test_a_server_that_never_stops_talking_is_read_no_further(
+    mailer: Mailer, box: MailBox
+) -> None:
+    box.endless = (f"250-{'x' * 4_000}", 0)
+
+    refusal = await send(mailer, about())
+
+    assert "the answer does not end" in str(refusal)
+    assert await asyncio.to_thread(box.were_left.wait, 20), "the connection was kept"
+
+
+async def test_servers_that_drip_keep_mails_no_longer_than_the_timeout(
+    mailer: Mailer, box: MailBox
+) -> None:
+    box.endless = ("250-x", 0.05)
+    soon = timedelta(seconds=1)
+    late = [send(mailer, about(f"{id_}"), within=soon) for id_ in range(MOST_AT_A_TIME)]
+
+    refusals = await asyncio.gather(*late)
+    for thread in threading.enumerate():
+        if thread.name == "mail":
+            await asyncio.to_thread(thread.join, 5)
+    box.endless = None
+
+    assert all(refusals)
+    assert await send(mailer, about()) is None
+
+
+async def test_who_cancels_a_mail_hangs_up(mailer: Mailer, box: MailBox) -> None:
+    box.endless = ("250-x", 0.02)
+    sending = asyncio.create_task(send(mailer, about()))
+    await asyncio.sleep(0.3)
+
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+
+    assert await asyncio.to_thread(box.were_left.wait, 10), "the connection was kept"
+
+
+async def test_a_server_without_tls_is_told_nothing_in_plain_text() -> None:
+    with mail_server() as box:
+        server = attrs.evolve(MailServer.parse(box.url), is_plain=False)
+
+        refusal = await send(Mailer(server, sender="cron@example.org"), about())
+
+    assert "it has no STARTTLS" in str(refusal)
+    assert box.mails == []
+
+
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+async def test_a_server_that_nobody_vouches_for_is_told_nothing(
+    papers: Certified, scheme: str
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(papers.certificate, papers.key)
+    with mail_server(scheme=scheme, tls=tls) as box:
+        server = attrs.evolve(MailServer.parse(box.url), is_plain=False)
+
+        refusal = await send(Mailer(server, sender="cron@example.org"), about())
+
+    assert "CERTIFICATE_VERIFY_FAILED" in str(refusal)
+    assert box.mails == []
 
 
 def test_the_id_of_a_mail_is_ascii_whatever_its_target_is_called() -> None:

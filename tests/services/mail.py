@@ -2,9 +2,11 @@
 
 import email
 import socketserver
+import ssl
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from email.policy import default
 
@@ -16,19 +18,23 @@ class MailBox:
     """The mails that a server took, and their *recipients*.
 
     While *refuses* is set it says that to each recipient; of *refusals*, to one of them. After a
-    421 it hangs up.
+    421 it hangs up. *endless* is said in answer to MAIL for ever, so many seconds apart.
     """
 
     port: int
+    scheme: str = "smtp"
+    tls: ssl.SSLContext | None = None
     refuses: str | None = None
     refusals: dict[str, str] = attrs.field(factory=dict)
+    endless: tuple[str, float] | None = None
+    were_left: threading.Event = attrs.field(factory=threading.Event)
     mails: list[EmailMessage] = attrs.field(factory=list)
     recipients: list[str] = attrs.field(factory=list)
 
     @property
     def url(self) -> str:
         """The server's address, as a setting."""
-        return f"smtp://localhost:{self.port}"
+        return f"{self.scheme}://localhost:{self.port}"
 
 
 class _Conversation(socketserver.StreamRequestHandler):
@@ -36,11 +42,19 @@ class _Conversation(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         self._recipients = list[str]()
+        if self.box.scheme == "smtps":
+            self._secure()
         self._say("220 here")
         while line := self.rfile.readline():
             match line.split(maxsplit=1)[0].upper():
                 case b"EHLO" | b"HELO":
-                    self._say("250 here")
+                    self._say("250 here" if self.box.tls is None else "250-here\r\n250 STARTTLS")
+                case b"STARTTLS":
+                    self._say("220 go on")
+                    self._secure()
+                case b"MAIL" if self.box.endless is not None:
+                    self._say_for_ever(*self.box.endless)
+                    return
                 case b"RCPT":
                     if self._receive(line.decode().partition(":")[2].strip(" <>\r\n")) == 421:
                         return
@@ -52,6 +66,22 @@ class _Conversation(socketserver.StreamRequestHandler):
                     return
                 case _:
                     self._say("250 fine")
+
+    def _secure(self) -> None:
+        assert self.box.tls is not None
+        self.request = self.box.tls.wrap_socket(self.request, server_side=True)
+        self.setup()
+
+    def finish(self) -> None:
+        super().finish()
+        self.request.close()  # what was put in TLS is not what the server knows of
+
+    def _say_for_ever(self, text: str, seconds: float) -> None:
+        with suppress(OSError):
+            while True:
+                self._say(text)
+                time.sleep(seconds)
+        self.box.were_left.set()
 
     def _receive(self, recipient: str) -> int:
         answer = self.box.refuses or self.box.refusals.get(recipient) or "250 taken"
@@ -74,11 +104,11 @@ class _Conversation(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def mail_server() -> Iterator[MailBox]:
-    """Serve mail on a free port of this host."""
+def mail_server(*, scheme: str = "smtp", tls: ssl.SSLContext | None = None) -> Iterator[MailBox]:
+    """Serve mail on a free port of this host. With *tls* it has STARTTLS, or is TLS: `smtps`."""
     handler = type("Conversation", (_Conversation,), {})
     with socketserver.ThreadingTCPServer(("localhost", 0), handler) as server:
-        box = MailBox(port=server.server_address[1])
+        box = MailBox(port=server.server_address[1], scheme=scheme, tls=tls)
         handler.box = box  # type: ignore[attr-defined]
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})

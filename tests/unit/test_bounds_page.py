@@ -13,7 +13,7 @@ from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
 from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
 from cronhare.adapters.jobs import notify as jobs_notify
-from cronhare.adapters.notify import mail, reminders
+from cronhare.adapters.notify import mail, reminders, smtp
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
@@ -296,6 +296,7 @@ BOUNDS: dict[str, list[str]] = {
     "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
     "a recovery that is expected": [f"{announcing.EXPECTED_FOR // DAY} days"],
     "mails under way": [f"{mail.MOST_AT_A_TIME}"],
+    "what a mail server says in plain text, and in TLS": [size(smtp.LONGEST_TALK)],
     "mails of which it is remembered who took them, where others did not": [
         f"{mail.MOST_PARTLY_TAKEN:,}"
     ],

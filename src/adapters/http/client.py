@@ -6,11 +6,12 @@ import threading
 from functools import cached_property
 from typing import Final
 
+from cronhare.adapters.connections.bounded_socket import Deadline
+from cronhare.adapters.connections.connection import look_up
 from cronhare.domain.addresses import AllowedHosts
 from cronhare.ports.http import LONGEST_REQUEST, HttpAnswer, HttpFailed, HttpRequest
 
-from .bounded_socket import Deadline
-from .connecting import LookUp, look_up
+from .connecting import LookUp
 from .exchange import Exchange
 from .requests import checked
 

@@ -1,6 +1,5 @@
-"""From a host's name to a connection at an address that was judged: what is checked is asked."""
+"""From a host's name to addresses that were judged: what is checked is asked."""
 
-import socket
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from ipaddress import ip_address
@@ -9,19 +8,11 @@ from typing import Final
 from cronhare.domain.addresses import Address, AllowedHosts, WebAddress
 from cronhare.ports.http import HttpRefused
 
-from .bounded_socket import Deadline
-
 #: Addresses of one name that are tried.
 MOST_ADDRESSES: Final = 4
 
 #: Gives the addresses of a name, or raises an OSError.
 LookUp = Callable[[str, int], Iterable[str]]
-
-
-def look_up(host: str, port: int) -> list[str]:
-    """Ask this machine's resolver, which has time limits of its own."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(where[0]) for *_, where in found))
 
 
 def allowed_addresses(web: WebAddress, hosts: AllowedHosts, look_up: LookUp) -> list[Address]:
@@ -43,19 +34,3 @@ def allowed_addresses(web: WebAddress, hosts: AllowedHosts, look_up: LookUp) -> 
     if not allowed:
         raise HttpRefused(hosts.refusal_of_all(web, found))
     return allowed[:MOST_ADDRESSES]
-
-
-def connect(addresses: Iterable[Address], port: int, deadline: Deadline) -> socket.socket:
-    """Connect to the first that answers; each has its share of the time.
-
-    Raises:
-        OSError: none did.
-    """
-    waiting = list(addresses)
-    while True:
-        address, share = waiting.pop(0), deadline.left / (len(waiting) + 1)
-        try:
-            return socket.create_connection((str(address), port), timeout=share)
-        except OSError:
-            if not waiting:
-                raise

@@ -1,6 +1,5 @@
 """One request and its answer, in a thread."""
 
-import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -8,12 +7,13 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPMessage
 from typing import Final
 
+from cronhare.adapters.connections.bounded_socket import Deadline
+from cronhare.adapters.connections.connection import Connection
 from cronhare.domain.addresses import AllowedHosts
 from cronhare.domain.texts.echo import shown
 from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
-from .bounded_socket import BoundedSocket, Deadline
-from .connecting import LookUp, allowed_addresses, connect
+from .connecting import LookUp, allowed_addresses
 from .requests import sent_headers
 
 #: Bytes of an answer beside the body that is kept: its headers, and what frames its chunks.
@@ -28,9 +28,7 @@ class Exchange:
         self.answer: Future[HttpAnswer] = Future()
         self._request = request
         self._agent = agent
-        self._deadline = deadline
-        self._socket: socket.socket | None = None
-        self._given_up = False
+        self._connection = Connection(deadline)
 
     def run(self, hosts: AllowedHosts, look_up: LookUp, tls: Callable[[], ssl.SSLContext]) -> None:
         """Ask, and answer with what came of it; never raises."""
@@ -51,10 +49,7 @@ class Exchange:
 
     def give_up(self) -> None:
         """Wake the thread, wherever it waits; safe to repeat, and after the end."""
-        self._given_up = True
-        if (sock := self._socket) is not None:
-            with suppress(OSError):  # not `sock.shutdown`: that of TLS would forget its state
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        self._connection.give_up()
 
     def _fail(self, error: BaseException) -> None:
         with suppress(Exception):
@@ -65,31 +60,17 @@ class Exchange:
     ) -> HttpAnswer:
         web = self._request.address
         addresses = allowed_addresses(web, hosts, look_up)
-        self._socket = connect(addresses, web.port, self._deadline)
-        try:
+        with self._connection.opened(map(str, addresses), web.port):
             if web.is_encrypted:
-                self._secure(tls(), web.host)
-            return self._talk(self._socket)
-        finally:
-            self._socket.close()
+                self._connection.secure(tls(), web.host)
+            return self._talk()
 
-    def _secure(self, context: ssl.SSLContext, host: str) -> None:
-        """Speak TLS, and hold the certificate against the name, whatever the address."""
-        assert self._socket is not None
-        self._socket.settimeout(self._deadline.left)
-        self._socket = context.wrap_socket(
-            self._socket, server_hostname=host, do_handshake_on_connect=False
-        )
-        self._socket.do_handshake()
-
-    def _talk(self, sock: socket.socket) -> HttpAnswer:
+    def _talk(self) -> HttpAnswer:
         """Send the request and read the answer; http.client opens nothing by itself."""
-        if self._given_up:
-            raise TimeoutError("it was given up")
         request, web = self._request, self._request.address
         connection = HTTPConnection(web.host, web.port)
         connection.auto_open = 0
-        connection.sock = BoundedSocket(sock, self._deadline, most=request.most + _LARGEST_FRAME)
+        connection.sock = self._connection.bounded(most=request.most + _LARGEST_FRAME)
         connection.putrequest(request.method, web.target, skip_host=True, skip_accept_encoding=True)
         for name, value in sent_headers(request, agent=self._agent).items():
             connection.putheader(name, value)

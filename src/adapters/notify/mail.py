@@ -2,19 +2,20 @@
 
 import asyncio
 import smtplib
-import ssl
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
+from cronhare.adapters.connections.bounded_socket import Deadline
+from cronhare.adapters.connections.connection import Connection
 from cronhare.domain.addresses import MailServer
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByEmail, type_of
@@ -22,13 +23,15 @@ from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.events import MailContent, NotDelivered
 
+from .smtp import Refused, hand_in
+
 #: Characters of a subject's part that a person may have written.
 LONGEST_SUBJECT: Final = 120
 
 #: Characters of what a server said to addresses that it refused.
 LONGEST_REFUSALS: Final = 500
 
-#: Mails under way; a server that hangs keeps its threads until they time out.
+#: Mails under way; one whose look-up hangs keeps its thread until the resolver gives up.
 MOST_AT_A_TIME: Final = 16
 
 #: Mails of which it is remembered who took them; of others all are told again.
@@ -66,11 +69,12 @@ class Mailer:
         """
         mail = written(means, event, said, sender=self._sender)
         left = [each for each in means.to if each not in self._partly.takers(mail)]
-        done: Future[_Refused] = Future()
+        done: Future[Refused] = Future()
         if not self._room.acquire(blocking=False):
             raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
-        hand_in = self._in_thread(done, lambda: self._hand_in(mail, left, within.total_seconds()))
-        threading.Thread(target=hand_in, name="mail", daemon=True).start()
+        connection = Connection(Deadline(within.total_seconds()))
+        run = self._in_thread(done, lambda: hand_in(connection, self._server, mail, left))
+        threading.Thread(target=run, name="mail", daemon=True).start()
         try:
             async with asyncio.timeout(within.total_seconds()):
                 refused = await asyncio.wrap_future(done)
@@ -80,11 +84,13 @@ class Mailer:
             raise self._not_for_all(error.recipients, of=len(means.to)) from error
         except (OSError, ValueError, smtplib.SMTPException) as error:
             raise NotDelivered(f"{self._server}: {_said(error)}") from error
+        finally:
+            connection.give_up()
         self._partly.note(mail, [each for each in means.to if each not in refused], refused)
         if refused:
             raise self._not_for_all(refused, of=len(means.to))
 
-    def _not_for_all(self, refused: "_Refused", *, of: int) -> NotDelivered:
+    def _not_for_all(self, refused: Refused, *, of: int) -> NotDelivered:
         codes = {code for code, _ in refused.values()}
         those = ", ".join(
             f"{address}: {code} {text.decode(errors='replace')}"
@@ -97,9 +103,7 @@ class Mailer:
         in_part = len(refused) < of
         return NotDelivered(text, for_good=min(codes) >= _FOR_GOOD, in_part=in_part)
 
-    def _in_thread(
-        self, done: "Future[_Refused]", work: Callable[[], "_Refused"]
-    ) -> Callable[[], None]:
+    def _in_thread(self, done: Future[Refused], work: Callable[[], Refused]) -> Callable[[], None]:
         def run() -> None:
             try:
                 refused = work()
@@ -113,26 +117,6 @@ class Mailer:
                 self._room.release()
 
         return run
-
-    def _hand_in(self, mail: EmailMessage, to: Sequence[str], seconds: float) -> "_Refused":
-        [host] = self._server.url.hosts
-        context = ssl.create_default_context()
-        is_wrapped = self._server.url.scheme == "smtps"
-        connection = (
-            smtplib.SMTP_SSL(host.name, host.port, timeout=seconds, context=context)
-            if is_wrapped
-            else smtplib.SMTP(host.name, host.port, timeout=seconds)
-        )
-        with connection as smtp:
-            if not is_wrapped and not self._server.is_plain:
-                smtp.starttls(context=context)  # raises where the server has none
-            if self._server.url.user is not None:
-                smtp.login(self._server.url.user, self._server.url.password or "")
-            return smtp.send_message(mail, to_addrs=to)
-
-
-#: What a server answered, by the address that it refused.
-_Refused: TypeAlias = dict[str, tuple[int, bytes]]
 
 
 class _PartlyTaken:

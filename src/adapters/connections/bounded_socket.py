@@ -1,4 +1,4 @@
-"""A connected socket for http.client that ends in time, and gives so many bytes and no more."""
+"""A connected socket that ends in time, and gives so many bytes and no more."""
 
 import io
 import socket
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class Deadline:
-    """An end that all steps of one request share."""
+    """An end that all steps of one exchange share."""
 
     def __init__(self, seconds: float, *, clock: Clock = time.monotonic) -> None:
         """Begin now."""
@@ -42,7 +42,7 @@ class Deadline:
 
 
 class BoundedSocket:
-    """What http.client asks of a socket: `sendall`, `makefile`, `close`.
+    """What http.client and smtplib ask of a socket: `sendall`, `makefile`, `close`.
 
     A timeout of `socket` begins anew with each byte, and a server that sends one now and then is
     never late. Here each wait has what the others have left.

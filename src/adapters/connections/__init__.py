@@ -1,0 +1,1 @@
+"""Connections to servers whose talk is bounded: in time, and in bytes."""
