@@ -348,6 +348,7 @@ class Container(containers.DeclarativeContainer):
         schedules=schedules,
         records=records,
         nodes=nodes,
+        replays=replay_store,
         limits=limit_desk,
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,

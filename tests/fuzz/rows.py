@@ -142,6 +142,7 @@ class Desk:
             schedules=ledger.schedules,
             records=ledger.records,
             nodes=ledger.nodes,
+            replays=ledger.replays,
             limits=self.limits,
             broker=MemoryInspection(),
             retry_delay=timedelta(seconds=30),

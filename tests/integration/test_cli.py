@@ -560,7 +560,7 @@ def test_explain_without_a_time_is_of_the_last_due_instant(shell: Shell) -> None
     said = shell("explain", "nightly", "--json").json()
 
     assert said["instant"].endswith(("T01:30:00Z", "T00:30:00Z")), "02:30 in Berlin"
-    assert "from before an edit is never run afterwards" in said["answer"]
+    assert "from before an edit is not run by itself" in said["answer"]
 
 
 def test_a_stuck_execution_says_what_it_waits_for(shell: Shell) -> None:

@@ -37,6 +37,9 @@ def rows(ledger: Ledger) -> list[tuple[str, int]]:
     ]
 
 
+BY_A_BACKFILL = "`cronhare schedules backfill report --from … --until …` runs past instants."
+
+
 def switch(ledger: Ledger, *, on: bool) -> None:
     ledger.clock.advance(SECOND)
     ledger.schedules.switch(["report"], on=on, now=ledger.now)
@@ -96,7 +99,10 @@ def test_what_was_due_while_a_schedule_was_off_is_told_meanwhile_and_one_row_aft
     assert meanwhile.answer == (
         "It did not run: the schedule is disabled, and was when 2026-03-02 12:02:00Z came"
     )
-    assert meanwhile.because == ("`cronhare schedules enable report` switches it on.",)
+    assert meanwhile.because == (
+        "`cronhare schedules enable report` switches it on.",
+        BY_A_BACKFILL,
+    )
     assert rows(ledger) == []
 
     switch(ledger, on=True)
@@ -133,7 +139,7 @@ def test_what_was_due_after_an_end_or_the_last_run_is_recorded_once_an_edit_lets
     pass_minutes(ledger, 3)
     over = ask(ledger, NOON + 6 * MINUTE)
     assert over.answer == "It did not run: max_runs: it had its 1 run"
-    assert over.because == ("A larger max_runs lets it go on.",)
+    assert over.because == ("A larger max_runs lets it go on.", BY_A_BACKFILL)
     ledger.add(**EVERY_MINUTE)
 
     assert rows(ledger) == [("ended", 2), ("max_runs", 2)]

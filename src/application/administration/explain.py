@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
@@ -20,6 +21,7 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
+from .on_request import backfill_with, on_request
 from .remedies import remedies
 from .waits import sent_again_at, what_it_waits_for
 
@@ -42,12 +44,16 @@ def explain(
     records: RecordsPort,
     now: datetime,
     calendars: Mapping[str, FoundCalendar] | None = None,
+    replays: Sequence[Replay] = (),
 ) -> Explanation:
     """Explain what became of the minute of *instant*; of an interval's second.
 
-    *calendars* are those that the schedule names, as far as there are any.
+    *calendars* are those that the schedule names, as far as there are any; a backfill among the
+    *replays* may be about to run it.
     """
-    found = _explain(stored, instant, records=records, now=now, calendars=calendars)
+    found = _explain(
+        stored, instant, records=records, now=now, calendars=calendars, replays=replays
+    )
     if found.ran:
         return found
     return attrs.evolve(found, because=(*found.because, *_planned_ahead(stored, now)))
@@ -60,6 +66,7 @@ def _explain(
     records: RecordsPort,
     now: datetime,
     calendars: Mapping[str, FoundCalendar] | None,
+    replays: Sequence[Replay],
 ) -> Explanation:
     execution = _find(stored.id, instant, records)
     backfill = None
@@ -69,7 +76,9 @@ def _explain(
         found = explain_execution(backfill, records.attempts(backfill.id), now=now)
         return attrs.evolve(found, because=(*_asked_for(execution), *found.because))
     if execution is not None:
-        return explain_execution(execution, records.attempts(execution.id), now=now)
+        filled = backfill_with(replays, stored.id, instant)
+        attempts = records.attempts(execution.id)
+        return explain_execution(execution, attempts, now=now, backfill=filled)
     schedule = _understood(stored)
     if schedule is None:
         return Explanation(
@@ -83,7 +92,9 @@ def _explain(
     circumstances = Circumstances(
         pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
     )
-    return _without_record(schedule, stored, due, circumstances, records=records, now=now)
+    return _without_record(
+        schedule, stored, due, circumstances, records=records, replays=replays, now=now
+    )
 
 
 def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
@@ -116,17 +127,25 @@ def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
 
 
 def explain_execution(
-    execution: Execution, attempts: Sequence[Attempt], *, now: datetime
+    execution: Execution,
+    attempts: Sequence[Attempt],
+    *,
+    now: datetime,
+    backfill: int | None = None,
 ) -> Explanation:
-    """Explain why an execution is where it is at *now*."""
+    """Explain why an execution is where it is at *now*.
+
+    *backfill* is the number of one that is about to run an instant that was skipped.
+    """
     if execution.state is State.SKIPPED:
+        name, reason = execution.schedule_name, execution.last_error or ""
         return Explanation(
             ran=False,
             answer=f"It was due and did not run: {execution.last_error}",
             because=(
                 *_row_of_missed(execution),
-                *remedies(execution.last_error or "", execution.schedule_name),
-                _ON_REQUEST.format(name=execution.schedule_name),
+                *remedies(reason, name),
+                *on_request([reason], name, backfill=backfill),
             ),
             execution=execution,
         )
@@ -170,8 +189,6 @@ def _asked_for(skipped: Execution | None) -> Iterator[str]:
     why = "" if skipped is None else f" It did not run at its time: {skipped.last_error}."
     yield f"A backfill asked for it.{why}"
 
-
-_ON_REQUEST = "`cronhare schedules backfill {name} --from … --until …` runs past instants."
 
 _ANSWERS = {
     State.CLAIMED: "It was claimed, and the broker has not taken it yet",
@@ -235,6 +252,7 @@ def _without_record(
     circumstances: Circumstances,
     *,
     records: RecordsPort,
+    replays: Sequence[Replay],
     now: datetime,
 ) -> Explanation:
     due = schedule.timing.next(instant - timedelta(microseconds=1)) == instant
@@ -248,7 +266,12 @@ def _without_record(
         return Explanation(ran=False, answer=answer, because=because)
     reason = _never(schedule, stored, instant, why)
     if reason is not None:
-        because = tuple(remedies(reason, stored.name))
+        filled = backfill_with(replays, stored.id, instant)
+        reasons = [*filter(None, (reason, _out_of_span(schedule, instant), why))]
+        because = (
+            *remedies(reason, stored.name),
+            *on_request(reasons, stored.name, backfill=filled),
+        )
         return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
     if _is_ahead(stored, instant):
         return _not_yet(instant, records.last_claim())
@@ -305,17 +328,24 @@ def _never(
         changed = say_moment(schedule.changed_at)
         return (
             f"by the schedule as it is now, which was created, edited or enabled at {changed}: an "
-            "instant from before an edit is never run afterwards"
+            "instant from before an edit is not run by itself"
         )
     if not schedule.enabled:
         return "the schedule is disabled"
+    if (outside := _out_of_span(schedule, instant)) is not None:
+        return outside
+    if stored.problem is not None:
+        return f"it cannot be planned: {stored.problem}"
+    return why
+
+
+def _out_of_span(schedule: Schedule, instant: datetime) -> str | None:
+    """Say that the schedule begins later, or ended before."""
     if schedule.starts_at is not None and instant < schedule.starts_at:
         return f"the schedule starts at {say_moment(schedule.starts_at)}"
     if schedule.ends_at is not None and instant > schedule.ends_at:
         return f"the schedule ended at {say_moment(schedule.ends_at)}"
-    if stored.problem is not None:
-        return f"it cannot be planned: {stored.problem}"
-    return why
+    return None
 
 
 def _idle_since(stored: StoredSchedule, instant: datetime) -> datetime | None:

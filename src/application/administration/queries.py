@@ -28,6 +28,7 @@ from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
@@ -52,6 +53,9 @@ from .without_times import what_it_came_of, who_begins_it
 #: Runs that are named of those that another one waits for.
 MOST_BEFORE: Final = 5
 
+#: Replays, the newest, among which a backfill is looked for that is about to run an instant.
+MOST_REPLAYS: Final = 100
+
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
 SILENT_FOR: Final = 5.0
@@ -69,6 +73,7 @@ class Queries:
         schedules: ScheduleStorePort,
         records: RecordsPort,
         nodes: NodeStorePort,
+        replays: ReplayStorePort,
         limits: RetryLimitDesk,
         broker: BrokerInspectionPort,
         retry_delay: timedelta,
@@ -82,6 +87,7 @@ class Queries:
         self._schedules = schedules
         self._records = records
         self._nodes = nodes
+        self._replays = replays
         self._limits = limits
         self._broker = broker
         self._retry_delay = retry_delay
@@ -336,8 +342,16 @@ class Queries:
             return self._explain_without_times(stored, now)
         asked = newest_instant(stored, now=now) if instant is None else instant
         calendars = self._calendars_of(stored)
+        replays = self._replays.replays(limit=MOST_REPLAYS)
         found = self._with_limits(
-            explain(stored, asked, records=self._records, now=now, calendars=calendars)
+            explain(
+                stored,
+                asked,
+                records=self._records,
+                now=now,
+                calendars=calendars,
+                replays=replays,
+            )
         )
         zone = _zone_of(stored)
         return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)

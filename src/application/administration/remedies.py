@@ -18,7 +18,7 @@ _REMEDIES: Final = {
     "missed: more than": "Run a scheduler without such gaps; so many are not looked at one by one.",
     "missed: at least": 'A smaller gap is counted in full; misfire = "all" runs some of them.',
     "overlap": 'overlap = "allow" lets runs begin beside one that has not ended.',
-    "the schedule was edited": "Edits hold from their moment on: no instant before one is run.",
+    "the schedule was edited": "Edits hold from their moment on: none before it runs by itself.",
     "disabled": "It is on again since that edit, or off for another reason.",
     "ended": "A later ends_at, or none, lets it go on.",
     "broken": "The row is mended by now: `cronhare check` tells such faults before they are saved.",

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -5,10 +6,14 @@ from zoneinfo import ZoneInfo
 import attrs
 import pytest
 
+from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.application.administration.explain import Explanation, explain
 from cronhare.application.administration.lookup import find_schedule
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Apart
@@ -20,9 +25,14 @@ from tests.unit.application.outages import REFUSED
 MINUTE = timedelta(minutes=1)
 
 
-def ask(house: House, instant: datetime = NOON + MINUTE, **changes: Any) -> Explanation:  # noqa: ANN401
+def ask(
+    house: House,
+    instant: datetime = NOON + MINUTE,
+    replays: Sequence[Replay] = (),
+    **changes: Any,  # noqa: ANN401
+) -> Explanation:
     stored = attrs.evolve(find_schedule(house.schedules, "report"), **changes)
-    return explain(stored, instant, records=house.records, now=house.now)
+    return explain(stored, instant, records=house.records, replays=replays, now=house.now)
 
 
 async def test_it_ran_and_succeeded() -> None:
@@ -162,7 +172,7 @@ def test_a_schedule_by_hand_has_no_times() -> None:
     ("changes", "instant", "answer"),
     [
         ({}, NOON + MINUTE, "no scheduler has claimed anything since"),
-        ({}, NOON - MINUTE, "from before an edit is never run afterwards"),
+        ({}, NOON - MINUTE, "from before an edit is not run by itself"),
         ({"status": False}, NOON + MINUTE, "the schedule is disabled"),
         (
             {"starts_at": NOON + 9 * MINUTE},
@@ -188,6 +198,65 @@ def test_a_reason_is_found_where_there_is_no_record(
 
     assert not told.ran
     assert answer in told.answer
+
+
+RUNS_PAST_INSTANTS = "`cronhare schedules backfill report --from … --until …` runs past instants."
+
+
+def test_an_instant_from_before_an_edit_runs_by_a_backfill() -> None:
+    house = House()
+    house.add()
+
+    told = ask(house, NOON - MINUTE)
+
+    assert told.because == (RUNS_PAST_INSTANTS,)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
+    is_recorded: bool,
+) -> None:
+    house = House()
+    house.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
+    if is_recorded:
+        house.clock.advance(10 * MINUTE)
+        house.dispatcher.tick(house.now)
+    first = NOON + MINUTE if is_recorded else NOON - MINUTE
+    order = BackfillOrder(
+        scheduler_id=find_schedule(house.schedules, "report").id,
+        schedule="report",
+        since=first,
+        until=first + MINUTE,
+    )
+    replay = MemoryReplayStore(house.ledger).order(order, now=house.now)
+
+    within, after = ask(house, first, [replay]), ask(house, first + MINUTE, [replay])
+
+    named = "Backfill 1 is under way and has it: `cronhare replays show 1`."
+    assert within.because[-1] == named
+    assert named not in after.because
+
+
+def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:
+    house = House()
+    house.add(conditions=Conditions(blackout=("12:00-13:00",)))
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+
+    recorded, before_an_edit = ask(house), ask(house, NOON)
+
+    for told in (recorded, before_an_edit):
+        assert RUNS_PAST_INSTANTS not in told.because
+        assert told.because[-1].startswith("A backfill leaves it out as well")
+        assert "`cronhare run report` runs it now" in told.because[-1]
+
+
+def test_what_was_before_its_schedule_began_is_in_no_backfill() -> None:
+    house = House()
+    house.add(starts_at=NOON)
+
+    assert ask(house, NOON - MINUTE).because == ()
 
 
 def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() -> None:

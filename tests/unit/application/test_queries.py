@@ -11,6 +11,7 @@ import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.system.ledger_clock import HostClock
@@ -73,6 +74,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         schedules=house.schedules,
         records=house.records,
         nodes=MemoryNodeStore(house.ledger),
+        replays=MemoryReplayStore(house.ledger),
         limits=RetryLimitDesk(limits=MemoryLimitStore(house.ledger), now=house.clock.now),
         broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
