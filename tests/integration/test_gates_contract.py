@@ -228,8 +228,9 @@ def test_the_newest_run_asks_for_the_end_of_those_before_it_and_waits_for_that(
         batch = ledger.claim_due()
         if not runs:
             [first] = batch.claimed
-            start(ledger, first)
+            running = start(ledger, first)
         runs.append(ledger.executions()[-1])
+    assert isinstance(running, Execution)
     gate = schedule_gate(id_)
 
     answer = ledger.claims.let_go([gate], now=ledger.now)
@@ -239,11 +240,11 @@ def test_the_newest_run_asks_for_the_end_of_those_before_it_and_waits_for_that(
     first, second, third = (ledger.seen(one) for one in runs)
     assert {one.id for one in answer.cancelled} == {first.id, second.id}
     assert (first.state, first.cancel_requested) == (State.RUNNING, True)
-    assert second.last_error == (
-        f"overlap: execution {third.id} takes its place (overlap policy cancel_previous)"
-    )
+    reason = f"overlap: execution {third.id} takes its place (overlap policy cancel_previous)"
+    assert second.last_error == reason
     assert (second.state, third.state) == (State.CANCELLED, State.HELD)
-    assert ledger.finish(first, Complete(), SUCCESS) is State.CANCELLED
+    assert ledger.finish(running, Complete(), SUCCESS) is State.CANCELLED
+    assert ledger.seen(first).last_error == reason
     assert let_go(ledger) == [third.id]
 
 

@@ -8,6 +8,7 @@ import attrs
 from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.domain.lifecycle.transitions import was_replaced
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
@@ -151,7 +152,7 @@ def explain_execution(
         )
     return Explanation(
         ran=bool(attempts),
-        answer=_ANSWERS[execution.state].format(last=execution.last_error),
+        answer=_answer(execution),
         because=(*_story(execution), *_where_it_is(execution, now)),
         execution=execution,
         attempts=tuple(attempts),
@@ -204,6 +205,13 @@ _ANSWERS = {
         "It was handed over: whether it ran, the program that serves its queue knows"
     ),
 }
+
+
+def _answer(execution: Execution) -> str:
+    answer = _ANSWERS[execution.state].format(last=execution.last_error)
+    if execution.state is State.CANCELLED and was_replaced(execution):
+        return f"{answer}: {execution.last_error}"
+    return answer
 
 
 def _row_of_missed(execution: Execution) -> Iterator[str]:

@@ -18,7 +18,7 @@ import msgspec
 from ..execution import Execution, State
 from ..schedules.schedule import OverlapPolicy
 from ..texts.listing import counted
-from .transitions import cancel
+from .transitions import cancel_for
 
 _KEY: Final = "key "
 _SCHEDULE: Final = "schedule "
@@ -324,16 +324,9 @@ def replace_by(newest: Execution, unfinished: Iterable[Execution], now: datetime
     Who is asked already is left out.
     """
     place = place_in_line(newest)
-    reason = f"overlap: execution {newest.id} takes its place (overlap policy cancel_previous)"
     before = [one for one in unfinished if place_in_line(one) < place]
-    changes = [(one, _cancelled(one, reason, now)) for one in before]
+    changes = [(one, cancel_for(one, newest.id, now=now)) for one in before]
     return [(one, after) for one, after in changes if after != one]
-
-
-def _cancelled(execution: Execution, reason: str, now: datetime) -> Execution:
-    after = cancel(execution, now=now)
-    is_over = after.state is State.CANCELLED
-    return msgspec.structs.replace(after, last_error=reason) if is_over else after
 
 
 def standing(*, running: int, limit: int | None, key: str, waiting: int) -> str:

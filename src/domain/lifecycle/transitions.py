@@ -219,6 +219,24 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
     )
 
 
+#: How the reason begins of a run that a later one has replaced.
+_REPLACED: Final = "overlap: execution "
+
+
+def cancel_for(execution: Execution, later: int, *, now: datetime) -> Execution:
+    """Cancel an execution whose place a *later* one takes: what runs keeps that until its end."""
+    after = cancel(execution, now=now)
+    if after == execution:  # its end was asked for before
+        return execution
+    reason = f"{_REPLACED}{later} takes its place (overlap policy cancel_previous)"
+    return msgspec.structs.replace(after, last_error=reason)
+
+
+def was_replaced(execution: Execution) -> bool:
+    """Tell whether a later run took its place, or is to take it."""
+    return (execution.last_error or "").startswith(_REPLACED)
+
+
 def has_expired(execution: Execution, *, now: datetime) -> bool:
     """Tell whether an execution that has never begun may begin no more."""
     return (
@@ -285,8 +303,10 @@ def let_go(held: Execution, *, now: datetime) -> Execution:
 
 
 def overruled(execution: Execution, verdict: Verdict) -> Verdict:
-    """Let a requested cancel win over the verdict."""
-    return Cancel() if execution.cancel_requested else verdict
+    """Let a requested cancel win over the verdict, for the reason that it was requested for."""
+    if not execution.cancel_requested:
+        return verdict
+    return Cancel(execution.last_error or "") if was_replaced(execution) else Cancel()
 
 
 def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:

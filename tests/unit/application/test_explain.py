@@ -7,12 +7,14 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
-from cronhare.application.administration.explain import Explanation, explain
+from cronhare.application.administration.explain import Explanation, explain, explain_execution
 from cronhare.application.administration.lookup import find_schedule
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.retry import Complete, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
@@ -143,6 +145,17 @@ def test_an_overlap_is_named() -> None:
 
     assert not told.ran
     assert "overlap: execution" in told.answer
+
+
+async def test_a_run_that_a_later_one_has_replaced_says_so() -> None:
+    house = House(holds=True)
+    await begin(house)
+    replaced = cancel_for(house.only, 7, now=house.now)
+    ended = end(replaced, overruled(replaced, Complete()), Ending.CANCELLED, now=house.now)
+
+    assert explain_execution(ended, (), now=house.now).answer == (
+        "It was cancelled: overlap: execution 7 takes its place (overlap policy cancel_previous)"
+    )
 
 
 def test_an_instant_that_was_not_due_has_neighbours() -> None:

@@ -23,7 +23,7 @@ from ..isolation.refusals import bisect_and_judge
 from ..isolation.suspects import Kind, Suspects
 from ..limits.judging import rule_on_retries
 from ..schema.named_rows import named_rows
-from ..schema.tables import attempts, executions
+from ..schema.tables import attempts, by_id, executions
 from ..transactions.database import Database, StorePart, repeatable
 from .end_writes import kind_of_ending, write_ends
 from .standing import UNLOCKED_STANDING, locked_elsewhere
@@ -45,6 +45,8 @@ _RECORDED = (
         attempts.c.node == bindparam("node"),
     )
 )
+
+_LAST_ERROR = by_id(select(executions.c.last_error))
 
 
 class AttemptEnds(StorePart):
@@ -164,7 +166,7 @@ class AttemptEnds(StorePart):
             row = standing.get(finish.execution.id)
             if row is not None and may(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
-                ended[place] = (_as_it_stands(finish.execution, row), finish)
+                ended[place] = (_as_it_stands(connection, finish.execution, row), finish)
         recorded = dict(
             zip(ended, self._record(connection, ended.values(), now, kinds), strict=True)
         )
@@ -234,11 +236,13 @@ def _answered_again(
     return [again(finish) if answer == Superseded() else answer for finish, answer in pairs]
 
 
-def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
+def _as_it_stands(connection: Connection, execution: Execution, row: Row[Any]) -> Execution:
     """Give a running attempt's execution as the ledger has it: with a request to cancel, say."""
     seen = (row.owner, row.deaths, row.cancel_requested)
     if seen == (execution.owner, execution.deaths, execution.cancel_requested):
         return execution
+    # A text on which few ends depend: it is not asked for with what all need.
+    error = connection.scalar(_LAST_ERROR, {"ids": [execution.id]})
     return msgspec.structs.replace(
         execution,
         state=State.RUNNING,
@@ -246,4 +250,5 @@ def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
         lease_until=row.lease_until,
         deaths=row.deaths if isinstance(row.deaths, int) else execution.deaths,
         cancel_requested=bool(row.cancel_requested),
+        last_error=error if isinstance(error, str) else execution.last_error,
     )
