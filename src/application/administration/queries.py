@@ -36,6 +36,7 @@ from .follow import Followed, follow
 from .lookup import NotFound, find_schedule
 from .preview import preview
 from .retry_limits import RetryLimitDesk
+from .unheard import unless_unheard
 from .views.due import DueView
 from .views.executions import (
     AttemptView,
@@ -399,7 +400,7 @@ class Queries:
     def _with_limits(self, found: Explanation) -> Explanation:
         if found.execution is None:
             return found
-        one = found.execution
+        one, found = found.execution, unless_unheard(found, self._records)
         more = (*self._before(one), *self._limits.about(one), *self._own_worker(one))
         return attrs.evolve(found, because=(*found.because, *more))
 

@@ -11,7 +11,7 @@ from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone
 from cronhare.domain.schedules.task import Task, TaskType
-from cronhare.domain.schedules.topic import NoListener
+from cronhare.domain.schedules.topic import NoListener, event_name, say_unheard
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 
 from ..logs import say
@@ -87,7 +87,7 @@ def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:
 
 
 def _unheard(execution: Execution) -> AttemptResult:
-    text = f"Nobody listens to {event_name(execution)}: completed"
+    text = say_unheard(event_name(execution.topic, execution.task))
     say(log, logging.WARNING, "event.no-listener", text, execution)
     line = f"{text}\n"
     return AttemptResult(
@@ -95,11 +95,6 @@ def _unheard(execution: Execution) -> AttemptResult:
         stderr=Captured(head=line, bytes=len(line.encode())),
         unheard=True,
     )
-
-
-def event_name(execution: Execution) -> str:
-    """Name an event: by its topic, or by the number that rows and messages may have."""
-    return execution.topic or str(execution.task)
 
 
 def _refused(why: str) -> AttemptResult:

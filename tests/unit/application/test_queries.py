@@ -32,6 +32,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -40,7 +41,7 @@ from cronhare.ports.records import ExecutionFilter, Output
 from cronhare.ports.runner import Captured
 from tests.unit.application.deliveries import begin, due, live, run
 from tests.unit.application.endings import always, failure
-from tests.unit.application.house import LEASE, NOON, House
+from tests.unit.application.house import LEASE, NOON, REPORT, House
 
 MINUTE = timedelta(minutes=1)
 
@@ -253,6 +254,28 @@ async def test_what_runs_says_where_and_until_when_its_lease_is() -> None:
     assert told.execution.lease_until == house.now + LEASE
     assert told.execution.waits_for == f"its task to end, which runs at {house.node}"
     assert [attempt.node for attempt in told.attempts] == [house.node]
+
+
+async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
+    house = House()
+    await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
+
+    told = queries(house).explain_execution(house.only.id)
+
+    assert (told.ran, told.answer) == (
+        False,
+        "It was completed without being run: nobody listened to orders.due",
+    )
+    assert told.because[-1].startswith('`no_listener = "fail"` of its schedule')
+
+
+async def test_an_event_that_was_heard_ran() -> None:
+    house = House(tasks=[attrs.evolve(REPORT, topics=("orders.due",))])
+    await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
+
+    told = queries(house).explain_execution(house.only.id)
+
+    assert (told.ran, told.answer) == (True, "It ran and succeeded")
 
 
 async def test_what_is_to_be_cancelled_waits_for_its_worker() -> None:
