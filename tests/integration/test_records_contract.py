@@ -15,6 +15,7 @@ from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage
+from cronhare.domain.retries.breaker import ACTIVATED
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key
@@ -290,6 +291,21 @@ def test_a_filter_takes_the_rows_of_which_all_is_true_that_it_says(ledger: Ledge
         found = [rows[row.id] for row in ledger.records.archive(which)]
         assert " ".join(found) == expected, fields
         assert ledger.records.count_failures(which) == len(found), fields
+
+
+def test_a_reason_is_found_in_the_error_too_where_an_open_breaker_hides_it(ledger: Ledger) -> None:
+    said = 'ECONNREFUSED: no "pool"\nGröße'
+    error = TaskError(message=said, code="EPOOL", stack="at line 1: a stack")
+    row = ledger.failed(error=error, verdict=Fail(ACTIVATED))
+
+    def found(reason: str) -> bool:
+        found = ledger.records.archive(FailureFilter(reason=reason))
+        return [one.id for one in found] == [row.id]
+
+    for part in ("ECONNREFUSED", '"pool"\nGrö', "Circuit breaker", said):
+        assert found(part), part
+    for part in ("econnrefused", "EPOOL", "stack", "message", "code", "%", '","code":', "unknown"):
+        assert not found(part), part
 
 
 def test_the_archive_is_paged_by_the_last_row_of_the_page_before(ledger: Ledger) -> None:

@@ -258,8 +258,11 @@ class Dialect(Protocol):
     ) -> None:
         """Execute an UPDATE once for each row of parameters, or to the same effect."""
 
-    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """Ask whether a text has a part, letter for letter. LIKE ignores case in some."""
+    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
+        """Find a part of a text, letter for letter, from 1 on; 0 if it has none.
+
+        LIKE ignores case in some.
+        """
 
     # Administration
 

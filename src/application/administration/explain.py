@@ -9,6 +9,7 @@ from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced
+from cronhare.domain.retries.breaker import ACTIVATED
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
@@ -24,6 +25,7 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .on_request import backfill_with, on_request
 from .remedies import remedies
+from .views.values import ErrorView
 from .waits import sent_again_at, what_it_waits_for
 
 
@@ -153,7 +155,11 @@ def explain_execution(
     return Explanation(
         ran=bool(attempts),
         answer=_answer(execution),
-        because=(*_story(execution), *_where_it_is(execution, now)),
+        because=(
+            *_story(execution),
+            *_behind_a_breaker(execution, attempts),
+            *_where_it_is(execution, now),
+        ),
         execution=execution,
         attempts=tuple(attempts),
     )
@@ -230,6 +236,14 @@ def _story(execution: Execution) -> Iterator[str]:
         yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."
     if execution.task_name is not None:
         yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
+
+
+def _behind_a_breaker(execution: Execution, attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Give the error of a run for which an open breaker gave the reason."""
+    if execution.last_error == ACTIVATED and attempts:
+        error = ErrorView.of(attempts[-1].error)
+        if error is not None:
+            yield f"Its last attempt ended so: {error.message}."
 
 
 def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Final
 
 import attrs
@@ -69,15 +70,20 @@ class RetryLimitDesk:
             )
             name = said(budget)
             yield f"{name[0].upper()}{name[1:]} {left}."
-        if not goes_on and (execution.state, execution.last_error) != (State.FAILED, ACTIVATED):
+        was_let_fail = (execution.state, execution.last_error) == (State.FAILED, ACTIVATED)
+        if not goes_on and not was_let_fail:
             return
         breaker = self._limits.breaker(str(execution.task), now=now)
         if breaker is not None and breaker.state(now) is not BreakerState.CLOSED:
             yield _said_open(breaker, now)
+        if was_let_fail:
+            task = quote(execution.task_name or str(execution.task))
+            again = f"cronhare failed replay --task {task} --reason {quote(ACTIVATED)}"
+            yield f"Once its cause is gone, `{again}` runs what the breaker let fail."
 
 
 def _said_open(breaker: Breaker, now: datetime) -> str:
-    reset = f"`cronhare breakers reset {breaker.task}` closes it"
+    reset = f"`cronhare breakers reset {quote(breaker.said)}` closes it"
     if breaker.state(now) is BreakerState.HALF_OPEN:
         probe = f"execution {breaker.probe}" if breaker.probe else "the next retry"
         return f"The circuit breaker of {breaker.said} is half open: {probe} is its probe; {reset}."

@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 
 from ..execution import State
-from ..retries.outcome import ErrorClass, mark_of_class, mark_of_code
+from ..retries.outcome import ErrorClass, mark_of_class, mark_of_code, says
 from ..schedules.task import TaskRef
 from ..texts.echo import echo
 from .archive import Archived
@@ -38,8 +38,9 @@ class FailureFilter:
     """Rows of the archive that have all of this; None stands for any, and none left out is all.
 
     *task* is a task's name, or its reference (`report 25`). *reason* is a part of `failed_reason`,
-    letter for letter. *code* is the error's (`ETIMEDOUT`). It failed at *since* or later, and
-    before *until*. *kind* is failed or quarantined. Resolved rows are left out if *unresolved*.
+    or of its error's message, letter for letter. *code* is the error's (`ETIMEDOUT`). It failed at
+    *since* or later, and before *until*. *kind* is failed or quarantined. Resolved rows are left
+    out if *unresolved*.
 
     Raises:
         FailureFilterInvalid: with all faults at once.
@@ -83,7 +84,9 @@ class FailureFilter:
             )
             and self.type in {None, row.task_type}
             and self.queue in {None, row.queue}
-            and (self.reason is None or self.reason in row.failed_reason)
+            and (
+                self.reason is None or self.reason in row.failed_reason or says(error, self.reason)
+            )
             and (self.error_class is None or mark_of_class(self.error_class) in error)
             and (self.code is None or mark_of_code(self.code) in error)
             and self.kind in {None, row.state}

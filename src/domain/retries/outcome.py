@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 import msgspec
@@ -92,6 +93,27 @@ def mark_of_class(error_class: ErrorClass) -> str:
 def mark_of_code(code: str) -> str:
     """Give the part of `TaskError.as_json` by which errors of a code are found, likewise."""
     return f'"code":{msgspec.json.encode(code).decode()}'
+
+
+#: Between these `TaskError.as_json` has its message; no text holds them, as quotes are escaped.
+MESSAGE_BEGINS: Final = '"message":"'
+MESSAGE_ENDS: Final = '","'
+
+
+def as_in_message(part: str) -> str:
+    """Write a part of a message as `TaskError.as_json` has it."""
+    return msgspec.json.encode(part).decode()[1:-1]
+
+
+def says(error: str, part: str) -> bool:
+    """Tell whether the message of an error, as the ledger keeps it, has that part.
+
+    >>> error = TaskError(message='no "disk"', code="ENOSPC").as_json()
+    >>> [says(error, part) for part in ('"disk"', "ENOSPC", "message")]
+    [True, False, False]
+    """
+    _, _, rest = error.partition(MESSAGE_BEGINS)
+    return 0 <= rest.find(as_in_message(part)) < rest.find(MESSAGE_ENDS)
 
 
 def classify(code: str | None) -> ErrorClass:

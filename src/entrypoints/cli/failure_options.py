@@ -22,7 +22,9 @@ OfType = Annotated[str | None, typer.Option("--type", help="Only those of this t
 OfQueue = Annotated[str | None, typer.Option("--queue", help="Only those from this queue.")]
 WithReason = Annotated[
     str | None,
-    typer.Option("--reason", help="Only those whose reason has this part, letter for letter."),
+    typer.Option(
+        "--reason", help="Only those whose reason or error has this part, letter for letter."
+    ),
 ]
 OfClass = Annotated[ErrorClass | None, typer.Option("--error", help="Only errors of this class.")]
 WithCode = Annotated[

@@ -3,6 +3,7 @@
 from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.application.administration.views.values import ErrorView
+from cronhare.domain.retries.breaker import ACTIVATED
 
 from .execution_output import said_task, show_attempts
 from .output import Columns, facts, json_line, moment, print_line, printable_lines, state
@@ -22,7 +23,7 @@ def failure_columns(*, with_resolved: bool) -> Columns[FailureView]:
         "ATTEMPTS": "attempts",
         "EXECUTION": "execution_id",
         **({"RESOLVED": "resolution"} if with_resolved else {}),
-        "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
+        "REASON": _reason,
     }
 
 
@@ -63,6 +64,13 @@ def _facts(archived: FailureView) -> list[tuple[str, object]]:
         ("error", None if archived.error is None else _said(archived.error)),
         ("problem", archived.problem),
     ]
+
+
+def _reason(archived: FailureView) -> str:
+    """Give the first line of the reason; an open breaker's does not say what went wrong."""
+    reason, error = archived.failed_reason, archived.error
+    said = f"{reason}: {error.message}" if reason == ACTIVATED and error else reason
+    return said.partition("\n")[0]
 
 
 def _crashes(archived: FailureView) -> str | None:

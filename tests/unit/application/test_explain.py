@@ -9,15 +9,19 @@ import pytest
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.application.administration.explain import Explanation, explain, explain_execution
 from cronhare.application.administration.lookup import find_schedule
+from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
+from cronhare.domain.retries.breaker import BreakerPolicy
+from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.cli.failure_output import failure_columns
 from cronhare.ports.attempts import Apart
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import CRASH, always, failure
@@ -102,6 +106,24 @@ async def test_a_failure_says_why() -> None:
     await run(house, retry=RetryPolicy(attempts=1))
 
     assert ask(house).answer == "It ran and failed for good: no {such} table"
+
+
+async def test_an_error_is_told_for_which_an_open_breaker_gave_the_reason() -> None:
+    breaker = BreakerPolicy(least=2, window=5 * MINUTE)
+    house = House(script=always(failure("no pool")), limits=RetryLimits(breaker=breaker))
+    await run(house)
+    for _ in range(3):
+        await house.turn(MINUTE)
+    failed = house.executions(State.FAILED)[-1]
+
+    told = explain_execution(failed, house.records.attempts(failed.id), now=house.now)
+
+    assert told.answer == "It ran and failed for good: Circuit breaker activated"
+    assert "Its last attempt ended so: no pool." in told.because
+    [archived, *_] = house.records.archive()
+    reason = failure_columns(with_resolved=False)["REASON"]
+    assert callable(reason)
+    assert reason(FailureView.of(archived)) == "Circuit breaker activated: no pool"
 
 
 async def test_a_quarantine_says_why() -> None:

@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import ColumnElement, or_
+from sqlalchemy import ColumnElement, func, or_
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.retries.outcome import mark_of_class, mark_of_code
+from cronhare.domain.retries.outcome import (
+    MESSAGE_BEGINS,
+    MESSAGE_ENDS,
+    as_in_message,
+    mark_of_class,
+    mark_of_code,
+)
 
 from ..dialect import Dialect
 from ..schema.tables import failed_tasks
@@ -23,12 +29,13 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
     )
     yield from (column == wanted for column, wanted in equal if wanted is not None)
     error_class = None if which.error_class is None else mark_of_class(which.error_class)
-    parts = (
-        (_ROW.failed_reason, which.reason),
-        (_ROW.error, error_class),
-        (_ROW.error, None if which.code is None else mark_of_code(which.code)),
-    )
-    yield from (dialect.contains(column, part) for column, part in parts if part is not None)
+    code = None if which.code is None else mark_of_code(which.code)
+    marks = (mark for mark in (error_class, code) if mark is not None)
+    yield from (dialect.position(_ROW.error, mark) > 0 for mark in marks)
+    if which.reason is not None:
+        yield or_(
+            dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
+        )
     if which.task is not None:
         yield _is_of_task(which)
     if which.kind is not None:
@@ -40,6 +47,14 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
         yield _ROW.failed_at < which.until
     if which.unresolved:
         yield _ROW.resolution.is_(None)
+
+
+def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
+    """Ask what `says` tells."""
+    begins = dialect.position(_ROW.error, MESSAGE_BEGINS) + len(MESSAGE_BEGINS)
+    rest = func.substr(_ROW.error, begins)
+    found = dialect.position(rest, as_in_message(part))
+    return (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
 
 
 def _is_of_task(which: FailureFilter) -> ColumnElement[bool]:

@@ -111,7 +111,8 @@ class SqlStatistics:
 
 def _of_failures(dialect: Dialect) -> Mapping[By, ColumnElement[Any]]:
     classes = (
-        (dialect.contains(_FAILURE.error, mark_of_class(each)), each.value) for each in ErrorClass
+        (dialect.position(_FAILURE.error, mark_of_class(each)) > 0, each.value)
+        for each in ErrorClass
     )
     return {
         By.DAY: func.date(_FAILURE.failed_at),

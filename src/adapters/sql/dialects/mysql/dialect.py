@@ -114,9 +114,9 @@ class MysqlDialect(ServerDialect):
         for parameters in fresh.parameters():
             connection.execute(joined, parameters)
 
-    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """See `Dialect.contains`."""
-        return func.instr(column, part) > 0
+    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
+        """See `Dialect.position`."""
+        return func.instr(text, part)
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:
         """See `ServerDialect.product`."""

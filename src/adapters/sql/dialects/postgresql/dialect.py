@@ -97,9 +97,9 @@ class PostgresqlDialect(ServerDialect):
             fresh = Rows.of_mappings(parameters_of(statement), rows)
             connection.execute(update_from_rows(statement, fresh.differing), parameters(fresh))
 
-    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """See `Dialect.contains`."""
-        return func.strpos(column, part) > 0
+    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
+        """See `Dialect.position`."""
+        return func.strpos(text, part)
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
         """See `ServerDialect.product`."""

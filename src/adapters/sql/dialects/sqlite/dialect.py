@@ -157,9 +157,9 @@ class SqliteDialect:
         if rows:
             connection.execute(statement, list(rows))
 
-    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """See `Dialect.contains`."""
-        return func.instr(column, part) > 0
+    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
+        """See `Dialect.position`."""
+        return func.instr(text, part)
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
