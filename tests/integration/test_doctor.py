@@ -33,17 +33,23 @@ from cronhare.domain.diagnosis.queues import Difference, Fit
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.diagnosis.waiting import Waiting
 from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.breaker import BreakerPolicy, BreakerState
+from cronhare.domain.retries.budget import BudgetPolicy
+from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.topology import LANES, topology
+from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 from tests.integration.ledgers import (
     CRASH,
+    FAILURE,
     IN_30_S,
     MINUTE,
     SECOND,
     Ledger,
+    all_running,
     draft,
     server_ledger,
     sql_ledger,
@@ -417,6 +423,26 @@ def test_quarantined_runs_are_counted_until_they_are_resolved(
     assert after is not None
     assert before.quarantined == Quarantined(unresolved=1, of_late=1)
     assert after.quarantined == Quarantined(unresolved=0, of_late=1)
+
+
+def test_unresolved_failures_breakers_and_budgets_are_looked_at(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    limits = RetryLimits(
+        budget=BudgetPolicy(most=1, window=MINUTE), breaker=BreakerPolicy(least=2, window=MINUTE)
+    )
+    finishes = [
+        Finish(execution=each, ran=FAILURE, verdict=IN_30_S, limits=limits)
+        for each in all_running(sqlite, 3)
+    ]
+    sqlite.attempts.finish(finishes, now=sqlite.now, node="ant")
+
+    activity = look(sqlite_engine, clock).activity
+
+    assert activity is not None
+    assert activity.failures == 2
+    assert [each.state(clock.now()) for each in activity.breakers] == [BreakerState.OPEN]
+    assert [each.remaining(clock.now()) for each in activity.budgets] == [0]
 
 
 def test_who_has_ended_what_it_ran_owns_nothing(

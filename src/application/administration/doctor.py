@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
+from cronhare.domain.diagnosis.failing import judge_breakers, judge_budgets, judge_failures
 from cronhare.domain.diagnosis.finding import Finding, Severity
 from cronhare.domain.diagnosis.guide import BrokerGuide
 from cronhare.domain.diagnosis.identity import judge_sources
@@ -70,6 +71,7 @@ class Doctor:
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
         yield from _of_runs(ledger, broker, asked_for, jobs)
         yield from _of_broker(broker, task_queues, others, jobs)
+        yield from _of_failures(ledger)
         yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(broker.guide, probed=probe)
@@ -141,6 +143,14 @@ def _of_broker(
             yield from judge_things(
                 facts.things, facts.guide, task_queues=task_queues, others=others, jobs=jobs
             )
+
+
+def _of_failures(ledger: LedgerAnswer) -> Iterator[Finding]:
+    activity = ledger.activity if isinstance(ledger, LedgerFacts) else None
+    if activity is not None:
+        yield from judge_failures(activity.failures)
+        yield from judge_breakers(activity.breakers, now=activity.now)
+        yield from judge_budgets(activity.budgets, now=activity.now)
 
 
 def _of_quarantine(ledger: LedgerAnswer, broker: BrokerAnswer) -> Iterator[Finding]:

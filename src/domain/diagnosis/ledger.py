@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.nodes import NodeReport, alive
+from cronhare.domain.retries.breaker import Breaker
+from cronhare.domain.retries.budget import Budget
 from cronhare.domain.texts.moments import say_moment
 
 from .clock import judge_clock, judge_clocks
@@ -27,7 +29,8 @@ class Activity:
     claimed, *unplanned* those that are enabled and have no plan: the earliest first. *nodes* report
     themselves; *unread_nodes* did besides, *broken_nodes* are rows that cannot be
     read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
-    all runs that have not ended.
+    all runs that have not ended. *failures* are those that nobody has resolved; *breakers* and
+    *budgets* are of all tasks and queues that have one.
     """
 
     now: datetime
@@ -42,6 +45,9 @@ class Activity:
     waiting: Sequence[Waiting] = ()
     queues: Collection[str] = ()
     quarantined: Quarantined = attrs.field(factory=Quarantined)
+    failures: int = 0
+    breakers: Sequence[Breaker] = ()
+    budgets: Sequence[Budget] = ()
 
     @property
     def present(self) -> Sequence[NodeReport]:

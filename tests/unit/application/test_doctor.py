@@ -18,6 +18,8 @@ from cronhare.domain.diagnosis.quarantine import Quarantined
 from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
 from cronhare.domain.diagnosis.work import ScheduleFacts
+from cronhare.domain.retries.breaker import Breaker
+from cronhare.domain.retries.budget import Budget
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
@@ -147,6 +149,32 @@ def test_quarantined_runs_are_told_whatever_the_broker_has(
     findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
 
     assert any(finding.what.startswith("1 run is quarantined") for finding in findings)
+
+
+def test_failures_open_breakers_and_spent_budgets_are_told_with_their_remedies() -> None:
+    minute = timedelta(minutes=1)
+    opened = Breaker(
+        task="worker 7",
+        name="daily",
+        window=minute,
+        last_at=NOON,
+        opened_at=NOON,
+        probe_at=NOON + minute,
+    )
+    closed = Breaker(task="worker 8", window=minute, last_at=NOON)
+    spent = Budget(queue="mails", most=2, window=minute, grants=((NOON, 2),), granted_at=NOON)
+    free = Budget(queue="reports", most=2, window=minute)
+    activity = Activity(now=NOON, failures=9, breakers=[opened, closed], budgets=[spent, free])
+
+    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
+
+    told = {each.what: each.cure for each in findings if each.severity is Severity.WARNING}
+    failed = told["9 runs failed for good and are unresolved"]
+    breaker = told["The circuit breaker of daily is open: what fails is not tried again"]
+    budget = told["The retry budget of mails is spent until 2026-03-02 12:01:00Z"]
+    assert "`cronhare failed replay ID`" in failed
+    assert "`cronhare breakers reset daily`" in breaker
+    assert "`cronhare budgets list`" in budget
 
 
 def test_messages_that_were_set_apart_are_told_with_their_virtual_host() -> None:

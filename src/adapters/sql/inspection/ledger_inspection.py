@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from sqlalchemy import Connection, Engine, func, select
 
@@ -18,13 +19,17 @@ from cronhare.ports.schedules import StoredSchedule
 
 from ..claims.store import SqlClaimStore
 from ..dialect import dialect_of
+from ..limits.store import SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
 from ..schedules import SqlScheduleStore
 from ..schema.tables import executions
 from ..transactions.database import Database
-from .overdue_runs import outstanding, quarantined, queues_in_use
+from .overdue_runs import outstanding, quarantined, queues_in_use, unresolved_failures
 from .scheduler_activity import last_claim, overdue
+
+#: Breakers, and budgets, that are looked at.
+MOST_LIMITS: Final = 1_000
 
 
 class SqlInspection:
@@ -60,11 +65,12 @@ class SqlInspection:
         claims = SqlClaimStore(engine, self._clock)
         stored, now = SqlScheduleStore(engine, self._clock).schedules(), claims.now()
         nodes = SqlNodeStore(engine, self._clock).nodes(now=now, limit=MOST_REPORTS)
+        limits = SqlLimitStore(engine, self._clock)
         with database.read("examining the runs") as connection:
             owners = tuple(_owners(connection))
             waiting = tuple(outstanding(connection, now))
             queues = queues_in_use(connection)
-            apart = quarantined(connection)
+            apart, failures = quarantined(connection), unresolved_failures(connection)
             late, claim = overdue(connection, now), last_claim(connection)
         return LedgerFacts(
             database=kept_in,
@@ -83,6 +89,9 @@ class SqlInspection:
                 waiting=waiting,
                 queues=queues,
                 quarantined=apart,
+                failures=failures,
+                breakers=limits.breakers(now=now, limit=MOST_LIMITS),
+                budgets=limits.budgets(now=now, limit=MOST_LIMITS),
             ),
             schedules=tuple(map(_schedule, stored)),
         )

@@ -81,6 +81,13 @@ def quarantined(connection: Connection) -> Quarantined:
     )
 
 
+def unresolved_failures(connection: Connection) -> int:
+    """Count the failures that await a person."""
+    is_one = failed_tasks.c.kind == State.FAILED.value
+    waiting = select(func.count()).where(failed_tasks.c.resolution.is_(None), is_one)
+    return connection.scalar(waiting) or 0
+
+
 def _running(connection: Connection) -> dict[str, int]:
     count = select(executions.c.queue, func.count()).where(executions.c.state == State.RUNNING)
     found = connection.execute(count.group_by(executions.c.queue))

@@ -1,0 +1,53 @@
+"""What goes wrong with tasks: failures that await a person, open breakers, and spent budgets."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from shlex import quote
+
+from cronhare.domain.retries.breaker import Breaker, BreakerState
+from cronhare.domain.retries.budget import Budget
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.moments import say_moment
+
+from .finding import Finding, Severity, named
+
+
+def judge_failures(unresolved: int) -> Iterator[Finding]:
+    """Tell of failures in the archive that nobody has resolved."""
+    if unresolved:
+        verb = "is" if unresolved == 1 else "are"
+        yield Finding(
+            Severity.WARNING,
+            "runs",
+            f"{counted(unresolved, 'run')} failed for good and {verb} unresolved",
+            "`cronhare failed list` has the reasons; then `cronhare failed replay ID` runs one "
+            "again, `cronhare failed discard ID` lets it be",
+        )
+
+
+def judge_breakers(breakers: Sequence[Breaker], *, now: datetime) -> Iterator[Finding]:
+    """Tell of tasks whose failures get no retry, as most of their attempts fail."""
+    names = [each.said for each in breakers if each.state(now) is not BreakerState.CLOSED]
+    if names:
+        verb = "is" if len(names) == 1 else "are"
+        yield Finding(
+            Severity.WARNING,
+            "tasks",
+            f"The circuit breaker of {named(names)} {verb} open: what fails is not tried again",
+            f"`cronhare failed list` has the errors; it closes by itself once an attempt succeeds, "
+            f"or by `cronhare breakers reset {quote(names[0]) if len(names) == 1 else 'TASK'}`",
+        )
+
+
+def judge_budgets(budgets: Sequence[Budget], *, now: datetime) -> Iterator[Finding]:
+    """Tell of queues whose retries wait for more than their delay."""
+    spent = [each for each in (budget.as_of(now) for budget in budgets) if not each.remaining(now)]
+    if spent:
+        until = say_moment(max(each.free_at(now) for each in spent))
+        yield Finding(
+            Severity.WARNING,
+            "queues",
+            f"The retry budget of {named([each.queue for each in spent])} is spent until {until}",
+            "mend what makes so many attempts fail; `cronhare budgets list` has what is left, and "
+            "CRON_RETRY_BUDGET how much there is",
+        )
