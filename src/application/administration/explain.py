@@ -15,7 +15,14 @@ from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.every import Every
-from cronhare.domain.schedules.keys import backfill_key, cron_key, every_key, once_key
+from cronhare.domain.schedules.keys import (
+    Trigger,
+    backfill_key,
+    cron_key,
+    every_key,
+    once_key,
+    trigger_of,
+)
 from cronhare.domain.schedules.schedule import ByHand, Schedule
 from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.listing import counted
@@ -230,7 +237,10 @@ def _row_of_missed(execution: Execution) -> Iterator[str]:
 def _story(execution: Execution) -> Iterator[str]:
     late = execution.executed_at - execution.due_at
     claimed, by = say_moment(execution.executed_at), execution.container_id
-    yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
+    if trigger_of(execution.key) is Trigger.BACKFILL:  # it was not to be in time
+        yield f"Claimed at {claimed} by {by}."
+    else:
+        yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
     if execution.topic is not None:
         unheard = "it fails" if execution.no_listener == NoListener.FAIL else "it is completed"
         yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."
@@ -256,8 +266,9 @@ def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
         yield f"Attempt {execution.attempt} comes at {say_moment(execution.next_attempt_at)}."
         yield f"The one before ended so: {execution.last_error}."
     yield f"It waits for {what_it_waits_for(execution, now=now)}."
-    if execution.state is State.RUNNING and execution.lease_until is not None:
-        until = say_moment(execution.lease_until)
+    lease = execution.lease_until
+    if execution.state is State.RUNNING and lease is not None and lease > now:
+        until = say_moment(lease)
         yield f"Its lease is until {until}, and {execution.owner} renews it while it lives."
     if execution.resends:
         yield f"Its message was sent again {counted(execution.resends, 'time')}."

@@ -366,8 +366,10 @@ class Queries:
             found = Explanation(ran=False, answer="It has not run yet", because=tuple(begins))
         else:
             found = explain_execution(last, self._records.attempts(last.id), now=now)
-            because = (what_it_came_of(last), *found.because, *begins)
+            because = (what_it_came_of(last), *found.because)
             found = self._with_limits(attrs.evolve(found, because=because))
+            if last.state not in UNFINISHED:  # or what it waits for is all that matters
+                found = attrs.evolve(found, because=(*found.because, *begins))
         asked = now if last is None else last.due_at
         zone = _zone_of(stored)
         return ExplanationView.of(found, name=stored.name, timezone=zone, instant=asked, now=now)

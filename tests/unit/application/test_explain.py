@@ -4,6 +4,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import attrs
+import msgspec
 import pytest
 
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
@@ -19,6 +20,7 @@ from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.keys import backfill_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.cli.failure_output import failure_columns
@@ -270,6 +272,21 @@ def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
     named = "Backfill 1 is under way and has it: `cronhare replays show 1`."
     assert within.because[-1] == named
     assert named not in after.because
+
+
+def test_a_run_of_a_backfill_is_not_said_to_be_late() -> None:
+    house = House()
+    house.add(schedule=None)
+    house.administrator.run_now("report", params=None, now=house.now)
+    by_hand = house.only
+    filled = msgspec.structs.replace(
+        by_hand, key=backfill_key(NOON), due_at=NOON - timedelta(days=200)
+    )
+
+    told = [explain_execution(one, (), now=house.now).because[0] for one in (by_hand, filled)]
+
+    at = f"Claimed at 2026-03-02 12:00:00Z by {house.node}"
+    assert told == [f"{at}, 0.0 s after.", f"{at}."]
 
 
 def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:

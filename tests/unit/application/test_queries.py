@@ -256,6 +256,17 @@ async def test_what_runs_says_where_and_until_when_its_lease_is() -> None:
     assert [attempt.node for attempt in told.attempts] == [house.node]
 
 
+async def test_of_a_lease_that_is_over_nobody_is_said_to_renew_it() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.clock.advance(2 * LEASE)
+
+    told = queries(house).explain_execution(house.only.id)
+
+    assert any("a scheduler that gives attempt 1 up for lost" in line for line in told.because)
+    assert not any("while it lives" in line for line in told.because)
+
+
 async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
     house = House()
     await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
@@ -649,6 +660,8 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
     house.administrator.run_now("report", params=None, now=house.now)
     house.clock.advance(MINUTE)
     house.administrator.run_at_start("report", now=house.now)
+    for one in house.executions():
+        house.administrator.cancel(one.id, now=house.now)
     last = asked.explain_instant("report", None)
 
     assert (never.ran, never.answer) == (False, "It has not run yet")
@@ -659,6 +672,18 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
         "It began with a start of `cronhare up`, at 2026-03-02 12:01:00Z; it is the last run of "
         "this schedule."
     )
+    assert never.because[0] in last.because, "who would begin another"
+
+
+def test_a_run_that_has_not_ended_says_what_it_waits_for_and_not_who_would_begin_another() -> None:
+    house = House()
+    house.add(schedule=None)
+    house.administrator.run_now("report", params=None, now=house.now)
+
+    because = queries(house).explain_instant("report", None).because
+
+    assert any(line.startswith("It waits for ") for line in because)
+    assert not any("has no times of its own" in line for line in because)
 
 
 @pytest.mark.parametrize(
