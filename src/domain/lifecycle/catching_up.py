@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from ..execution import Execution, State
-from ..retries.budget import Budget, BudgetPolicy, said
+from ..retries.budget import Budget, BudgetPolicy, as_asked, said
 from .transitions import defer
 
 #: What a worker misses by less is no outage: a restart takes seconds, and so few retries come due
@@ -97,10 +97,7 @@ class HeldUpRetries:
     def _place(self, execution: Execution) -> datetime | None:
         assert self._catch_up is not None, "somebody asks"
         policy, now, queue = self._catch_up.budget, self._now, execution.queue
-        known = self._budgets.get(queue)
-        budget = Budget(queue=queue, most=policy.most, window=policy.window)
-        if known is not None:
-            budget = attrs.evolve(known.as_of(now), most=policy.most, window=policy.window)
+        budget = as_asked(queue, self._budgets.get(queue), policy, now=now)
         place = budget.staggered_at(now)
         self._budgets[queue] = budget.granted(place, now=now)
         if place > now:

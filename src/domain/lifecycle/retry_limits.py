@@ -22,6 +22,7 @@ from ..retries.budget import (
     BudgetFree,
     BudgetPolicy,
     BudgetSpent,
+    as_asked,
     ask_budget,
     has_place,
 )
@@ -155,15 +156,14 @@ class RetryJudge:
         if retry is None or policy is None:
             return Ruled(verdict=end.verdict, changes=tuple(changes))
         queue = end.execution.queue
-        answer = ask_budget(self._budget_of(queue, policy), policy, retry, now=now)
+        answer = ask_budget(self._budget_of(queue, policy, now), policy, retry, now=now)
         self._budgets[queue] = answer.budget
         if answer.change is not None:
             changes.append(answer.change)
         return Ruled(verdict=answer.verdict, changes=tuple(changes))
 
-    def _budget_of(self, queue: str, policy: BudgetPolicy) -> Budget:
-        fresh = Budget(queue=queue, most=policy.most, window=policy.window)
-        return self._budgets.get(queue, fresh)
+    def _budget_of(self, queue: str, policy: BudgetPolicy, now: datetime) -> Budget:
+        return as_asked(queue, self._budgets.get(queue), policy, now=now)
 
     def _may_retry(
         self, end: AttemptEnd, policy: BreakerPolicy, changes: list[LimitChange], now: datetime
@@ -221,9 +221,9 @@ class RetryJudge:
 
     def _has_place(self, end: AttemptEnd, now: datetime) -> bool:
         policy = end.budget
-        return policy is None or has_place(
-            self._budget_of(end.execution.queue, policy), policy, now=now
-        )
+        if policy is None:
+            return True
+        return has_place(self._budget_of(end.execution.queue, policy, now), now=now)
 
     def _is_unfinished(self, probe: int | None) -> bool:
         return probe is not None and self._evidence.state_of(probe) in UNFINISHED

@@ -170,15 +170,21 @@ class BudgetAnswer:
     change: BudgetSpent | BudgetFree | None = None
 
 
+def as_asked(queue: str, known: Budget | None, policy: BudgetPolicy, *, now: datetime) -> Budget:
+    """Give a queue's budget as *policy* has it now: the one that is *known*, or a fresh one."""
+    if known is None:
+        return Budget(queue=queue, most=policy.most, window=policy.window)
+    return attrs.evolve(known.as_of(now), most=policy.most, window=policy.window)
+
+
 def ask_budget(
     budget: Budget, policy: BudgetPolicy, retry: RetryAfter, *, now: datetime
 ) -> BudgetAnswer:
-    """Grant a retry, defer it, or let it fail.
+    """Grant a retry of a budget that is `as_asked`, defer it, or let it fail.
 
     A deferred one waits for its place, and then for its own delay: a wave is spread at exactly the
     rate, whatever the delay.
     """
-    budget = _as_asked(budget, policy, now)
     place = budget.free_at(now)
     if place <= now:
         return _grant(budget.granted(now, now=now), retry, now)
@@ -195,9 +201,9 @@ def ask_budget(
     return BudgetAnswer(verdict=deferred, budget=budget.granted(place, now=now), change=change)
 
 
-def has_place(budget: Budget, policy: BudgetPolicy, *, now: datetime) -> bool:
-    """Tell whether a retry would be granted now, neither deferred nor failed."""
-    return _as_asked(budget, policy, now).free_at(now) <= now
+def has_place(budget: Budget, *, now: datetime) -> bool:
+    """Tell whether `ask_budget` would grant a retry now, neither defer it nor let it fail."""
+    return budget.free_at(now) <= now
 
 
 def said(budget: Budget) -> str:
@@ -208,10 +214,6 @@ def said(budget: Budget) -> str:
     """
     seconds = f"{budget.window.total_seconds():g}"
     return f"the retry budget of queue {budget.queue}, {budget.most:,} per {seconds} s,"
-
-
-def _as_asked(budget: Budget, policy: BudgetPolicy, now: datetime) -> Budget:
-    return attrs.evolve(budget.as_of(now), most=policy.most, window=policy.window)
 
 
 def _grant(budget: Budget, retry: RetryAfter, now: datetime) -> BudgetAnswer:

@@ -13,6 +13,7 @@ from cronhare.domain.retries.budget import (
     BudgetPolicy,
     BudgetSpent,
     OnExhausted,
+    as_asked,
     ask_budget,
 )
 from cronhare.domain.retries.retry import Fail, RetryAfter
@@ -28,7 +29,7 @@ def per_minute(most: int, on_exhausted: OnExhausted = OnExhausted.DEFER) -> Budg
 
 
 def new(policy: BudgetPolicy) -> Budget:
-    return Budget(queue="reports", most=policy.most, window=policy.window)
+    return as_asked("reports", None, policy, now=NOON)
 
 
 def places(policy: BudgetPolicy, asked_at: list[datetime]) -> tuple[Budget, list[datetime]]:
@@ -136,7 +137,8 @@ def test_of_places_ahead_no_more_is_kept_than_the_next_one_needs() -> None:
 def test_a_larger_limit_lets_nobody_in_before_the_places_that_are_given() -> None:
     spent, granted = places(per_minute(2), [NOON] * 20)
 
-    answer = ask_budget(spent, per_minute(5), AT_ONCE, now=NOON + 30 * SECOND)
+    larger = as_asked("reports", spent, per_minute(5), now=NOON + 30 * SECOND)
+    answer = ask_budget(larger, per_minute(5), AT_ONCE, now=NOON + 30 * SECOND)
 
     assert answer.verdict.reason.startswith("retry 1/3")
     assert isinstance(answer.verdict, RetryAfter)
