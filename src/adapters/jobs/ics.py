@@ -15,7 +15,7 @@ from cronhare.domain.schedules.calendars import LONGEST_LABEL, MOST_WINDOWS, Nam
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.printable import printable
 
-from .ics_bounds import Budget, IcsInvalid, SearchTime
+from .ics_bounds import IcsInvalid, OccurrenceCount, SearchTime
 from .ics_events import windows_of
 from .ics_zones import refuse_zones
 
@@ -43,10 +43,10 @@ def read_ics(
         raise IcsInvalid(f"is larger than {LARGEST_ICS // 2**20} MiB")
     _refuse_depth(content)
     windows: list[NamedText] = []
-    budget = Budget(search)
+    looked_at = OccurrenceCount(search)
     for number, event in enumerate(_events(content), start=1):
         try:
-            for text in windows_of(event, zone, today, budget):
+            for text in windows_of(event, zone, today, looked_at):
                 windows.append((text, _label(event)))
                 if len(windows) > MOST_WINDOWS:
                     raise IcsInvalid(f"has more than {MOST_WINDOWS:,} days, which a calendar may")

@@ -46,7 +46,7 @@ class SearchTime:
             self._spent += self._seconds() - began
 
 
-class Budget:
+class OccurrenceCount:
     """Counts the occurrences that may still be looked at."""
 
     def __init__(self, search: SearchTime) -> None:

@@ -14,7 +14,7 @@ import attrs
 
 from cronhare.domain.texts.echo import echo
 
-from .ics_bounds import Budget, IcsInvalid
+from .ics_bounds import IcsInvalid, OccurrenceCount
 from .ics_rules import for_ever, occurrences, read_rule
 
 _FIRST_YEAR: Final = 1900
@@ -25,7 +25,7 @@ def windows_of(
     event: Any,  # noqa: ANN401 - icalendar's
     zone: ZoneInfo,
     today: date,
-    budget: Budget,
+    looked_at: OccurrenceCount,
 ) -> Iterator[str]:
     """Write an event by the clocks of *zone*, the calendar's; *today* says which years matter.
 
@@ -50,11 +50,11 @@ def windows_of(
                 yield text
                 return
         home = span.home or zone
-        starts = iter([*occurrences(parts, span.begin, home, today, budget), *more])
+        starts = iter([*occurrences(parts, span.begin, home, today, looked_at), *more])
     is_left_out = _left_out(event, span, zone)
     for start in starts:
         if not is_left_out(start):
-            budget.take()
+            looked_at.take()
             yield span.written(start, zone)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cronhare.domain.texts.echo import echo
 
-from .ics_bounds import MOST_OCCURRENCES, Budget, IcsInvalid
+from .ics_bounds import MOST_OCCURRENCES, IcsInvalid, OccurrenceCount
 
 #: Years before and after this one for which recurring events are written out.
 YEARS_BEFORE, YEARS_AFTER = 1, 10
@@ -75,7 +75,7 @@ def _weekday(day: date) -> str:
 
 
 def occurrences(
-    parts: Parts, begin: datetime, home: tzinfo, today: date, budget: Budget
+    parts: Parts, begin: datetime, home: tzinfo, today: date, looked_at: OccurrenceCount
 ) -> Iterator[datetime]:
     """Give when it recurs in the years around *today*, as *begin* by the clocks of *home*."""
     from dateutil.rrule import rrulestr  # noqa: PLC0415 - see `ics`
@@ -87,10 +87,10 @@ def occurrences(
     first = datetime.combine(date(today.year - YEARS_BEFORE, 1, 1), clock_time())
     last = datetime.combine(date(today.year + YEARS_AFTER + 1, 1, 1), clock_time())
     found = None
-    with budget.search.spending() as check:
+    with looked_at.search.spending() as check:
         for found in rrulestr(text, dtstart=begin):
             check()
-            budget.take()
+            looked_at.take()
             if found >= last:
                 break
             if found >= first:

@@ -11,8 +11,6 @@ from ..cron import UnknownZone, find_zone
 from ..texts.listing import first_faults
 from .windows import Window, WindowInvalid, parse_window
 
-#: How a calendar may be called; as a schedule.
-
 #: The most windows of a calendar, and characters of a window's name.
 MOST_WINDOWS: Final = 5_000
 LONGEST_LABEL: Final = 200
