@@ -37,7 +37,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     pause: Pause | None = None
     calendars: Mapping[str, FoundCalendar] = {}
     claimed: int = 0
-    stretch: NewestSkip | None = None
+    newest_skip: NewestSkip | None = None
     problem: str | None = None
 
     def problem_with(self, schedule: Schedule) -> str | None:

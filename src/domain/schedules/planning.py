@@ -396,13 +396,13 @@ def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstanc
 
 def _prolonging(plan: Plan, schedule: Schedule, circumstances: Circumstances) -> Plan:
     """Let skips that go on where the newest row of that reason ends prolong that row."""
-    stretch = circumstances.stretch
-    if stretch is None or not plan.skips:
+    newest = circumstances.newest_skip
+    if newest is None or not plan.skips:
         return plan
-    following = schedule.next(stretch.last)
+    following = schedule.next(newest.last)
     skips = tuple(
-        msgspec.structs.replace(one, prolongs=stretch.key)
-        if one.first == following and one.reason == stretch.reason
+        msgspec.structs.replace(one, prolongs=newest.key)
+        if one.first == following and one.reason == newest.reason
         else one
         for one in plan.skips
     )

@@ -312,7 +312,7 @@ class MemoryClaimStore:
                 if stored.draft is not None
             },
             claimed=self._schedules.claimed[row.id],
-            stretch=self._executions.last_stretch(row.id),
+            newest_skip=self._executions.newest_skip(row.id),
         )
 
     def _prolong(self, row: ScheduleRow, skips: Sequence[Skip], now: datetime) -> int:

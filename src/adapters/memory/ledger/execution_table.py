@@ -79,7 +79,7 @@ class ExecutionTable:
         self._write(changed)
         return changed
 
-    def last_stretch(self, scheduler_id: int) -> NewestSkip | None:
+    def newest_skip(self, scheduler_id: int) -> NewestSkip | None:
         """Find a schedule's latest row of instants that did not run."""
         skipped = (
             row for row in self.in_states({State.SKIPPED}) if row.scheduler_id == scheduler_id

@@ -57,7 +57,7 @@ _SKIPPED_LAST: Final = select(executions.c.id).join(
     ),
 )
 # Locked, or the cleanup could delete what is prolonged; another row is as good as a locked one.
-_STRETCHES: Final = by_id(
+_NEWEST_SKIPS: Final = by_id(
     select(
         executions.c.id,
         executions.c.scheduler_id,
@@ -95,7 +95,7 @@ class Found:
     """The circumstances of one schedule, and the rows that they were read from."""
 
     circumstances: Circumstances
-    stretch_id: int | None = None
+    newest_skip_id: int | None = None
     has_tally: bool = False
 
 
@@ -116,12 +116,12 @@ def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Fou
         {name for one in schedules if one.conditions for name in one.conditions.calendars},
     )
     counted = _tallies(connection, schedules)
-    stretches = _stretches(connection, [schedule.id for schedule in schedules])
+    newest = _newest_skips(connection, [schedule.id for schedule in schedules])
     return {
         schedule.id: _found(
             paused.get(schedule.id),
             counted.get(schedule.id),
-            stretches.get(schedule.id),
+            newest.get(schedule.id),
             calendars,
         )
         for schedule in schedules
@@ -171,7 +171,7 @@ def prolong(
     """Prolong rows of instants that did not run; answers by how many instants."""
     rows = [
         {
-            "row_id": found[schedule.id].stretch_id,
+            "row_id": found[schedule.id].newest_skip_id,
             "last": one.last,
             "more": one.count,
             "now": now,
@@ -188,7 +188,7 @@ def prolong(
 def _found(
     paused: tuple[Pause | None, str | None] | None,
     tally: int | str | None,
-    stretch: tuple[int, NewestSkip] | None,
+    newest_skip: tuple[int, NewestSkip] | None,
     calendars: Mapping[str, FoundCalendar],
 ) -> Found:
     pause, problem = paused or (None, None)
@@ -198,10 +198,10 @@ def _found(
             pause=pause,
             calendars=calendars,
             claimed=tally if isinstance(tally, int) else 0,
-            stretch=None if stretch is None else stretch[1],
+            newest_skip=None if newest_skip is None else newest_skip[1],
             problem=problem,
         ),
-        stretch_id=None if stretch is None else stretch[0],
+        newest_skip_id=None if newest_skip is None else newest_skip[0],
         has_tally=tally is not None,
     )
 
@@ -228,15 +228,17 @@ def _tally(claimed: object) -> int | str:
     return "ScheduleTally: claimed: is no count of runs; set it to one, or delete the row"
 
 
-def _stretches(connection: Connection, ids: Sequence[int]) -> Mapping[int, tuple[int, NewestSkip]]:
+def _newest_skips(
+    connection: Connection, ids: Sequence[int]
+) -> Mapping[int, tuple[int, NewestSkip]]:
     latest = connection.scalars(_SKIPPED_LAST, {"ids": ids}).all()
     if not latest:
         return {}
-    rows = connection.execute(_STRETCHES, {"ids": latest})
-    return {row.scheduler_id: (row.id, _stretch(row)) for row in rows if _is_stretch(row)}
+    rows = connection.execute(_NEWEST_SKIPS, {"ids": latest})
+    return {row.scheduler_id: (row.id, _newest_skip(row)) for row in rows if _is_readable(row)}
 
 
-def _is_stretch(row: Row[Any]) -> bool:
+def _is_readable(row: Row[Any]) -> bool:
     return (
         row.state == State.SKIPPED.value
         and isinstance(row.last_due_at, datetime)
@@ -247,5 +249,5 @@ def _is_stretch(row: Row[Any]) -> bool:
     )
 
 
-def _stretch(row: Row[Any]) -> NewestSkip:
+def _newest_skip(row: Row[Any]) -> NewestSkip:
     return NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error)

@@ -149,10 +149,10 @@ def test_a_pause_stops_what_was_due_before_it_and_that_nobody_had_claimed() -> N
 
 def test_a_row_is_prolonged_where_the_next_instant_has_the_same_reason() -> None:
     pause = Pause(since=NOON - DAY)
-    stretch = NewestSkip(key="cron-1", last=NOON - HOUR, reason=str(pause))
+    newest = NewestSkip(key="cron-1", last=NOON - HOUR, reason=str(pause))
 
-    [same] = decide(schedule(), NOON, pause=pause, stretch=stretch).skips
-    [other] = decide(schedule(), NOON, pause=Pause(since=NOON), stretch=stretch).skips
+    [same] = decide(schedule(), NOON, pause=pause, newest_skip=newest).skips
+    [other] = decide(schedule(), NOON, pause=Pause(since=NOON), newest_skip=newest).skips
 
     assert (same.prolongs, other.prolongs) == ("cron-1", None)
 
