@@ -91,14 +91,14 @@ class LettingGo(StorePart):
 
     def _alone(self, gate: str, now: datetime) -> LetGo:
         """Pass over for a while whom the database refuses to let go, so that those behind go on."""
-        touched = list[int]()
+        suspects = list[int]()
         try:
             with limit_lock_wait(NOT_AT_ALL):
-                return self._pass([gate], now=now, most=1, touched=touched)
+                return self._pass([gate], now=now, most=1, suspects=suspects)
         except (Locked, MissingGates):
             pass
         except LedgerRefused as refusal:
-            for id_ in touched:
+            for id_ in suspects:
                 self._database.passed_over.note(id_, now)
                 text = f"Execution {id_} cannot be let go or replaced, others go first: {refusal}"
                 say(log, logging.ERROR, "execution.refused", text)
@@ -111,9 +111,12 @@ class LettingGo(StorePart):
         *,
         now: datetime,
         most: int = MOST_AT_ONCE,
-        touched: list[int] | None = None,
+        suspects: list[int] | None = None,
     ) -> LetGo:
-        """Pass gates: at each *most* go on, or are replaced; *touched* gets their ids."""
+        """Let go, or replace, up to *most* executions at each gate.
+
+        *suspects* is filled with the ids of whom a refusal of the database is about.
+        """
         passed_over = self._database.passed_over.at(now)
         line = excluding(_LINE, executions.c.id, passed_over).limit(most)
         with self._database.write("letting go what was held back") as connection:
@@ -125,14 +128,14 @@ class LettingGo(StorePart):
                 if (found := connection.execute(line, {"gate": gate}).all())
             }
             waiting = [row for found in lines.values() for row in found]
-            if touched is not None:
-                touched[:] = [row.id for row in waiting]
+            if suspects is not None:  # reading and locking them may be refused already
+                suspects[:] = [row.id for row in waiting]
             rows.read_rules({schedule_in(row.scheduler_id) for row in waiting})
             passing = _Passing(connection, rows, now, most=most, passed_over=passed_over)
             for gate, found in lines.items():
                 passing.pass_gate(gate, found)
-            if touched is not None:
-                touched[:] = [before.id for before, _ in passing.changes]
+            if suspects is not None:  # from here on these alone are written
+                suspects[:] = [before.id for before, _ in passing.changes]
             write_changes(connection, self._database.dialect, passing.changes)
             rows.write(self._database.dialect, now)
         self._recent_claims.forget(recent.keys() & rows.locked)
