@@ -44,12 +44,13 @@ class CannotPause(ValueError):
 
 @attrs.frozen(kw_only=True)
 class Replayed:
-    """What became of *asked* failures: which *executions* run again.
+    """What became of *asked* failures: which *executions* run again, and by which *messages*.
 
     *resolved_before* counts those that needed no replay; *refused* says why others cannot be.
     """
 
     executions: Sequence[int]
+    messages: Sequence[str]
     asked: int
     resolved_before: int
     refused: Mapping[int, str]
@@ -285,6 +286,7 @@ class Administrator:
         left = [row for row in self.archived(chosen) if row.resolution is None]
         return Replayed(
             executions=tuple(execution.id for execution in again),
+            messages=tuple(execution.message_id for execution in again),
             asked=len(chosen),
             resolved_before=len(chosen) - len(again) - len(left),
             refused={row.id: self._why_not_replayed(row) for row in left},

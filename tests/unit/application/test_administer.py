@@ -12,6 +12,7 @@ from cronhare.application.administration.difference import Change, FieldChange, 
 from cronhare.application.administration.export import CannotExport, Exporter
 from cronhare.application.administration.jobs_files import CannotApply
 from cronhare.application.administration.lookup import NotFound, find_schedule
+from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.lifecycle.failures import Failure, read_failed
@@ -357,6 +358,16 @@ async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
     execution = house.records.execution(archived.execution_id)
     assert execution is not None
     assert execution.retry == RetryPolicy(attempts=3)
+
+
+async def test_a_replay_names_the_message_of_each_execution() -> None:
+    house = await _with_failures(1)
+    [archived] = house.records.archive()
+
+    done = house.administrator.replay([archived.id], now=house.now)
+
+    assert done.messages == (f"{archived.execution_id}:2",)
+    assert ReplayedView.of(done).messages == done.messages
 
 
 async def test_what_a_filter_takes_is_discarded_page_by_page(

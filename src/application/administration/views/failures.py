@@ -121,6 +121,7 @@ class ReplayedView:
     """What became of failures that were to run again; see `Replayed`. *refused* is by number."""
 
     executions: Sequence[int]
+    messages: Sequence[str]
     asked: int
     resolved_before: int
     refused: Mapping[str, str]
@@ -130,6 +131,7 @@ class ReplayedView:
         """Show what was done."""
         return cls(
             executions=done.executions,
+            messages=done.messages,
             asked=done.asked,
             resolved_before=done.resolved_before,
             refused={str(id_): why for id_, why in done.refused.items()},
