@@ -63,6 +63,21 @@ def test_a_schedule_that_is_mended_by_an_update_runs_with_its_new_params(
     assert ledger.succeeded(run).state is State.SUCCEEDED
 
 
+def test_the_daily_cleanup_runs_at_the_time_and_in_the_zone_of_its_row(
+    ledger: Ledger, shell: Shell
+) -> None:
+    ledger.clock.move_to(datetime.now(UTC))  # edits by hand have the server's time
+    tokyo = "schedule = '30 4 * * *', timezone = 'Asia/Tokyo'"
+
+    shell(f"UPDATE Scheduler SET {tokyo} WHERE name = 'cronhare-cleanup'")
+    ledger.clock.move_to(datetime.now(UTC))
+    ledger.plan_edited()
+    ledger.clock.advance(timedelta(days=1))
+
+    [run] = ledger.claim_due().claimed
+    assert (run.task.type, f"{run.due_at:%H:%M}") == ("system", "19:30")
+
+
 def test_every_one_of_many_quick_updates_is_noticed(
     ledger: Ledger, shell: Shell, database: str
 ) -> None:
