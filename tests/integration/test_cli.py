@@ -273,6 +273,39 @@ def test_a_replay_by_a_filter_answers_how_many_it_is_of(shell: Shell) -> None:
     assert "Replay 1: 3 failures, at most 10 a second, in the background." in ordered.out
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["people", "machines"])
+def test_failures_are_watched_as_they_come(shell: Shell, options: tuple[str, ...]) -> None:
+    now = datetime.now(UTC)
+    add_failures(shell, [(now - timedelta(hours=2), "older"), (now, "no answer")])
+    asked = ("failed", "list", "--schedule", "nightly", "--since", "1h", "--watch", *options)
+    with subprocess.Popen(
+        [PROGRAM, *asked],
+        cwd=shell.folder,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        add_failures(shell, [(now, "gone")])
+        second = process.stdout.readline()
+        process.kill()
+
+    if options:
+        reasons = [[one["failed_reason"] for one in json.loads(line)] for line in (first, second)]
+        assert reasons == [["no answer"], ["gone"]]
+    else:
+        assert first.split(maxsplit=1)[0] == "2"
+        assert first.endswith("failed      #4   nightly: no answer\n")
+        assert second.endswith("nightly: gone\n")
+
+
+def test_an_older_page_is_not_watched(shell: Shell) -> None:
+    said = shell("failed", "list", "--watch", "--before", "7")
+
+    assert (said.status, "--before" in said.err) == (2, True)
+
+
 def test_failures_and_runs_are_counted(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
         ledger.executemany(

@@ -49,6 +49,7 @@ from .views.executions import (
 from .views.failures import FailureView, FailureWithDetails, QuarantineView
 from .views.schedules import ScheduleView
 from .views.work import NodesView, QueueView
+from .watching import watch
 from .without_times import what_it_came_of, who_begins_it
 
 #: Runs that are named of those that another one waits for.
@@ -60,9 +61,6 @@ MOST_REPLAYS: Final = 100
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
 SILENT_FOR: Final = 5.0
-
-#: Seconds between two looks of `watch`.
-WATCH_EVERY: Final = 1.0
 
 
 class Queries:
@@ -142,21 +140,14 @@ class Queries:
     def watch(
         self, which: ExecutionFilter, *, pause: Callable[[float], None]
     ) -> Iterator[Sequence[ExecutionView]]:
-        """Yield what is there, oldest first; then, look by look, what is new or has moved on.
+        """Yield executions, and again those that are new or have moved on: see `watching`.
 
-        It never ends; *pause* waits for so many seconds. Of more than *limit* changes between two
-        looks the oldest are left out.
+        Of more than *limit* changes between two looks the oldest are left out.
 
         Raises:
             NotFound: see `executions`.
         """
-        seen: dict[int, tuple[object, ...]] = {}
-        while True:
-            found = self.executions(which)
-            moved = [each for each in found if seen.get(each.id) != _stand(each)]
-            seen = {each.id: _stand(each) for each in found}
-            yield moved[::-1]
-            pause(WATCH_EVERY)
+        return watch(lambda: self.executions(which), stand=_stand, pause=pause)
 
     def upcoming(self, name: str, *, count: int) -> Sequence[DueView]:
         """List the instants at which a schedule is due next, by its row alone.
@@ -274,6 +265,28 @@ class Queries:
             if (one := self._schedules.with_id(renamed)) is not None:
                 stored[one.id] = one
         return [FailureView.of(one, stored.get(one.scheduler_id)) for one in found]
+
+    def watch_failures(
+        self, which: FailureFilter, *, limit: int, pause: Callable[[float], None]
+    ) -> Iterator[Sequence[FailureView]]:
+        """Yield failures, and again those that are new or were resolved: see `watching`.
+
+        Of more than *limit* between two looks the oldest are left out.
+
+        Raises:
+            NotFound: see `failures`.
+        """
+        oldest = 0
+
+        def look() -> Sequence[FailureView]:
+            nonlocal oldest
+            found = self.failures(which, limit=limit)
+            if len(found) == limit:
+                # An older one that takes the place of one that was resolved is no news.
+                oldest = max(oldest, found[-1].id)
+            return [one for one in found if one.id >= oldest]
+
+        return watch(look, stand=lambda one: one.resolution, pause=pause)
 
     def failure(self, archived_id: int) -> FailureWithDetails:
         """Show a row of the archive, with all that is left of its execution.

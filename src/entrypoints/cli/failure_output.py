@@ -1,12 +1,18 @@
 """Rows of the archive, as tables: for `failed` and `quarantine`."""
 
+from typing import TYPE_CHECKING
+
 from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.application.administration.views.values import ErrorView
 from cronhare.domain.retries.breaker import ACTIVATED
+from cronhare.domain.texts.moments import say_moment
 
 from .execution_output import said_task, show_attempts
-from .output import Columns, facts, json_line, moment, print_line, printable_lines, state
+from .output import Columns, facts, json_line, moment, print_line, printable_lines, state, text
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 #: Lines of the last output that are shown of each stream; `executions logs` has all.
 LAST_LINES = 10
@@ -25,6 +31,16 @@ def failure_columns(*, with_resolved: bool) -> Columns[FailureView]:
         **({"RESOLVED": "resolution"} if with_resolved else {}),
         "REASON": _reason,
     }
+
+
+def failure_line(archived: FailureView) -> "Text":
+    """Write a failure on one line, as `--watch` tells of it."""
+    stands = archived.resolution or archived.kind
+    line = text(f"{archived.id:>8}  {say_moment(archived.failed_at)}  ") + state(stands)
+    reason = _reason(archived).partition("\n")[0]
+    attempts = f"#{archived.attempts}"
+    space = 12 - len(stands)
+    return line + text(f"{'':{space}}{attempts:<4} {archived.schedule_name}: {reason}")
 
 
 def show_failure(found: FailureWithDetails) -> None:

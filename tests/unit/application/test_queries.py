@@ -611,6 +611,40 @@ def test_what_is_watched_is_told_the_oldest_first() -> None:
     assert len(moved) == 2
 
 
+async def test_a_failure_that_is_watched_is_told_once_and_again_when_it_is_resolved() -> None:
+    house = House(script=always(failure()))
+    await run(house, retry=RetryPolicy(attempts=1))
+    pauses = iter(range(4))
+
+    def pause(_seconds: float) -> None:
+        if next(pauses) == 1:
+            house.administrator.discard([1], note="known", now=house.now)
+
+    looks = queries(house).watch_failures(FailureFilter(unresolved=False), limit=9, pause=pause)
+    seen = [[one.resolution for one in next(looks)] for _ in range(4)]
+
+    assert seen == [[None], [], ["discarded"], []]
+
+
+async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved_one() -> None:
+    house = House(script=always(failure()))
+    await run(house, retry=RetryPolicy(attempts=1))
+    [first] = house.ledger.archive.values()
+    house.ledger.archive[2] = attrs.evolve(first, id=2)
+    pauses = iter(range(3))
+
+    def pause(_seconds: float) -> None:
+        match next(pauses):
+            case 0:
+                house.administrator.discard([2], note="", now=house.now)
+            case _:
+                house.ledger.archive[3] = attrs.evolve(first, id=3)
+
+    looks = queries(house).watch_failures(UNRESOLVED, limit=1, pause=pause)
+
+    assert [[one.id for one in next(looks)] for _ in range(3)] == [[2], [], [3]]
+
+
 def test_what_is_due_next_is_told_by_the_row_alone() -> None:
     house = House()
     house.add(schedule=None, every=MINUTE, ends_at=house.now + 2 * MINUTE)

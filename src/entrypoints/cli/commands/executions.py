@@ -27,8 +27,6 @@ from ..output import (
     MOST_LINES,
     Columns,
     Json,
-    console,
-    json_line,
     moment,
     print_json,
     print_line,
@@ -38,6 +36,7 @@ from ..output import (
     text,
 )
 from ..times import read_past
+from ..watched import Watch, print_changes
 from ..wiring import open_ledger
 from .stats import executions
 
@@ -71,10 +70,7 @@ def list_(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Go on: a line for each that is new or has moved on."),
-    ] = False,
+    watch: Watch = False,
     json: Json = False,
 ) -> None:
     """List executions, newest first; with --watch the newest last, until Ctrl-C.
@@ -87,7 +83,7 @@ def list_(
         schedule=schedule, states=tuple(states or ()), since=claimed, limit=limit
     )
     if watch:
-        _watch(queries, which, json=json)
+        print_changes(queries.watch(which, pause=time.sleep), _change, json=json)
         return
     found = queries.executions(which)
     columns: Columns[ExecutionView] = {
@@ -110,24 +106,15 @@ def _since(text: str, now: datetime) -> datetime:
         raise Refusal(f"--since: {refusal}") from refusal
 
 
-def _watch(queries: Queries, which: ExecutionFilter, *, json: bool) -> None:
-    """Print a line for each change; each fits 80 letters, as far as names allow."""
-    for moved in queries.watch(which, pause=time.sleep):
-        if json and moved:
-            sys.stdout.write(f"{json_line(moved)}\n")
-        elif not json:
-            for execution in moved:
-                _print_change(execution)
-        sys.stdout.flush()
-
-
-def _print_change(execution: ExecutionView) -> None:
+def _change(execution: ExecutionView) -> "Text":
+    """Write a line that fits 80 letters, as far as names allow."""
     attempt = f"#{execution.attempt}" if execution.started_at else ""
     line = text(f"{execution.id:>8}  {say_moment(execution.due_at)}  ")
     line += state(execution.state)
     why = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
-    line += text(f"{'':{12 - len(execution.state)}}{attempt:<4} {execution.schedule_name}{why}")
-    console().print(line, no_wrap=True, overflow="ellipsis")
+    return line + text(
+        f"{'':{12 - len(execution.state)}}{attempt:<4} {execution.schedule_name}{why}"
+    )
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """`cronhare failed list | show | replay | discard`: the archive of failures."""
 
+import time
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.messages.messages import LARGEST_ID
 
+from ..errors import Refusal
 from ..failure_options import (
     OfClass,
     OfKind,
@@ -21,7 +23,7 @@ from ..failure_options import (
     WithReason,
     failure_filter,
 )
-from ..failure_output import failure_columns, show_failure
+from ..failure_output import failure_columns, failure_line, show_failure
 from ..output import (
     MOST_LINES,
     Json,
@@ -29,6 +31,7 @@ from ..output import (
     print_line,
     print_rows,
 )
+from ..watched import Watch, print_changes
 from ..wiring import open_ledger
 from .failed_discard import discard
 from .failed_replay import replay
@@ -60,9 +63,16 @@ def list_(
         typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
+    watch: Watch = False,
     json: Json = False,
 ) -> None:
-    """List the archive, newest first."""
+    """List the archive, newest first; with --watch the newest last, until Ctrl-C.
+
+    With --watch and --json each look at which something has changed is one line. With --watch and
+    --all it is told as well when one is replayed or discarded.
+    """
+    if watch and before is not None:
+        raise Refusal("--before: a page of older ones has nothing new to --watch")
     queries = open_ledger().queries()
     which = failure_filter(
         now=queries.now(),
@@ -78,6 +88,10 @@ def list_(
         until=until,
         unresolved=not everything,
     )
+    if watch:
+        looks = queries.watch_failures(which, limit=limit, pause=time.sleep)
+        print_changes(looks, failure_line, json=json)
+        return
     found = queries.failures(which, before=before, limit=limit)
     columns = failure_columns(with_resolved=everything)
     print_rows(found, columns, json=json, empty=_nothing(which, before))
