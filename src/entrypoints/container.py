@@ -327,7 +327,9 @@ class Container(containers.DeclarativeContainer):
         node=node,
         now=claims.provided.now,
     )
-    replays = providers.Singleton(Replays, replays=replay_store, records=records)
+    replays = providers.Singleton(
+        Replays, replays=replay_store, records=records, schedules=schedules
+    )
     backfills = providers.Singleton(Backfills, replays=replay_store, schedules=schedules)
     applier = providers.Singleton(JobsFileApplier, schedules)
     outbox = providers.Singleton(Outbox, events)

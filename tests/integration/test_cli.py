@@ -199,10 +199,18 @@ def test_who_discards_what_is_resolved_already_is_told_so(shell: Shell) -> None:
 
     first, second = shell("failed", "discard", "7"), shell("failed", "discard", "7")
     nothing = shell("failed", "discard", "--all")
+    none_like_that = shell("failed", "discard", "--reason", "other")
 
     assert (first.status, first.out) == (0, "Discarded 1 failure.\n")
     assert (second.status, second.out) == (2, "Discarded 0 failures; 1 resolved already.\n")
-    assert (nothing.status, nothing.out) == (0, "Discarded 0 failures.\n")
+    assert (nothing.status, nothing.out) == (
+        0,
+        "Nothing has failed for good: nothing was changed.\n",
+    )
+    assert (none_like_that.status, none_like_that.out) == (
+        2,
+        "No failure matches: nothing was changed.\n",
+    )
     assert "RESOLVED" not in unresolved
     assert "discarded" in shell("failed", "list", "--all").out
 
@@ -381,7 +389,8 @@ def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Sh
     shown = shell("quarantine", "show", "7").out
     refused = shell("quarantine", "release", "8")
     unsaid = shell("quarantine", "discard", "7", "--all")
-    nothing = [shell(*words, "--schedule", "nobody") for words in RELEASES]
+    nothing = [shell(*words, "--reason", "nothing like that") for words in RELEASES]
+    looked_at_nothing = shell("quarantine", "release", "--reason", "nothing like that", "--dry-run")
     looked = [shell("quarantine", "release", which, "--dry-run").out for which in ("7", "--all")]
     ordered = shell("replays", "list", "--json").json()
     done = shell("quarantine", "discard", "--schedule", "pill", "--note", "known", "--json")
@@ -390,7 +399,10 @@ def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Sh
     assert "3 from 2026-03-02 11:58:00Z on" in shown
     assert (refused.status, "8: failed, and not quarantined" in refused.err) == (2, True)
     assert (unsaid.status, "say which" in unsaid.err) == (2, True)
-    assert [(said.status, said.out.split()[0]) for said in nothing] == [(0, "0")] * 2
+    assert [(said.status, said.out) for said in nothing] == [
+        (2, f"No {thing} matches: nothing was changed.\n") for thing in ("execution", "failure")
+    ]
+    assert (looked_at_nothing.status, looked_at_nothing.out.split()[0]) == (0, "0")
     assert looked == [
         "1 execution would be released; nothing was changed.\n",
         "2 executions would be released; nothing was changed.\n",
@@ -745,6 +757,11 @@ YEAR = ("2025-01-01", "--until", "2026-01-01")
         (("executions", "cancel", "99"), "there is no execution 99"),
         (("failed", "show", "7"), "the archive has no row 7"),
         (("failed", "replay"), "say which"),
+        (("failed", "replay", "--schedule", "nightli"), "did you mean nightly?"),
+        (("failed", "replay", "--schedule", "nightli", "--dry-run"), "did you mean nightly?"),
+        (("failed", "discard", "--schedule", "nightli"), "did you mean nightly?"),
+        (("quarantine", "release", "--schedule", "nightli"), "did you mean nightly?"),
+        (("quarantine", "discard", "--schedule", "nightli"), "did you mean nightly?"),
         (("failed", "replay", "--all", "--rate", "0"), "--rate: 0 is not 0.01-1,000"),
         (("failed", "replay", "--all", "--stop-at", "2x"), "--stop-at: '2x' is neither"),
         (("failed", "replay", "7", "--rate", "5"), "--rate: numbers begin at once"),

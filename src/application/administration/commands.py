@@ -24,7 +24,7 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .lookup import NotFound, find_schedule, find_schedules
+from .lookup import NotFound, find_schedule, find_schedules, refuse_unknown
 
 #: So many failures are discarded in one transaction.
 MOST_AT_ONCE: Final = 1_000
@@ -305,11 +305,17 @@ class Administrator:
         return list(ids)
 
     def discard_all(self, which: FailureFilter, *, note: str, now: datetime) -> Discarded:
-        """Resolve without a run what a filter takes of the archive as it is now."""
+        """Resolve without a run what a filter takes of the archive as it is now.
+
+        Raises:
+            NotFound: there is no such schedule, and nothing is left of one.
+        """
         count, asked, last = 0, 0, None
         while page := self._records.archive(which, before=last, limit=MOST_AT_ONCE):
             last, asked = page[-1].id, asked + len(page)
             count += self._records.discard([row.id for row in page], note=note, now=now)
+        if not asked:
+            refuse_unknown(self._schedules, which)
         return Discarded(failures=count, asked=asked)
 
     def discard(self, ids: Collection[int], *, note: str, now: datetime) -> Discarded:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Sequence
 
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -35,6 +36,16 @@ def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequen
         if name not in found:
             raise _unknown(schedules, name)
     return [found[name] for name in wanted]
+
+
+def refuse_unknown(schedules: ScheduleStorePort, which: FailureFilter) -> None:
+    """Expect a filter that takes nothing of the archive to name no schedule that is not there.
+
+    Raises:
+        NotFound: with the names that come close.
+    """
+    if which.schedule is not None:
+        find_schedule(schedules, which.schedule)
 
 
 def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:

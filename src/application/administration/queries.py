@@ -33,7 +33,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
-from .lookup import NotFound, find_schedule
+from .lookup import NotFound, find_schedule, refuse_unknown
 from .preview import preview
 from .retry_limits import RetryLimitDesk
 from .unheard import unless_unheard
@@ -257,8 +257,8 @@ class Queries:
             NotFound: there is no such schedule, and nothing is left of one.
         """
         found = self._records.archive(which, before=before, limit=limit)
-        if not found and which.schedule is not None:
-            find_schedule(self._schedules, which.schedule)
+        if not found:
+            refuse_unknown(self._schedules, which)
         names = {archived.schedule_name for archived in found}
         stored = {one.id: one for one in (self._schedules.schedules(names) if names else ())}
         for renamed in {archived.scheduler_id for archived in found} - stored.keys():

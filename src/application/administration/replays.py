@@ -10,8 +10,9 @@ from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.replays import ReplayStorePort
+from cronhare.ports.schedules import ScheduleStorePort
 
-from .lookup import NotFound
+from .lookup import NotFound, refuse_unknown
 from .views.replays import ReplayView
 
 
@@ -32,13 +33,24 @@ class Replays:
 
     _replays: ReplayStorePort
     _records: RecordsPort
+    _schedules: ScheduleStorePort
 
     def count(self, which: FailureFilter) -> int:
-        """Say how many failures a replay would be about: S2.6 in docs/compatibility.md."""
-        return self._records.count_failures(which)
+        """Say how many failures a replay would be about: S2.6 in docs/compatibility.md.
+
+        Raises:
+            NotFound: there is no such schedule, and nothing is left of one.
+        """
+        if not (failures := self._records.count_failures(which)):
+            refuse_unknown(self._schedules, which)
+        return failures
 
     def order(self, order: ReplayOrder, *, now: datetime) -> Ordered:
-        """Begin a replay of what the archive has now, unless that is nothing."""
+        """Begin a replay of what the archive has now, unless that is nothing.
+
+        Raises:
+            NotFound: see `count`.
+        """
         if not (failures := self.count(order.which)):
             return Ordered(failures=0)
         begun = self._replays.order(order, now=now)

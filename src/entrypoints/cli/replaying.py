@@ -19,28 +19,49 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Words:
-    """How a command names what it does: "*begun* 2 executions", "1 *thing* would be *done*"."""
+    """How a command names what it does: "*begun* 2 executions", "1 *thing* would be *done*".
+
+    *none* is said where there is no *thing* at all.
+    """
 
     begun: str
     done: str
     thing: str
+    none: str
 
 
-REPLAY: Final = Words(begun="Replaying", done="replayed", thing="failure")
-RELEASE: Final = Words(begun="Released", done="released", thing="execution")
+REPLAY: Final = Words(
+    begun="Replaying", done="replayed", thing="failure", none="Nothing has failed for good"
+)
+RELEASE: Final = Words(
+    begun="Released", done="released", thing="execution", none="Nothing is quarantined"
+)
 
 
 def replay_filtered(
-    container: "Container", order: ReplayOrder, words: Words, *, dry_run: bool, json: bool
+    container: "Container",
+    order: ReplayOrder,
+    words: Words,
+    *,
+    everything: bool,
+    dry_run: bool,
+    json: bool,
 ) -> None:
-    """Let what a filter takes begin in the background, if it is anything."""
+    """Let what a filter takes begin in the background; *everything* was asked for without one.
+
+    Raises:
+        NotFound: it names a schedule that does not exist; nothing was changed.
+        Exit: a filter takes nothing.
+    """
     replays, now = container.replays(), container.claims().now()
     if dry_run:
         _say_count(replays.count(order.which), words, json=json)
         return
     ordered = replays.order(order, now=now)
     if ordered.replay is None:
-        _say_count(ordered.failures, words, json=json)
+        if json:
+            print_json({"failures": ordered.failures})
+        _end_with_none(words, everything=everything, json=json)
     elif json:
         print_json(ordered.replay)
     else:
@@ -85,18 +106,34 @@ def replay_named(
         raise typer.Exit(Status.WRONG_INPUT)
 
 
-def show_discarded(done: Discarded, words: Words, *, json: bool) -> None:
-    """Say what was discarded.
+def show_discarded(done: Discarded, words: Words, *, everything: bool, json: bool) -> None:
+    """Say what was discarded; *everything* was asked for without a filter.
 
     Raises:
-        Exit: nothing was, of what was named.
+        Exit: nothing was, of what was named, or of a filter.
     """
     if json:
         print_json(DiscardedView.of(done))
-    else:
+    if not done.asked:
+        _end_with_none(words, everything=everything, json=json)
+        return
+    if not json:
         said = counted(done.failures, words.thing)
         print_line(f"Discarded {said}{_before(done.resolved_before)}.")
-    if done.asked and not done.failures:
+    if not done.failures:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+def _end_with_none(words: Words, *, everything: bool, json: bool) -> None:
+    """Say that there was nothing to do; a filter that takes nothing may be a slip of the hand.
+
+    Raises:
+        Exit: it was a filter.
+    """
+    if not json:
+        none = words.none if everything else f"No {words.thing} matches"
+        print_line(f"{none}: nothing was changed.")
+    if not everything:
         raise typer.Exit(Status.WRONG_INPUT)
 
 

@@ -61,4 +61,4 @@ def discard(
     else:
         which = failure_filter(now=now, since=since, until=until, **asked)
         done = administrator.discard_all(which, note=note, now=now)
-    show_discarded(done, REPLAY, json=json)
+    show_discarded(done, REPLAY, everything=everything, json=json)

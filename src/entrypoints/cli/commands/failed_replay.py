@@ -105,7 +105,7 @@ def replay(
     container = open_ledger()
     which = failure_filter(now=container.claims().now(), since=since, until=until, **asked)
     order = replay_order(which, stop_at=stop_at, author=by, **rules)
-    replay_filtered(container, order, REPLAY, dry_run=dry_run, json=json)
+    replay_filtered(container, order, REPLAY, everything=everything, dry_run=dry_run, json=json)
 
 
 def _expect_nothing_to_spread(spread: Mapping[str, object], attempts: int | None) -> None:

@@ -138,7 +138,9 @@ def release(
         replay_named(container, ids or [], RELEASE, dry_run=dry_run, json=json)
     else:
         order = ReplayOrder(which=which, author=this_author(None))
-        replay_filtered(container, order, RELEASE, dry_run=dry_run, json=json)
+        replay_filtered(
+            container, order, RELEASE, everything=everything, dry_run=dry_run, json=json
+        )
 
 
 @app.command()
@@ -163,7 +165,7 @@ def discard(
         done = administrator.discard(ids or (), note=note, now=now)
     else:
         done = administrator.discard_all(which, note=note, now=now)
-    show_discarded(done, RELEASE, json=json)
+    show_discarded(done, RELEASE, everything=everything, json=json)
 
 
 def _chosen(
