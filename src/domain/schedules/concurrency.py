@@ -42,6 +42,17 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
         """
         return _filled_in(self.key, params) if "{" in self.key else self.key
 
+    def lacking(self, params: str) -> tuple[str, ...]:
+        """Name the parts that a run with these *params* leaves empty.
+
+        >>> key = Concurrency(key="{params.shop.id}-{params.customer}", limit=5)
+        >>> key.lacking('{"shop": {"id": 7}, "custmer": 42}')
+        ('params.customer',)
+        """
+        known = _decoded(params)
+        paths = (part[1] for part in _PART.finditer(self.key))
+        return tuple(f"params{path}" for path in paths if _value(known, path) is None)
+
 
 def faults_of_key(key: str) -> Iterator[str]:
     """Say what is wrong with a key as people write it."""
@@ -56,18 +67,22 @@ def faults_of_key(key: str) -> Iterator[str]:
 
 
 def _filled_in(key: str, params: str) -> str:
+    known = _decoded(params)
+    return _bounded(_PART.sub(lambda part: _value(known, part[1]) or "", key))
+
+
+def _decoded(params: str) -> object:
     try:
-        known: object = msgspec.json.decode(params)
+        return msgspec.json.decode(params)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        known = None
-    return _bounded(_PART.sub(lambda part: _value(known, part[1]), key))
+        return None
 
 
-def _value(known: object, path: str) -> str:
+def _value(known: object, path: str) -> str | None:
     for name in path.removeprefix(".").split("."):
         known = known.get(name) if isinstance(known, dict) else None
     if isinstance(known, bool) or not isinstance(known, str | int):
-        return ""
+        return None
     return known if isinstance(known, str) else str(max(min(known, _LARGEST), -_LARGEST))
 
 

@@ -26,6 +26,7 @@ def show_execution(execution: ExecutionView) -> None:
             ("by", execution.trigger.value),
             ("state", state(execution.state)),
             ("waits for", execution.waits_for),
+            ("concurrency key", execution.concurrency_key),
             ("due", execution.due_at),
             ("claimed", claimed),
             ("queue", execution.queue),
