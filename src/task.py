@@ -54,6 +54,9 @@ _LARGEST_RESULT = 64 * 1024
 # What classes with fields have: dataclasses, TypedDicts, NamedTuples, attrs and msgspec classes.
 _FIELDS = ("__dataclass_fields__", "__total__", "_fields", "__attrs_attrs__", "__struct_fields__")
 
+# What a request for a report has beside what its task asks for.
+_OF_REPORTS = {"controller", "options_interface"}
+
 # Of an exception's class and its bases.
 _MOST_TYPES = 8
 
@@ -232,7 +235,8 @@ def run(main: Callable[[Any], object]) -> NoReturn:
     of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
     What it returns is the run's result, see `set_result`. If its parameter is annotated with a
     dataclass, or a class of the kind (a TypedDict, NamedTuple, attrs or msgspec class), the
-    parameters are checked and converted; those that do not fit are a permanent failure.
+    parameters are checked and converted; those that do not fit are a permanent failure, and so are
+    names that the class does not have (a TypedDict is open to others).
     With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
     """
     try:
@@ -254,10 +258,35 @@ def _params_for(main: Callable[..., object]) -> Any:  # noqa: ANN401 - any JSON 
         return params()
     import msgspec  # noqa: PLC0415 - only those who ask for it wait for it
 
+    given = params()
+    if (problem := _unknown_name(given, kind)) is not None:
+        raise PermanentError(f"params: {problem}", code="PARAMS_INVALID")
     try:
-        return msgspec.convert(params(), kind)
+        return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         raise PermanentError(f"params: {error}", code="PARAMS_INVALID") from error
+
+
+def _unknown_name(given: object, kind: type) -> str | None:
+    """Say which name the class does not have: it would count for nothing.
+
+    A TypedDict is open to others, and an event may tell more than its listener wants to know.
+    """
+    import msgspec.inspect  # noqa: PLC0415 - see _params_for
+
+    info = msgspec.inspect.type_info(kind)
+    if not isinstance(info, msgspec.inspect.DataclassType | msgspec.inspect.StructType):
+        return None
+    if not isinstance(given, dict) or topic() is not None:
+        return None
+    known = [field.encode_name for field in info.fields]
+    for name in sorted(given.keys() - {*known, *_OF_REPORTS, getattr(info, "tag_field", None)}):
+        from difflib import get_close_matches  # noqa: PLC0415 - see params
+
+        close = get_close_matches(name, known, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        return f"{name!r} is not known; {meant}{kind.__name__} has {', '.join(known) or 'none'}"
+    return None
 
 
 def _kind_of_params(main: Callable[..., object]) -> type | None:

@@ -360,3 +360,41 @@ async def test_params_are_converted_to_the_class_that_a_task_asks_for(
     error = error_of(refused)
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
     assert "`$.users[0]`" in error.message
+
+
+async def test_a_name_that_the_class_does_not_have_is_refused(runner: ProcessRunner) -> None:
+    slip = invocation("python", "-c", script(_TYPED), params={"users": [], "dryy": True})
+
+    error = error_of(await runner.run(slip))
+
+    assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
+    assert error.message == "params: 'dryy' is not known; did you mean dry? Params has users, dry"
+
+
+async def test_other_names_are_for_events_reports_and_a_class_that_is_open_to_them(
+    runner: ProcessRunner,
+) -> None:
+    opened = """
+        from typing import TypedDict
+
+        class Params(TypedDict):
+            users: list[int]
+
+        def main(params: Params):
+            return params["users"]
+
+        task.run(main)
+    """
+    params = {"users": [1], "dryy": True}
+    of_a_report = {"users": [1], "controller": "Users", "options_interface": {}}
+
+    typed = ("python", "-c", script(_TYPED))
+
+    taken, report, event = await asyncio.gather(
+        runner.run(invocation("python", "-c", script(opened), params=params)),
+        runner.run(invocation(*typed, params=of_a_report)),
+        runner.run(invocation(*typed, params=params, env={"CRON_TOPIC": "users.added"})),
+    )
+
+    assert taken.report.result == "[1]"
+    assert (report.report.result, event.report.result) == ("[1,false]",) * 2
