@@ -120,10 +120,10 @@ def _log_failure(finish: Finish, state: State, duration: str, policies: RetryPol
 def _wait(verdict: RetryAfter) -> str:
     """Write a wait as the original does; a long one so that people can read it, too."""
     text = f"{verdict.delay.total_seconds() * 1000:.0f}ms"
-    if verdict.delay <= timedelta(hours=1):
-        return text
     whole = timedelta(seconds=round(verdict.delay.total_seconds()))
-    return f"{text} ({'; '.join(filter(None, (say_duration(whole), verdict.note)))})"
+    for_people = say_duration(whole) if verdict.delay > timedelta(hours=1) else ""
+    more = "; ".join(filter(None, (for_people, verdict.note)))
+    return f"{text} ({more})" if more else text
 
 
 def _cure(finish: Finish, apart: Apart) -> str:

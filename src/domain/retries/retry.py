@@ -9,7 +9,7 @@ from ..texts.listing import counted
 from .backoff import Backoff
 from .crashes import Crash, CrashPolicy
 from .outcome import Ending, ErrorClass, Outcome, TaskError
-from .retry_after import LONGEST_RETRY_AFTER, asked_wait, note_of_long_wait
+from .retry_after import LONGEST_RETRY_AFTER, asked_wait, note_of_asked_wait
 
 #: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
 #: docs/compatibility.md).
@@ -50,7 +50,7 @@ class Complete:
 
 @attrs.frozen
 class RetryAfter:
-    """Try again after *delay*; the *note* says where it is shorter than a server asked for."""
+    """Try again after *delay*; the *note* says how long a wait a server asked for, if it did."""
 
     delay: timedelta
     reason: str
@@ -126,7 +126,7 @@ def decide(
     wait = policy.backoff.wait(retry, random_fraction=random_fraction)
     asked = asked_wait(error, now=now) * (1 + RETRY_AFTER_SPREAD * random_fraction)
     delay = max(wait if own_wait is None else own_wait, min(asked, LONGEST_RETRY_AFTER))
-    note = note_of_long_wait(error, now=now)
+    note = note_of_asked_wait(error, now=now)
     told = f"{error.message}; {note}" if note else error.message
     return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {told}", note)
 

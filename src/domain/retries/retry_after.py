@@ -57,14 +57,16 @@ def asked_wait(error: TaskError, *, now: datetime) -> timedelta:
     return min(_said_wait(error, now), LONGEST_RETRY_AFTER)
 
 
-def note_of_long_wait(error: TaskError, *, now: datetime) -> str:
-    """Say what was asked for where it is longer than what counts; or nothing."""
+def note_of_asked_wait(error: TaskError, *, now: datetime) -> str:
+    """Say what was asked for, and where that is longer than what counts; or nothing."""
     said = _said_wait(error, now)
-    if said <= LONGEST_RETRY_AFTER:
+    if not said:
         return ""
-    longest = f"{LONGEST_RETRY_AFTER / timedelta(hours=1):.0f}h"
-    whole = timedelta(seconds=said // timedelta(seconds=1))
-    return f"it was asked to wait {say_duration(whole)}, of which {longest} count"
+    whole = timedelta(seconds=max(1, round(said.total_seconds())))
+    asked = f"it was asked to wait {say_duration(whole)}"
+    if said <= LONGEST_RETRY_AFTER:
+        return asked
+    return f"{asked}, of which {LONGEST_RETRY_AFTER / timedelta(hours=1):.0f}h count"
 
 
 def _said_wait(error: TaskError, now: datetime) -> timedelta:

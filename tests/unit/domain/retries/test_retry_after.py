@@ -79,6 +79,21 @@ def decided(asked: TaskError, chance: float) -> RetryAfter:
     return verdict
 
 
+def test_the_reason_of_the_retry_says_what_was_asked_for() -> None:
+    said = "it was asked to wait 25s"
+
+    seconds, date = (
+        decided(limited(**asked), 0.5)
+        for asked in ({"retry_after": 25 * SECOND}, {"retry_at": NOW + 24.6 * SECOND})
+    )
+    unasked = decided(TaskError(message="no"), 0.5)
+
+    assert [(one.note, one.reason) for one in (seconds, date)] == [
+        (said, f"retry 1/3: 429; {said}")
+    ] * 2
+    assert (unasked.note, unasked.reason) == ("", "retry 1/3: no")
+
+
 def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
     asked = limited(retry_after=60 * SECOND, retry_at=NOW + 90 * SECOND)
 
@@ -114,7 +129,7 @@ def test_it_is_said_that_more_was_asked_for() -> None:
 
     said = "it was asked to wait 425d, of which 24h count"
     assert (verdict.note, verdict.reason) == (said, f"retry 1/3: 429; {said}")
-    assert decided(limited(retry_after=LONGEST_RETRY_AFTER), 0.5).note == ""
+    assert decided(limited(retry_after=LONGEST_RETRY_AFTER), 0.5).note == "it was asked to wait 1d"
 
 
 @given(
