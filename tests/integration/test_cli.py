@@ -646,6 +646,33 @@ def test_a_schedule_is_shown_switched_and_run(shell: Shell) -> None:
     assert [one["runs"] for one in upcoming] == [True, True]
 
 
+def test_schedules_are_paused_for_a_while_and_resumed_all_or_none(shell: Shell) -> None:
+    both = ("nightly", "by-hand")
+
+    wrong = shell("schedules", "pause", "nightly", "by-hnd", "--until", "2h")
+    over = shell("schedules", "pause", *both, "--until", "2020-01-01")
+    before = [
+        shell("schedules", "show", name, "--json").json()["schedule"]["pause"] for name in both
+    ]
+    paused = shell("schedules", "pause", *both, "--until", "2h", "--by", "ann", "--json").json()
+    again = shell("schedules", "pause", "nightly", "--by", "bob").out
+    resumed = shell("schedules", "resume", *both)
+    unpaused = shell("schedules", "resume", "nightly").out
+
+    assert (wrong.status, "did you mean by-hand" in wrong.err) == (2, True)
+    assert (over.status, "is over" in over.err) == (2, True)
+    assert before == [None, None]
+    for pause in (paused[name] for name in both):
+        since, until = (datetime.fromisoformat(pause[edge]) for edge in ("since", "until"))
+        assert until - since == timedelta(hours=2)
+    assert "by ann.\n" in again
+    assert "cronhare schedules resume nightly" in again
+    assert [line.split()[:3] for line in resumed.out.splitlines()] == [
+        [name, "goes", "on."] for name in both
+    ]
+    assert unpaused == "nightly was not paused.\n"
+
+
 def test_what_is_exported_is_no_difference_to_the_plan(shell: Shell) -> None:
     printed = shell("schedules", "export")
     told = shell("schedules", "export", "--output", "copy.toml", "--json").json()

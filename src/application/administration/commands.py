@@ -204,44 +204,52 @@ class Administrator:
 
     def pause(
         self,
-        name: str,
+        until: Mapping[str, datetime | None],
         *,
         reason: str | None,
         by: str | None,
-        until: datetime | None,
         now: datetime,
-    ) -> Pause:
-        """Let a schedule's due instants be skipped from *now* on, until *until* or a resume.
+    ) -> Mapping[str, Pause]:
+        """Let the due instants of schedules be skipped from *now* on, *until* then or a resume.
 
         What was claimed before goes on; manual runs begin as ever. It is no edit.
 
         Raises:
-            NotFound: there is no such schedule.
-            CannotPause: one of the words is too long, or *until* is over.
+            NotFound: one of them does not exist; none is paused.
+            CannotPause: one of the words is too long, or one end is over; none is paused.
         """
         faults = (
             *_too_long("reason", reason, LONGEST_REASON),
             *_too_long("by", by, LONGEST_AUTHOR),
         )
-        if until is not None and until <= now:
-            faults += (f"until {say_moment(until)} is over: it is {say_moment(now)}",)
+        over = sorted({end for end in until.values() if end is not None and end <= now})
+        faults += tuple(f"until {say_moment(end)} is over: it is {say_moment(now)}" for end in over)
         if faults:
-            raise CannotPause(f"schedule {name!r} cannot be paused: {'; '.join(faults)}")
-        schedule = find_schedule(self._schedules, name)
-        asked = Pause(since=now, until=until, by=by, reason=reason)
-        return self._schedules.pause(schedule.name, asked, now=now) or asked
+            named = ", ".join(map(repr, until))
+            raise CannotPause(f"schedule {named} cannot be paused: {'; '.join(faults)}")
+        kept = {}
+        for schedule in find_schedules(self._schedules, list(until)):
+            asked = Pause(since=now, until=until[schedule.name], by=by, reason=reason)
+            kept[schedule.name] = self._schedules.pause(schedule.name, asked, now=now) or asked
+        return kept
 
-    def resume(self, name: str, *, now: datetime) -> tuple[Pause | None, bool]:
-        """End a schedule's pause; answers the pause and whether it was on.
+    def resume(
+        self, names: Sequence[str], *, now: datetime
+    ) -> Mapping[str, tuple[Pause | None, bool]]:
+        """End the pauses of schedules; answers by name the pause and whether it was on.
 
         What was due meanwhile is not run: `backfill` does that, on request.
 
         Raises:
-            NotFound: there is no such schedule.
+            NotFound: one of them does not exist; none is resumed.
         """
-        schedule = find_schedule(self._schedules, name)
-        was_on = schedule.pause is not None and schedule.pause.is_on(now)
-        return self._schedules.resume(schedule.name, now=now), was_on
+        return {
+            schedule.name: (
+                self._schedules.resume(schedule.name, now=now),
+                schedule.pause is not None and schedule.pause.is_on(now),
+            )
+            for schedule in find_schedules(self._schedules, names)
+        }
 
     def cancel(self, execution_id: int, *, now: datetime) -> State:
         """Ask for the end of an execution; answers the state that it is in now.

@@ -55,6 +55,22 @@ def read_past(text: str, *, now: datetime) -> datetime:
         return read_time(text, ZoneInfo("UTC"), now=now)
 
 
+def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
+    """Read a time as `read_time` does, or a duration from *now* on.
+
+    >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
+    >>> read_future("2h", ZoneInfo("Europe/Berlin"), now=now).isoformat()
+    '2026-03-29T01:30:00+00:00'
+
+    Raises:
+        Refusal: it is neither.
+    """
+    try:
+        return _far_from_the_edge(text, now + parse_duration(text))
+    except DurationInvalid:
+        return read_time(text, zone, now=now)
+
+
 def _far_from_the_edge(text: str, moment: datetime) -> datetime:
     """Refuse a time at which no schedule can be due, or that some zone's calendar lacks."""
     first, last = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)

@@ -504,10 +504,10 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
     house = House()
     apply(house, NIGHTLY)
     house.clock.advance(timedelta(minutes=10))
-    house.administrator.pause("nightly", reason="no", by="ann", until=None, now=house.now)
+    house.administrator.pause({"nightly": None}, reason="no", by="ann", now=house.now)
     with pytest.raises(CannotRun, match="does not run by itself: it is paused by ann"):
         house.administrator.run_at_start("nightly", now=house.now)
-    house.administrator.resume("nightly", now=house.now)
+    house.administrator.resume(["nightly"], now=house.now)
     house.administrator.switch(["nightly"], on=False, now=house.now)
     with pytest.raises(CannotRun, match="does not run by itself: it is disabled"):
         house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)

@@ -1,8 +1,9 @@
-"""`cronhare schedules`, and what is done to one of them: `pause`, `resume`."""
+"""`cronhare schedules`, and what is done to them: `pause`, `resume`."""
 
 import getpass
 from datetime import timedelta
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -13,17 +14,15 @@ from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_due
 
 from ..output import Columns, Json, print_json, print_line, print_rows, state
-from ..times import read_time
+from ..times import read_future
 from ..wiring import open_ledger
 from .run import run
 from .schedules_backfill import backfill
 from .schedules_export import export
 from .schedules_show import say_pause, show
-from .schedules_switch import disable, enable
+from .schedules_switch import Names, disable, enable
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
-
-Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
 
 
 @app.callback()
@@ -35,54 +34,59 @@ def schedules(context: typer.Context, *, json: Json = False) -> None:
 
 @app.command()
 def pause(
-    name: Name,
+    names: Names,
     *,
     reason: Annotated[str | None, typer.Option(help="Why: `explain` tells it.")] = None,
     until: Annotated[
-        str | None, typer.Option(help="When it ends by itself: an ISO date-time, or 18:00Z.")
+        str | None,
+        typer.Option(
+            help="When it ends by itself: an ISO date-time, 18:00Z, or 2h for in so long."
+        ),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who says so; else who is logged in.")] = None,
     json: Json = False,
 ) -> None:
-    """Let no due instant of a schedule run until a time, or until `resume`.
+    """Let no due instant of schedules run until a time, or until `resume`.
 
     Each is recorded as skipped, with this reason. What was claimed before goes on, and
     `cronhare run` begins runs as ever. Pausing what is paused changes reason, author and end.
     """
     container = open_ledger()
     queries, now = container.queries(), container.claims().now()
-    schedule = queries.schedule(name)
-    before = say_pause(schedule) if schedule.pause is not None and schedule.pause.on else None
-    zone = find_zone(schedule.timezone or "UTC")
-    kept = container.administrator().pause(
-        name,
-        reason=reason,
-        by=by or _who(),
-        until=None if until is None else read_time(until, zone, now=now),
-        now=now,
-    )
+    found = {name: queries.schedule(name) for name in names}
+    ends = {
+        name: None if until is None else read_future(until, _zone_of(schedule), now=now)
+        for name, schedule in found.items()
+    }
+    kept = container.administrator().pause(ends, reason=reason, by=by or _who(), now=now)
     if json:
-        print_json(PauseView.of(kept, now=now))
+        print_json({name: PauseView.of(each, now=now) for name, each in kept.items()})
         return
-    print_line(f"{name} is {kept}.")
-    if before is not None:
-        print_line(f"Until now: {before}.")
-    if kept.until is None:
-        print_line(f"It has no end of its own; then: cronhare schedules resume {name}")
+    for name, each in kept.items():
+        print_line(f"{name} is {each}.")
+        before = found[name].pause
+        if before is not None and before.on:
+            print_line(f"Until now: {say_pause(found[name])}.")
+    if until is None:
+        print_line(f"No end was said; then: cronhare schedules resume {' '.join(kept)}")
 
 
 @app.command()
-def resume(name: Name, *, json: Json = False) -> None:
-    """End a pause. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
+def resume(names: Names, *, json: Json = False) -> None:
+    """End pauses. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
     now = container.claims().now()
-    found, was_on = container.administrator().resume(name, now=now)
+    resumed = container.administrator().resume(names, now=now)
     if json:
-        print_json(None if found is None else PauseView.of(found, now=now))
-    elif not was_on:
-        print_line(f"{name} was not paused.")
-    else:
-        print_line(f"{name} goes on. What was due meanwhile does not run; it was {found}.")
+        print_json(
+            {name: each and PauseView.of(each, now=now) for name, (each, _) in resumed.items()}
+        )
+        return
+    for name, (each, was_on) in resumed.items():
+        if was_on:
+            print_line(f"{name} goes on. What was due meanwhile does not run; it was {each}.")
+        else:
+            print_line(f"{name} was not paused.")
 
 
 app.command("show")(show)
@@ -91,6 +95,10 @@ app.command("disable")(disable)
 app.command("run")(run)
 app.command("backfill")(backfill)
 app.command("export")(export)
+
+
+def _zone_of(schedule: ScheduleView) -> ZoneInfo:
+    return find_zone(schedule.timezone or "UTC")
 
 
 def _who() -> str | None:
