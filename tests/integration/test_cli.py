@@ -748,6 +748,18 @@ def test_a_backfill_is_looked_at_ordered_shown_and_stopped(shell: Shell) -> None
     assert stopped["state"] == "stopped"
 
 
+def test_who_stops_or_resumes_what_has_ended_is_told_so(shell: Shell) -> None:
+    add_failures(shell, [(datetime.now(UTC), "no")])
+    shell("failed", "replay", "--reason", "no")
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute("UPDATE Replay SET state = 'done', ended_at = created_at")
+
+    said = [shell("replays", word, "1") for word in ("stop", "resume")]
+
+    over = "It has ended already, and nothing was changed: it is done."
+    assert [(one.status, one.out.splitlines()[0]) for one in said] == [(0, over)] * 2
+
+
 def test_schedules_are_listed_with_their_last_run(shell: Shell) -> None:
     shell("run", "by-hand")
 

@@ -8,7 +8,17 @@ from cronhare.application.administration.views.replays import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import LARGEST_ID
 
-from ..output import MOST_LINES, Columns, Json, facts, json_line, print_json, print_rows, state
+from ..output import (
+    MOST_LINES,
+    Columns,
+    Json,
+    facts,
+    json_line,
+    print_json,
+    print_line,
+    print_rows,
+    state,
+)
 from ..replay_options import By, this_author
 from ..wiring import open_ledger
 
@@ -50,14 +60,24 @@ def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
     container = open_ledger()
     now = container.claims().now()
-    _show(container.replays().stop(replay_id, author=this_author(by), now=now), json=json)
+    replay = container.replays().stop(replay_id, author=this_author(by), now=now)
+    _say_if_over(replay, json=json)
+    _show(replay, json=json)
 
 
 @app.command()
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
     container = open_ledger()
-    _show(container.replays().resume(replay_id, now=container.claims().now()), json=json)
+    replay = container.replays().resume(replay_id, now=container.claims().now())
+    _say_if_over(replay, json=json)
+    _show(replay, json=json)
+
+
+def _say_if_over(replay: ReplayView, *, json: bool) -> None:
+    """Say that there was nothing to stop or resume."""
+    if replay.state == ReplayState.DONE and not json:
+        print_line(f"It has ended already, and nothing was changed: it is {replay.state}.")
 
 
 def _show(replay: ReplayView, *, json: bool) -> None:
