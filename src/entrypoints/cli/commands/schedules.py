@@ -27,7 +27,11 @@ app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 @app.callback()
 def schedules(context: typer.Context, *, json: Json = False) -> None:
-    """List the schedules: when each ran last, how that ended, and when it is due next."""
+    """List the schedules: how the last run of each stands, and when it is due next.
+
+    The last run is one that has not ended, else the one that ended last: where a retry did, that
+    may be one which was due before others.
+    """
     if context.invoked_subcommand is None:
         _list(json=json)
 
@@ -114,7 +118,7 @@ def _list(*, json: bool) -> None:
         "NAME": "name",
         "SCHEDULE": _when,
         "ZONE": "timezone",
-        "LAST DUE": lambda schedule: schedule.last_run and schedule.last_run.due_at,
+        "LAST RUN DUE": lambda schedule: schedule.last_run and schedule.last_run.due_at,
         "LAST STATE": lambda schedule: schedule.last_run and state(schedule.last_run.state),
         "NEXT DUE": lambda schedule: None if schedule.status is None else schedule.next_due_at,
         "STATUS": _status,
