@@ -12,6 +12,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from .runner import AttemptResult, Captured
@@ -99,13 +100,23 @@ class Unheard:
 
 @attrs.frozen(kw_only=True)
 class ExecutionFilter:
-    """Which executions to list, newest first; *since* is when they were claimed, or later."""
+    """Which executions to list, newest first: claimed at *since* or later, and before *until*.
+
+    *task* is a task's name, or its reference (`report 25`).
+    """
 
     schedule: str | None = None
+    task: str | None = None
     concurrency_key: str | None = None
     states: Collection[State] = ()
     since: datetime | None = None
+    until: datetime | None = None
     limit: int = 20
+
+    def is_of_task(self, execution: Execution) -> bool:
+        """Tell whether an execution is of the task, if one is asked for."""
+        task = self.task
+        return task is None or task == execution.task_name or TaskRef.read(task) == execution.task
 
 
 @attrs.frozen(kw_only=True)

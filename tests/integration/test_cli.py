@@ -514,6 +514,20 @@ def test_a_run_of_a_disabled_schedule_says_that_it_is_one(shell: Shell) -> None:
     )
 
 
+def test_executions_are_listed_by_task_and_time(shell: Shell) -> None:
+    shell("run", "nightly")
+    asked = ("executions", "list", "--json", "--task")
+
+    ours, by_number = (shell(*asked, task).json() for task in ("report", "worker 1"))
+    other = shell(*asked, "other").json()
+    earlier = shell(*asked, "report", "--until", "1h").json()
+    wrong = shell("executions", "list", "--until", "soon")
+
+    assert [one["id"] for one in ours] == [one["id"] for one in by_number] == [1]
+    assert (other, earlier) == ([], [])
+    assert (wrong.status, '--until: "soon" is no time' in wrong.err) == (2, True)
+
+
 def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) -> None:
     began = shell("run", "by-hand", "--params", '{"who": "you"}', "--json").json()
 

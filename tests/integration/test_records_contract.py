@@ -40,6 +40,7 @@ from tests.integration.ledgers import (
     SUCCESS,
     Ledger,
     at_once,
+    draft,
 )
 
 DAY = timedelta(days=1)
@@ -88,6 +89,34 @@ def test_executions_are_listed_from_when_they_were_claimed_on(ledger: Ledger) ->
     assert since(older.executed_at) == [newer.id, older.id]
     assert since(older.executed_at + MICROSECOND) == [newer.id]
     assert since(newer.executed_at + MICROSECOND) == []
+
+
+def test_executions_are_listed_that_were_claimed_before_a_time(ledger: Ledger) -> None:
+    older, newer = ledger.claimed("older"), ledger.claimed("newer")
+
+    def until(moment: datetime) -> list[int]:
+        return [one.id for one in ledger.records.executions(ExecutionFilter(until=moment))]
+
+    assert until(newer.executed_at + MICROSECOND) == [newer.id, older.id]
+    assert until(newer.executed_at) == [older.id]
+    assert until(older.executed_at) == []
+
+
+def test_executions_are_listed_by_the_name_of_their_task_or_its_number(ledger: Ledger) -> None:
+    of_file = draft("named", task=TaskRef("worker", 7), task_name="back-up", schedule="* * * * *")
+    ledger.schedules.save([of_file], source="jobs.toml", now=ledger.now)
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    [named] = ledger.claim_due().claimed
+    ledger.disable("named")
+    other = ledger.claimed("other", task=TaskRef("worker", 8))
+
+    def of_task(task: str) -> list[int]:
+        return [one.id for one in ledger.records.executions(ExecutionFilter(task=task))]
+
+    assert of_task("back-up") == of_task("worker 7") == [named.id]
+    assert of_task("worker 8") == [other.id]
+    assert of_task("worker") == of_task("report 7") == []
 
 
 def test_the_systems_own_executions_are_listed(ledger: Ledger) -> None:

@@ -64,14 +64,8 @@ class FailureFilter:
 
     @property
     def task_ref(self) -> TaskRef | None:
-        """The *task* as a reference, if it can be one.
-
-        >>> FailureFilter(task="report 25").task_ref, FailureFilter(task="report").task_ref
-        (TaskRef(type='report', id=25), None)
-        """
-        type_, _, number = (self.task or "").rpartition(" ")
-        is_number = number.isascii() and number.isdigit() and len(number) <= len(str(2**63))
-        return TaskRef(type_, int(number)) if type_ and is_number and int(number) < 2**63 else None
+        """The *task* as a reference, if it can be one."""
+        return None if self.task is None else TaskRef.read(self.task)
 
     def takes(self, row: Archived) -> bool:
         """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""

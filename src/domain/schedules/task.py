@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import PurePath
+from typing import Self
 
 import attrs
 import msgspec
@@ -69,6 +70,17 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
     type: str
     id: int
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Read a reference as people write it; None if it is none.
+
+        >>> TaskRef.read("report 25"), TaskRef.read("report")
+        (TaskRef(type='report', id=25), None)
+        """
+        type_, _, number = text.rpartition(" ")
+        is_number = number.isascii() and number.isdigit() and len(number) <= len(str(2**63))
+        return cls(type_, int(number)) if type_ and is_number and int(number) < 2**63 else None
 
     @property
     def is_system(self) -> bool:

@@ -58,6 +58,8 @@ class MemoryRecords:
                 and which.concurrency_key in {None, execution.concurrency_key}
                 and (not which.states or execution.state in which.states)
                 and (which.since is None or execution.executed_at >= which.since)
+                and (which.until is None or execution.executed_at < which.until)
+                and which.is_of_task(execution)
             )
             return tuple(islice(fitting, which.limit))
 

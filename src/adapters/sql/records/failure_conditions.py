@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import ColumnElement, func, or_
+from sqlalchemy import ColumnElement, Table, func, or_
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
@@ -13,6 +13,7 @@ from cronhare.domain.retries.outcome import (
     mark_of_class,
     mark_of_code,
 )
+from cronhare.domain.schedules.task import TaskRef
 
 from ..dialect import Dialect
 from ..schema.tables import failed_tasks
@@ -37,7 +38,7 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
             dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
         )
     if which.task is not None:
-        yield _is_of_task(which)
+        yield is_of_task(failed_tasks, which.task)
     if which.kind is not None:
         is_failed = _ROW.kind == State.FAILED.value
         yield is_failed if which.kind is State.FAILED else ~is_failed
@@ -57,8 +58,10 @@ def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
     return (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
 
 
-def _is_of_task(which: FailureFilter) -> ColumnElement[bool]:
-    is_named = _ROW.task_name == which.task
-    if (ref := which.task_ref) is None:
+def is_of_task(table: Table, task: str) -> ColumnElement[bool]:
+    """Give the condition of the rows of a task: by its name, or its reference."""
+    row = table.c
+    is_named = row.task_name == task
+    if (ref := TaskRef.read(task)) is None:
         return is_named
-    return or_(is_named, (_ROW.task_type == ref.type) & (_ROW.task_id == ref.id))
+    return or_(is_named, (row.task_type == ref.type) & (row.task_id == ref.id))

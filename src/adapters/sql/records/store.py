@@ -42,6 +42,7 @@ from ..schema.tables import attempts, executions, outputs, schedulers, topic_tal
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
+from .failure_conditions import is_of_task
 from .last_runs import last_runs, loads
 from .retention import clean_up
 
@@ -106,6 +107,10 @@ class SqlRecords(ArchiveRecords):
             )
         if which.since is not None:
             statement = statement.where(executions.c.executed_at >= which.since)
+        if which.until is not None:
+            statement = statement.where(executions.c.executed_at < which.until)
+        if which.task is not None:
+            statement = statement.where(is_of_task(executions, which.task))
         if which.schedule is not None:
             statement = _of_schedule(statement, which.schedule)
         if which.concurrency_key is not None:

@@ -22,6 +22,7 @@ from cronhare.ports.runner import Captured
 
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
+from ..failure_options import OfTask
 from ..followed import as_it_was_written, as_json_lines, under_headings
 from ..output import (
     MOST_LINES,
@@ -59,6 +60,7 @@ Raw = Annotated[
 def list_(
     *,
     schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
+    task: OfTask = None,
     states: Annotated[
         list[State] | None,
         typer.Option("--state", help="Only those in this state; may be repeated."),
@@ -69,6 +71,9 @@ def list_(
             help="Claimed at this time or later: 2026-03-28T08:00Z, 08:00, or 24h for so ago."
         ),
     ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Claimed before this time, written likewise.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
     watch: Watch = False,
     json: Json = False,
@@ -78,9 +83,14 @@ def list_(
     With --watch and --json each look at which something has changed is one line.
     """
     queries = open_ledger().queries()
-    claimed = None if since is None else _since(since, queries.now())
+    now = queries.now()
     which = ExecutionFilter(
-        schedule=schedule, states=tuple(states or ()), since=claimed, limit=limit
+        schedule=schedule,
+        task=task,
+        states=tuple(states or ()),
+        since=None if since is None else _claimed("--since", since, now),
+        until=None if until is None else _claimed("--until", until, now),
+        limit=limit,
     )
     if watch:
         print_changes(queries.watch(which, pause=time.sleep), _change, json=json)
@@ -99,11 +109,11 @@ def list_(
     print_rows(found, columns, json=json, empty="No executions.")
 
 
-def _since(text: str, now: datetime) -> datetime:
+def _claimed(option: str, text: str, now: datetime) -> datetime:
     try:
         return read_past(text, now=now)
     except Refusal as refusal:
-        raise Refusal(f"--since: {refusal}") from refusal
+        raise Refusal(f"{option}: {refusal}") from refusal
 
 
 def _change(execution: ExecutionView) -> "Text":
