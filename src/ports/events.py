@@ -188,6 +188,16 @@ class EventStorePort(Protocol):
         """Give the names of schedules of a source by their ids."""
         ...
 
+    def arrivals(
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """Find due instants that were claimed to run at *since* or later; in pages as `skips`.
+
+        Left out are what was skipped, and runs that no due instant began: by hand, at a start or a
+        boot, of a backfill, of what stays alive.
+        """
+        ...
+
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:

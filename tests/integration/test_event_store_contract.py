@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from datetime import timedelta
+from uuid import UUID
 
 import attrs
 
@@ -11,10 +12,17 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import FARTHEST, Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.keys import (
+    alive_key,
+    backfill_key,
+    boot_key,
+    manual_key,
+    start_key,
+)
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
-from tests.integration.ledgers import CRASH, MINUTE, SECOND, Ledger, at_once, draft
+from tests.integration.ledgers import CRASH, FOR_GOOD, MINUTE, SECOND, Ledger, at_once, draft
 
 SHOP = "shop"
 LEASE = timedelta(seconds=90)
@@ -56,6 +64,10 @@ def expire(ledger: Ledger, *, kept: timedelta, expected: timedelta = DAY) -> Exp
     return ledger.events.expire(
         before=now, kept_since=now - kept, expected_since=now - expected, now=now
     )
+
+
+def arrivals(ledger: Ledger, ids: Collection[int], *, after: int = 0, limit: int = 9) -> Page:
+    return ledger.events.arrivals(ids, since=ledger.now - HOUR, after=after, limit=limit)
 
 
 def begun_late(
@@ -293,6 +305,49 @@ def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:
     assert (ids[slow], [one.id for one in late.found]) == ("slow", [waiting[0].id])
     assert (skips, over) == (Page(found=[], next=None), Page(found=[], next=None))
     assert (pill.kind, events.bad_end(pill).kind) == ("quarantined", "quarantined")
+
+
+def test_arrivals_are_found_page_by_page_whatever_became_of_their_runs(ledger: Ledger) -> None:
+    busy = draft("busy", overlap=OverlapPolicy.SKIP)
+    ledger.schedules.save([busy, draft("other")], source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    ids = ledger.events.schedule_ids(["busy"], source=SHOP)
+    [busy_id] = ids
+    claimed = list[Execution]()
+    for ends in (True, False, False):  # the last instant is skipped: the run before is not over
+        ledger.clock.advance(MINUTE)
+        runs = [one for one in ledger.claim_due().claimed if one.scheduler_id == busy_id]
+        claimed += runs
+        if ends:
+            ledger.finished(runs[0], FOR_GOOD)
+
+    first = arrivals(ledger, ids, limit=1)
+    assert first.next is not None
+    second = arrivals(ledger, ids, after=first.next)
+    ledger.clock.advance(HOUR - MINUTE)
+    of_the_last_hour = arrivals(ledger, ids)
+    ledger.clock.advance(SECOND)
+    too_old = arrivals(ledger, ids)  # though the run is not over
+
+    assert [one.id for one in (*first.found, *second.found)] == [one.id for one in claimed]
+    assert (len(claimed), second.next) == (2, None)
+    assert [one.id for one in of_the_last_hour.found] == [claimed[1].id]
+    assert list(too_old.found) == []
+
+
+def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
+    ledger.schedules.save([draft("report")], source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    ids = ledger.events.schedule_ids(["report"], source=SHOP)
+    [id_] = ids
+    ledger.clock.advance(MINUTE)
+    [due] = ledger.claim_due().claimed
+    name = UUID(int=7)
+    others = [manual_key(name), start_key(name), boot_key("x"), alive_key(1)]
+    for key in (*others, backfill_key(ledger.now)):
+        ledger.records.run_now(id_, key=key, params=None, now=ledger.now, node="ant")
+
+    assert [one.id for one in arrivals(ledger, ids).found] == [due.id]
 
 
 def test_all_skips_are_found_page_by_page_however_many_there_are(ledger: Ledger) -> None:

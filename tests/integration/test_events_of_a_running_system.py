@@ -19,7 +19,7 @@ notify = ["ops"]
 retry = { attempts = 1 }
 
 [notify.ops]
-events = ["failed", "quarantined", "recovered", "skipped", "late"]
+events = ["arrived", "failed", "quarantined", "recovered", "skipped", "late"]
 command = ["/bin/sh", "-c", "cat > $CRON_EVENT.$CRON_EVENT_SCHEDULE.json"]
 
 [tasks.flaky]
@@ -48,6 +48,7 @@ overlap = "skip"
 """
 
 TOLD = {
+    "schedule.arrived.slow.json",
     "schedule.failed.flaky.json",
     "schedule.recovered.flaky.json",
     "schedule.late.flaky.json",

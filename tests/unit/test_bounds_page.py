@@ -288,7 +288,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{relay.MOST_OF_FAILING} of those that have failed",
     ],
     "events that wait for a target": [f"{backlog.MOST_WAITING:,}"],
-    "skips and late starts that a look finds": [
+    "arrivals, skips and late starts that a look finds": [
         f"{event_finding.MOST_FOUND:,}",
         f"{event_finding.MOST_FOUND * event_finding.LATE_PAGES:,} runs",
         f"{event_finding.FIND_EVERY.seconds} s",

@@ -22,7 +22,7 @@ MOST_WAITING: Final = 100_000
 class Backlog:
     """Knows which targets are full, and counts what they are not told of.
 
-    Bad ends wait in the archive meanwhile; skips and late starts are left out.
+    Bad ends wait in the archive meanwhile; arrivals, skips and late starts are left out.
     """
 
     _store: EventStorePort
@@ -38,11 +38,11 @@ class Backlog:
             self._left_out[name] = set()
             text = (
                 f"{MOST_WAITING:,} events wait for {name}: its other failures wait in the archive, "
-                "for a day at most; of skips and late starts it is told no more"
+                "for a day at most; of arrivals, skips and late starts it is told no more"
             )
             say(log, logging.WARNING, "event.full", text)
         for name in sorted(self._left_out.keys() - full):
-            missed = counted(len(self._left_out.pop(name)), "skip or late start")
+            missed = counted(len(self._left_out.pop(name)), "arrival, skip or late start")
             text = f"{name} is told of events again; of {missed} it was not told"
             say(log, logging.WARNING, "event.full", text)
         return full

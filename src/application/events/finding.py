@@ -1,4 +1,4 @@
-"""Finds skips, late starts and recoveries: nobody wrote an event for them when they happened."""
+"""Finds arrivals, skips, late starts and recoveries: nobody wrote events when they happened."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,6 +21,10 @@ FIND_EVERY: Final = timedelta(seconds=10)
 
 #: Events that a look finds of a kind; the next one goes on from there.
 MOST_FOUND: Final = 10_000
+
+#: Arrivals of a page, and pages of a look: each run is one, and has its params.
+ARRIVALS_AT_ONCE: Final = 1_000
+ARRIVAL_PAGES: Final = MOST_FOUND // ARRIVALS_AT_ONCE
 
 #: Pages of as many runs that a look for late starts looks at: most runs begin in time.
 LATE_PAGES: Final = 10
@@ -66,6 +70,7 @@ class Finder:
         self._adder = Adder(store)
         self._backlog = backlog
         self._looked_at: datetime | None = None
+        self._arrivals: _Sweep | None = None
         self._skips: _Sweep | None = None
         self._late: _Sweep | None = None
         self._expected_after = 0
@@ -75,10 +80,28 @@ class Finder:
         last = self._looked_at
         if last is not None and timedelta(0) <= now - last < FIND_EVERY:
             return
+        self._find_arrivals(subscriptions, full, now)
         self._find_skips(subscriptions, full, now)
         self._find_late(subscriptions, full, now)
         self._find_recoveries(subscriptions.source or "", now)
         self._looked_at = now
+
+    def _find_arrivals(
+        self, subscriptions: Subscriptions, full: Collection[str], now: datetime
+    ) -> None:
+        self._arrivals = sweep = (self._arrivals or _Sweep.first(now)).at(now)
+        ids = self._ids(subscriptions, EventKind.ARRIVED)
+        if not ids:
+            sweep.turn(None)
+            return
+        for _ in range(ARRIVAL_PAGES):
+            page = self._store.arrivals(
+                ids, since=sweep.since, after=sweep.after, limit=ARRIVALS_AT_ONCE
+            )
+            self._add([events.arrived(one) for one in page.found], subscriptions, full, now)
+            sweep.turn(page.next)
+            if sweep.is_over:
+                return
 
     def _find_skips(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime

@@ -1,4 +1,6 @@
-"""Events of schedules, and what becomes of telling them (S3.5, C24 in docs/compatibility.md).
+"""Events of schedules, and what becomes of telling them.
+
+S3.3, S3.5 and C24 in docs/compatibility.md are about them.
 
 An event is a JSON document that each target gets the same. Its id tells a target that has heard it
 before: telling is repeated until it is known to have been heard.
@@ -205,6 +207,39 @@ def describe_task(task: TaskRef, scheduler_id: int, params: str) -> dict[str, An
         if len(params) <= LARGEST_PARAMS
         else None,
     }
+
+
+def arrived(execution: Execution) -> Event:
+    """Describe the event of a due instant that was claimed to run, whatever comes of it.
+
+    Its time is the claim's: an instant that is caught up may be older than events are told.
+    """
+    topic = execution.topic
+    return Event(
+        id=_id(EventKind.ARRIVED, execution.id, execution.executed_at),
+        kind=EventKind.ARRIVED,
+        schedule=execution.schedule_name,
+        scheduler_id=execution.scheduler_id,
+        execution_id=execution.id,
+        at=execution.executed_at,
+        data={
+            "scheduledJobId": execution.scheduler_id,
+            "topic": None if topic is None else _bounded(topic),
+            "payload": None if topic is None else _payload(execution.params),
+            "metadata": _metadata(execution),
+        },
+    )
+
+
+def _payload(params: str) -> msgspec.Raw | None:
+    """Give what a topic's listener is given, as it is; None if it is long, or no JSON."""
+    if len(params) > LARGEST_PARAMS:
+        return None
+    try:
+        msgspec.json.decode(params)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return msgspec.Raw(params.encode())
 
 
 def skipped(execution: Execution) -> Event:

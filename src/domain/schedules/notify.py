@@ -30,6 +30,7 @@ MOST_NAMED: Final = 16
 class EventKind(enum.StrEnum):
     """What may happen to a schedule that others want to know."""
 
+    ARRIVED = "arrived"
     FAILED = "failed"
     QUARANTINED = "quarantined"
     SKIPPED = "skipped"

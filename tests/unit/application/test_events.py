@@ -264,7 +264,8 @@ async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at
 ) -> None:
     monkeypatch.setattr(backlog, "MOST_WAITING", 1)
     made = house()
-    wants = subscriptions(target("ops", *EventKind), target("dead", *EventKind), late_after=MINUTE)
+    those = {*EventKind} - {EventKind.ARRIVED}
+    wants = subscriptions(target("ops", *those), target("dead", *those), late_after=MINUTE)
     outpost = Outpost(made, wants, Notifier(hangs={"dead"}))
     await failed(made)
     await outpost.turn()  # the one event that may wait for the dead one
@@ -292,6 +293,50 @@ async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at
     said = "\n".join(lines())
     assert "1 events wait for dead" in said
     assert "dead is told of events again; of " in said
+
+
+async def test_each_due_instant_arrives_once_for_who_asks_however_often_its_run_is_tried() -> None:
+    made = House(policy=RetryPolicy(attempts=3), tasks=[TASK], script=FAILS)
+    made.schedules.save([EVERY_MINUTE], source=SHOP, now=made.now)
+    wants = subscriptions(target("ops", EventKind.ARRIVED), target("log"))
+    ant, bee = Outpost(made, wants), Outpost(made, wants, node="bee")
+    made.dispatcher.tick(made.now)
+    await made.open()
+    for _ in range(3):
+        await made.turn(MINUTE)
+        await ant.turn()
+        await bee.turn()
+
+    runs = made.executions()
+    told = [*ant.notifier.told, *bee.notifier.told]
+    rows = [row for row in ant.store.rows(limit=100) if row.event == "arrived"]
+
+    assert max(run.attempt for run in runs) > 1
+    assert {row.execution_id for row in rows} == {run.id for run in runs}
+    assert [one for one in told if "arrived" in one] == [("ops", "arrived")] * len(rows)
+    assert len(rows) == len(runs) == 3
+
+
+async def test_however_many_instants_arrived_all_are_told_look_by_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(finding, "ARRIVALS_AT_ONCE", 1)
+    monkeypatch.setattr(finding, "ARRIVAL_PAGES", 2)
+    made = house(always(SUCCESS))
+    made.dispatcher.tick(made.now)
+    for _ in range(7):
+        made.clock.advance(MINUTE)
+        made.dispatcher.tick(made.now)
+    outpost = Outpost(made, subscriptions(target("ops", EventKind.ARRIVED)))
+
+    told = list[int]()
+    for _ in range(5):
+        await outpost.turn()
+        told.append(len(outpost.store.rows(limit=100)))
+        made.clock.advance(finding.FIND_EVERY)
+
+    assert told == [2, 4, 6, 7, 7]
+    assert set(outpost.notifier.told) == {("ops", "arrived")}
 
 
 async def test_however_many_skips_there_were_all_are_told_look_by_look(

@@ -12,7 +12,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.replay import REPLAYED
-from cronhare.domain.schedules.keys import BACKFILL
+from cronhare.domain.schedules.keys import BACKFILL, DUE
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
 
@@ -155,6 +155,20 @@ class MemoryEventStore:
             rows = self._ledger.schedules.rows()
             ours = (row.schedule for row in rows if row.schedule.source == source)
             return {one.id: one.name for one in ours if one.name in names}
+
+    def arrivals(
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """See `EventStorePort.arrivals`."""
+        with self._ledger.lock:
+            found = [
+                one
+                for one in self._ledger.executions.in_states({*State} - {State.SKIPPED})
+                if one.scheduler_id in scheduler_ids
+                and one.executed_at >= since
+                and one.key.startswith(DUE)
+            ]
+            return _page(found, after, limit)
 
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int

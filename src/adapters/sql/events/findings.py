@@ -1,4 +1,4 @@
-"""Skips and late starts, found among the executions of the schedules of which somebody is told."""
+"""Arrivals, skips and late starts, found among the executions of which somebody is told."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from sqlalchemy import BindParameter, Connection, Row, Select, bindparam, or_, s
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.events import MAY_BE_LATE
 from cronhare.domain.lifecycle.replay import REPLAYED
-from cronhare.domain.schedules.keys import BACKFILL
+from cronhare.domain.schedules.keys import BACKFILL, DUE
 from cronhare.ports.events import Page
 
 from ..mapping.execution_rows import BY_IDS, EXECUTION, executions_of, find_executions
@@ -28,6 +28,20 @@ _NAMED: Final = select(schedulers.c.id, schedulers.c.name).where(
 )
 _AFTER: Final[BindParameter[Any]] = bindparam("after")
 _SINCE: Final = bindparam("since", type_=UtcDateTime)
+#: An index has what has not ended, or not long ago. Nothing ends before it was claimed.
+_OPEN_SINCE: Final = or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE)
+_ARRIVALS: Final = (
+    EXECUTION.where(
+        executions.c.scheduler_id.in_(_IDS),
+        executions.c.id > _AFTER,
+        _OPEN_SINCE,
+        executions.c.executed_at >= _SINCE,
+        executions.c.state != State.SKIPPED.value,
+        or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
+    )
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
 _SKIPS: Final = (
     EXECUTION.where(
         executions.c.scheduler_id.in_(_IDS),
@@ -44,7 +58,7 @@ _LATE: Final = (
     .where(
         executions.c.scheduler_id.in_(_IDS),
         executions.c.id > _AFTER,
-        or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE),
+        _OPEN_SINCE,
         executions.c.due_at < bindparam("due", type_=UtcDateTime),
         executions.c.state.in_(sorted(MAY_BE_LATE)),
         # A replay waits anew for what was due long ago.
@@ -74,15 +88,20 @@ class Findings(StorePart):
         return found
 
     @repeatable
+    def arrivals(
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """See `EventStorePort.arrivals`."""
+        asked = {"since": since, "after": after, "limit": limit}
+        return self._page(_ARRIVALS, scheduler_ids, asked)
+
+    @repeatable
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
         """See `EventStorePort.skips`."""
         asked = {"since": since, "after": after, "limit": limit}
-        with self._database.read("looking for events") as connection:
-            rows = _asked_in_parts(connection, _SKIPS, scheduler_ids, asked)[:limit]
-            found = executions_of(connection, rows)
-        return Page(found=_unbroken(found), next=_next(rows, limit))
+        return self._page(_SKIPS, scheduler_ids, asked)
 
     @repeatable
     def begun_late(
@@ -107,6 +126,15 @@ class Findings(StorePart):
                 new = [id_ for id_ in part if id_ not in replayed]
                 read = find_executions(connection, BY_IDS, new)
                 found += (read[id_] for id_ in sorted(read))
+        return Page(found=_unbroken(found), next=_next(rows, limit))
+
+    def _page(
+        self, statement: Select[Any], scheduler_ids: Collection[int], asked: Mapping[str, Any]
+    ) -> Page:
+        limit: int = asked["limit"]
+        with self._database.read("looking for events") as connection:
+            rows = _asked_in_parts(connection, statement, scheduler_ids, asked)[:limit]
+            found = executions_of(connection, rows)
         return Page(found=_unbroken(found), next=_next(rows, limit))
 
 

@@ -3,10 +3,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+import msgspec
 
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import LARGEST_EVENT, LARGEST_PARAMS
+from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 FAILED = Archived(
@@ -29,6 +32,25 @@ FAILED = Archived(
     task_name="refresh",
 )
 
+CLAIMED = Execution(
+    id=7,
+    scheduler_id=16,
+    schedule_name="charge",
+    key="cron-2026-3-2-12-0",
+    state=State.CLAIMED,
+    task=TaskRef("event", 25),
+    params='{"order":7}',
+    queue="cron_scheduler",
+    attempt=1,
+    deaths=0,
+    version=1,
+    due_at=NOON,
+    executed_at=NOON + timedelta(seconds=1),
+    container_id="ant",
+    source="jobs.toml",
+    topic="payments.charge-reminder",
+)
+
 
 def document(row: Archived) -> Any:  # noqa: ANN401 - any JSON
     return json.loads(events.bad_end(row).document)
@@ -45,6 +67,37 @@ def test_a_failure_is_told_as_the_original_does() -> None:
     }
     assert said["data"]["attempts"] == 4
     assert set(said["data"]) == {"scheduledJobId", "topic", "lastError", "attempts", "metadata"}
+
+
+def arrived(execution: Execution) -> Any:  # noqa: ANN401 - any JSON
+    return json.loads(events.arrived(execution).document)
+
+
+def test_a_due_instant_that_has_arrived_is_told_with_its_topic_and_payload() -> None:
+    said = arrived(CLAIMED)
+
+    assert (said["type"], said["timestamp"]) == ("schedule.arrived", "2026-03-02T12:00:01Z")
+    metadata = said["data"].pop("metadata")
+    assert said["data"] == {
+        "scheduledJobId": 16,
+        "topic": "payments.charge-reminder",
+        "payload": {"order": 7},
+    }
+    assert metadata["dueAt"] == "2026-03-02T12:00:00Z"
+    assert (metadata["schedule"], metadata["executionId"], metadata["attempt"]) == ("charge", 7, 1)
+
+
+def test_an_arrival_tells_no_params_of_a_task_and_no_payload_that_is_long_or_no_json() -> None:
+    long = json.dumps("x" * LARGEST_PARAMS)
+    deep = "[" * LARGEST_PARAMS
+    strange = [
+        msgspec.structs.replace(CLAIMED, params=params) for params in (long, deep, "{", '"\ud800"')
+    ]
+    without_topic = msgspec.structs.replace(CLAIMED, topic=None)
+
+    told = [arrived(one)["data"]["payload"] for one in (without_topic, *strange)]
+
+    assert told == [None] * 5
 
 
 def test_its_alert_is_the_originals() -> None:
