@@ -83,6 +83,18 @@ def test_of_one_key_no_more_are_under_way_than_may(ledger: Ledger) -> None:
     assert [one.schedule_name for one in second] == ["hook-2"]
 
 
+def test_the_place_of_a_key_is_filled_as_soon_as_the_rate_allows(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two", "three"])
+    [first] = ledger.replayed(rate=4, jitter=0, key="task", at_once=1)
+    ledger.succeeded(first)
+
+    assert ledger.replays.replays(limit=1)[0].next_at == ledger.now + SECOND / 4
+    ledger.clock.advance(SECOND / 4)
+    [second] = ledger.advanced().executions
+
+    assert second.next_attempt_at == ledger.now
+
+
 def test_while_all_keys_are_full_it_is_not_looked_again_at_once(ledger: Ledger) -> None:
     fail(ledger, ["one", "two"])
     ledger.replayed(rate=THOUSAND, key="task", at_once=1)

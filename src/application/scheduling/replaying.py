@@ -14,12 +14,9 @@ from cronhare.ports.replays import ReplayStorePort
 
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher
+from .replay_looks import ReplayLooks
 
 log = logging.getLogger(__name__)
-
-#: Seconds until the next look, while a replay goes on and while none does.
-NEXT_STEP: Final = 1.0
-IDLE: Final = 5.0
 
 #: Replays that are taken on in one round.
 MOST_STEPS: Final = 100
@@ -39,13 +36,15 @@ class Replayer:
     _node: str
     _random_fraction: Callable[[], float]
     _now: Callable[[], datetime]
+    _looks: ReplayLooks = attrs.field(init=False, factory=ReplayLooks)
 
     def round(self) -> float:
         """Take each due replay one step on; answers how many seconds to rest."""
-        steps = 0
-        while steps < MOST_STEPS and self.step(self._now()):
-            steps += 1
-        return NEXT_STEP if steps else IDLE
+        steps, began = 0, self._now()
+        now = began
+        while steps < MOST_STEPS and self.step(now):
+            steps, now = steps + 1, self._now()
+        return self._looks.rest(began=began, now=now)
 
     def step(self, now: datetime) -> bool:
         """Take one replay a step on; False if none is due."""
@@ -57,6 +56,7 @@ class Replayer:
         )
         if advance is None:
             return False
+        self._looks.note(advance.replay)
         if advance.executions:
             self._publisher.publish(advance.executions, now=now)
         if advance.replay.state is not ReplayState.ACTIVE:

@@ -18,7 +18,7 @@ from .replay_order import Pacing, ReplayOrder
 #: So far ahead beginnings are fixed at a time, and so soon it is looked again.
 STEP: Final = timedelta(seconds=1)
 
-#: So long it is not looked again where all keys are full.
+#: So long it is not looked again where all keys are full: the next begins soon after an end.
 FULL_FOR: Final = timedelta(milliseconds=200)
 
 #: No pace that people order is so slow; of one that is, two of its gaps count.
@@ -138,10 +138,13 @@ class Release:
     waits_for: str | None = None
 
     def looks_again_at(self, begun: int, now: datetime) -> datetime:
-        """Say when to look again if only so many could begin: those of full keys wait for ends."""
+        """Say when to look again if only so many could begin: those of full keys wait for ends.
+
+        The moment of the first that could not begin is the soonest for whatever begins next.
+        """
         if begun >= len(self.begins):
             return self.next_at
-        return max(self.next_at, now + FULL_FOR)
+        return max(self.begins[begun], now + FULL_FOR)
 
 
 @attrs.frozen

@@ -163,11 +163,12 @@ class MemoryReplayStore:
                 ]
             else:
                 begun = [*self._begin(found, order, step.begins, allowance=allowance, now=now)]
+            after = self._progress(found)
             waiting = attrs.evolve(
                 found,
-                next_at=step.looks_again_at(len(begun), now),
+                next_at=step.looks_again_at(progress.waiting - after.waiting, now),
                 reason=step.waits_for,
-                progress=self._progress(found),
+                progress=after,
             )
             return Advance(replay=self._keep(waiting), executions=begun)
 
