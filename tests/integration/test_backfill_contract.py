@@ -134,7 +134,28 @@ def test_calendars_and_blackouts_hold_and_pauses_limits_and_switches_do_not(
 
     advance = ledger.advanced()
     assert [one.due_at.hour for one in advance.executions] == [7, 9, 11]
-    assert advance.replay.progress.refused == 0
+    assert (advance.replay.progress.refused, advance.replay.progress.left_out) == (0, 2)
+
+
+def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledger: Ledger) -> None:
+    calendar = CalendarDraft(name="early", timezone="UTC", windows=(("08:00-09:00", "early"),))
+    ledger.schedules.save([], source=None, now=ledger.now, calendars=[calendar])
+    ledger.add(**HOURLY, conditions=Conditions(skip_on=("early",), blackout=("10:00-12:00",)))
+    ledger.clock.advance(MINUTE)
+    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules)
+    hours = {"since": NOON - 4 * HOUR, "until": NOON}
+    out = {"since": NOON - 2 * HOUR, "until": NOON}
+
+    _, preview = backfills.look("report", **hours, now=NOON)
+    asked, _ = backfills.look("report", **out, now=NOON)
+    ordered = backfills.order(asked, now=ledger.now)
+    ended = ledger.advanced().replay
+
+    assert (preview.instants, preview.left_out) == (4, 3)
+    assert preview.left_out_by == ["blackout: 10:00-12:00", "calendar early"]
+    assert (ended.id, ended.state) == (ordered.id, ReplayState.DONE)
+    assert ended.reason == "0 succeeded, 0 failed, 2 left out by calendars or blackout windows"
+    assert ledger.replays.replay(ended.id) == ended
 
 
 def test_one_at_a_time_unless_more_are_asked_for_and_the_rest_waits(ledger: Ledger) -> None:

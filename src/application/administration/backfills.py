@@ -1,6 +1,6 @@
 """Backfills, as people look at them before they order them; `replays` shows and stops them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -8,8 +8,15 @@ from typing import Any
 import attrs
 import msgspec
 
-from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, NOT_BESIDE, BackfillOrder, instants
+from cronhare.domain.lifecycle.backfill import (
+    MOST_INSTANTS,
+    NOT_BESIDE,
+    BackfillOrder,
+    instants,
+    left_out_by,
+)
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
+from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
@@ -17,7 +24,7 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .lookup import find_schedule
+from .lookup import find_calendars, find_schedule
 from .views.replays import ReplayView
 
 #: Instants are looked up in parts of so many.
@@ -26,12 +33,17 @@ _PART = 10_000
 
 @attrs.frozen(kw_only=True)
 class BackfillPreview:
-    """What a backfill would be: so many *instants* by the schedule's times, *ran* have a run."""
+    """What a backfill would be: so many *instants* by the schedule's times.
+
+    As things are now so many would be *left out*, and by what. Of the others *ran* have a run.
+    """
 
     schedule: str
     since: datetime
     until: datetime
     instants: int
+    left_out: int
+    left_out_by: Sequence[str]
     ran: int
 
 
@@ -53,7 +65,7 @@ class Backfills:
     ) -> tuple[BackfillOrder, BackfillPreview]:
         """Say what a backfill would be, and make its order.
 
-        Calendars and blackout windows are looked at as it goes on.
+        Calendars and blackout windows are looked at again as it goes on.
 
         Raises:
             NotFound: there is no such schedule.
@@ -68,13 +80,22 @@ class Backfills:
             raise ReplayOrderInvalid([*faults, *error.faults]) from error
         if faults:
             raise ReplayOrderInvalid(faults)
-        due = _due(_understood(stored), order)
+        schedule = _understood(stored)
+        due = _due(schedule, order, find_calendars(self._schedules, stored))
+        reasons = [why for _, why in due if why is not None]
+        wanted = [instant for instant, why in due if why is None]
         ran = sum(
-            len(self._replays.have_run(stored.id, due[at : at + _PART]))
-            for at in range(0, len(due), _PART)
+            len(self._replays.have_run(stored.id, wanted[at : at + _PART]))
+            for at in range(0, len(wanted), _PART)
         )
         preview = BackfillPreview(
-            schedule=stored.name, since=since, until=until, instants=len(due), ran=ran
+            schedule=stored.name,
+            since=since,
+            until=until,
+            instants=len(due),
+            left_out=len(reasons),
+            left_out_by=left_out_by(reasons),
+            ran=ran,
         )
         return order, preview
 
@@ -104,13 +125,18 @@ def _understood(stored: StoredSchedule) -> Schedule:
     )
 
 
-def _due(schedule: Schedule, order: BackfillOrder) -> list[datetime]:
+def _due(
+    schedule: Schedule, order: BackfillOrder, calendars: Mapping[str, FoundCalendar]
+) -> list[tuple[datetime, str | None]]:
+    """Give the instants, each with why it is left out, if it is."""
     first, last = order.span
-    by_times = msgspec.structs.replace(schedule, conditions=None)
-    found = instants(by_times, Circumstances(), first=first, last=last)
-    due = [instant for instant, _ in islice(found, MOST_INSTANTS + 1)]
+    circumstances = Circumstances(calendars=calendars)
+    if circumstances.problem_with(schedule):  # with which no instant runs
+        schedule = msgspec.structs.replace(schedule, conditions=None)
+    found = instants(schedule, circumstances, first=first, last=last)
+    due = [*islice(found, MOST_INSTANTS + 1)]
     if len(due) > MOST_INSTANTS:
-        until = say_moment(due[-1])
+        until = say_moment(due[-1][0])
         fault = (
             f"more than {MOST_INSTANTS:,} instants are due; those before {until} are as many as "
             "one backfill may have"

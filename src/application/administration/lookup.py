@@ -1,9 +1,10 @@
-"""Finding a schedule by its name, and suggesting others."""
+"""Finding a schedule by its name, and suggesting others; and its calendars."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -53,3 +54,19 @@ def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
     return NotFound(f"there is no schedule {name!r}; {hint}")
+
+
+def find_calendars(
+    schedules: ScheduleStorePort, stored: StoredSchedule
+) -> Mapping[str, FoundCalendar]:
+    """Find the calendars that a schedule names, as far as there are any."""
+    if stored.draft is None or stored.draft.conditions is None:
+        return {}
+    names = stored.draft.conditions.calendars
+    found = schedules.calendars(names) if names else ()
+    return {
+        each.name: compiled(each.draft)
+        if each.draft
+        else BrokenCalendar(each.name, each.problem or "")
+        for each in found
+    }

@@ -18,7 +18,6 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilte
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.standalone import is_standalone
@@ -33,7 +32,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
-from .lookup import NotFound, find_schedule, refuse_unknown
+from .lookup import NotFound, find_calendars, find_schedule, refuse_unknown
 from .preview import preview
 from .retry_limits import RetryLimitDesk
 from .unheard import unless_unheard
@@ -355,7 +354,7 @@ class Queries:
         if instant is None and not has_times(stored):
             return self._explain_without_times(stored, now)
         asked = newest_instant(stored, now=now) if instant is None else instant
-        calendars = self._calendars_of(stored)
+        calendars = find_calendars(self._schedules, stored)
         replays = self._replays.replays(limit=MOST_REPLAYS)
         found = self._with_limits(
             explain(
@@ -399,18 +398,6 @@ class Queries:
         name, due = execution.schedule_name, execution.due_at
         zone = next(map(_zone_of, self._schedules.schedules([name])), "UTC")
         return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
-
-    def _calendars_of(self, stored: StoredSchedule) -> Mapping[str, FoundCalendar]:
-        if stored.draft is None or stored.draft.conditions is None:
-            return {}
-        names = stored.draft.conditions.calendars
-        found = self._schedules.calendars(names) if names else ()
-        return {
-            each.name: compiled(each.draft)
-            if each.draft
-            else BrokenCalendar(each.name, each.problem or "")
-            for each in found
-        }
 
     def _with_limits(self, found: Explanation) -> Explanation:
         if found.execution is None:

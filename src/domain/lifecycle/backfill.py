@@ -5,7 +5,7 @@ days it is not to run. What says that an instant of the present does not run hol
 `enabled`, misfire, `expires`, `max_runs`. A run that has begun is one like any other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -101,14 +101,23 @@ def may_be_filled_up_to(
 
 def instants(
     schedule: Schedule, circumstances: Circumstances, *, first: int, last: int
-) -> Iterator[tuple[datetime, bool]]:
-    """Yield what was due from the *first* to the *last* second, and whether it may run that day."""
+) -> Iterator[tuple[datetime, str | None]]:
+    """Yield what was due from the *first* to the *last* second, and why it is left out, if it is.
+
+    A calendar or a blackout window may keep it from running that day.
+    """
     times = msgspec.structs.replace(schedule, enabled=True)
     after = moment_of_second(first) - timedelta(microseconds=1)
     end = moment_of_second(last)
     while (due := times.next(after)) is not None and due <= end:
-        yield due, circumstances.why_not_that_day(schedule, due) is None
+        yield due, circumstances.why_not_that_day(schedule, due)
         after = due
+
+
+def left_out_by(reasons: Iterable[str]) -> Sequence[str]:
+    """Name the calendars and blackout windows that instants are left out by, each once."""
+    by_days = "calendar "
+    return sorted({one.split(": ")[0] if one.startswith(by_days) else one for one in reasons})
 
 
 def why_not_filled(schedule: Schedule | BrokenSchedule | None, circumstances: Circumstances) -> str:

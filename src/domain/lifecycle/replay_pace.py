@@ -55,7 +55,8 @@ class ReplayProgress:
     """How many failures of a replay are where.
 
     *released* have begun, or will within a `STEP`; *failing* of these have failed an attempt and
-    wait for a retry. *is_collected* says that no others are to come.
+    wait for a retry. *is_collected* says that no others are to come. What a backfill has *left out*
+    was never among them: a calendar or a blackout window keeps it from running.
     """
 
     waiting: int = 0
@@ -64,6 +65,7 @@ class ReplayProgress:
     succeeded: int = 0
     failed: int = 0
     refused: int = 0
+    left_out: int = 0
     is_collected: bool = False
 
     @property
@@ -232,7 +234,9 @@ def _say_result(order: Pacing, progress: ReplayProgress) -> str:
     is_backfill = isinstance(order, BackfillOrder)
     failed = "failed" if is_backfill else "failed again"
     said = f"{progress.succeeded} succeeded, {progress.failed} {failed}"
-    if not progress.refused:
-        return said
-    left_out = "had a run before" if is_backfill else "could not be replayed"
-    return f"{said}, {progress.refused} {left_out}"
+    if progress.refused:
+        why = "had a run before" if is_backfill else "could not be replayed"
+        said += f", {progress.refused} {why}"
+    if progress.left_out:
+        said += f", {progress.left_out} left out by calendars or blackout windows"
+    return said

@@ -60,6 +60,7 @@ class MemoryReplayStore:
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
         self._items: dict[int, list[_Item]] = {}
+        self._left_out = Counter[int]()
         self._ids = count(1)
 
     def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
@@ -219,8 +220,10 @@ class MemoryReplayStore:
             return found.collected_to
         _, circumstances = self._of(order)
         due = instants(row.schedule, circumstances, first=found.collected_to + 1, last=last)
-        for instant, may_run in due:
-            if may_run:
+        for instant, why_not in due:
+            if why_not is not None:
+                self._left_out[found.id] += 1
+            else:
                 item = _Item(archived_id=second_of(instant), execution_id=0, key="")
                 if self._has_run(row.id, instant):
                     item.state = ItemState.REFUSED
@@ -278,6 +281,7 @@ class MemoryReplayStore:
         return ReplayProgress(
             **{state.value: counts[state] for state in ItemState},
             failing=failing,
+            left_out=self._left_out[found.id],
             is_collected=found.is_collected,
         )
 

@@ -17,7 +17,7 @@ from .tolerant_reading import COUNTS, TableReader, text, whole
 LONGEST_ORDER: Final = 100_000
 _LONGEST_REASON: Final = 1_000
 
-_COUNTED: Final = ("waiting", "released", "failing", "succeeded", "failed", "refused")
+_COUNTED: Final = ("waiting", "released", "failing", "succeeded", "failed", "refused", "left_out")
 _READER: Final = TableReader(
     replays,
     asked=text(LONGEST_ORDER),

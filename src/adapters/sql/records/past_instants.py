@@ -95,7 +95,7 @@ class PastInstants:
             return Collected(up_to=found.collected_to)
         due = instants(schedule, self._circumstances, first=found.collected_to + 1, last=last)
         looked = [*islice(due, COLLECTED_AT_ONCE)]
-        wanted = [one for one, may_run in looked if may_run]
+        wanted = [one for one, why_not in looked if why_not is None]
         ran = have_run(self._connection, schedule.id, wanted)
         states = {
             second_of(one): ItemState.REFUSED if one in ran else ItemState.WAITING for one in wanted
@@ -105,6 +105,7 @@ class PastInstants:
         return Collected(
             new=len(wanted) - len(ran),
             refused=len(ran),
+            left_out=len(looked) - len(wanted),
             up_to=second_of(looked[-1][0]) if is_full else last,
         )
 

@@ -75,10 +75,14 @@ _READ: Final = [
 
 @attrs.frozen(kw_only=True)
 class Collected:
-    """How many items are new, how many of them cannot begin, and up to where it was looked."""
+    """How many items are new, how many cannot begin, and up to where it was looked.
+
+    Instants that are *left out* are no items.
+    """
 
     new: int = 0
     refused: int = 0
+    left_out: int = 0
     up_to: int
 
 

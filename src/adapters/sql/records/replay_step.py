@@ -99,6 +99,7 @@ class ReplayStep:
             succeeded=before.succeeded + succeeded,
             failed=before.failed + failed,
             refused=before.refused + more.refused,
+            left_out=before.left_out + more.left_out,
             is_collected=more.up_to >= found.up_to,
         )
         return attrs.evolve(found, progress=progress, collected_to=more.up_to)

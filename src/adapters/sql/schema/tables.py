@@ -308,6 +308,7 @@ replays = Table(
     Column("succeeded", Integer, nullable=False, server_default="0"),
     Column("failed", Integer, nullable=False, server_default="0"),
     Column("refused", Integer, nullable=False, server_default="0"),
+    Column("left_out", Integer, nullable=False, server_default="0"),
     Index("ix_replay_next", "state", "next_at"),
 )
 

@@ -29,6 +29,7 @@ class ReplayView:
     succeeded: int
     failed: int
     refused: int
+    left_out: int
     is_collected: bool
     which: dict[str, Any] | None
     rate_per_second: float | None

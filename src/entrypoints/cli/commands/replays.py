@@ -98,6 +98,7 @@ def _show(replay: ReplayView, *, json: bool) -> None:
             ("succeeded", replay.succeeded),
             ("failed" if is_backfill else "failed again", replay.failed),
             ("had a run before" if is_backfill else "cannot be replayed", replay.refused or None),
+            ("left out", _left_out(replay)),
             ("rate", None if replay.rate_per_second is None else f"{replay.rate_per_second:g}/s"),
             ("at once", _limit(replay)),
             ("canary", replay.canary or None),
@@ -119,6 +120,10 @@ def _waiting(replay: ReplayView) -> str:
 def _under_way(replay: ReplayView) -> str:
     failing = f", {replay.failing} of them failing, with a retry to come" if replay.failing else ""
     return f"{replay.released}{failing}"
+
+
+def _left_out(replay: ReplayView) -> str | None:
+    return f"{replay.left_out} by calendars or blackout windows" if replay.left_out else None
 
 
 def _limit(replay: ReplayView) -> str | None:

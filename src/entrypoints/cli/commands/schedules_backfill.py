@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from cronhare.application.administration.backfills import BackfillPreview
 from cronhare.domain.cron import find_zone
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.texts.listing import counted
@@ -77,8 +78,7 @@ def backfill(
         )
     except ReplayOrderInvalid as error:
         raise refused_order("this backfill cannot be ordered", error, _OPTIONS) from error
-    ran = f", {found.ran} of which have a run" if found.ran else ""
-    said = f"{counted(found.instants, 'instant')} of {name}{ran}"
+    said = _say_instants(found)
     if dry_run:
         print_json(found) if json else print_line(f"{said}; nothing was changed.")
         return
@@ -90,3 +90,12 @@ def backfill(
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
     print_line(f"They begin in the background, oldest first, {pace}.")
     print_line(f"cronhare replays show {ordered.id}; cronhare replays stop {ordered.id}")
+
+
+def _say_instants(found: BackfillPreview) -> str:
+    said = f"{counted(found.instants, 'instant')} of {found.schedule}"
+    if found.ran:
+        said += f", {found.ran} of which have a run"
+    if found.left_out:
+        said += f", {found.left_out} left out by {', '.join(found.left_out_by)}"
+    return said
