@@ -774,6 +774,18 @@ def test_who_stops_or_resumes_what_has_ended_is_told_so(shell: Shell) -> None:
     assert [(one.status, one.out.splitlines()[0]) for one in said] == [(0, over)] * 2
 
 
+def test_a_replay_that_goes_on_says_about_how_long(shell: Shell) -> None:
+    shell(*BACKFILL, *YEAR)
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        begun = "strftime('%Y-%m-%d %H:%M:%f', 'now', '-20 minutes')"
+        counts = "collected_to = up_to, waiting = 100, succeeded = 190, failed = 10"
+        ledger.execute(f"UPDATE Replay SET created_at = {begun}, {counts}")
+
+    shown = shell("replays", "show", "1").out
+
+    assert "about 10 minutes, at its pace so far" in shown
+
+
 def test_schedules_are_listed_with_their_last_run(shell: Shell) -> None:
     shell("run", "by-hand")
 

@@ -101,7 +101,7 @@ class Backfills:
 
     def order(self, order: BackfillOrder, *, now: datetime) -> ReplayView:
         """Begin a backfill; whichever scheduler is there carries it out."""
-        return ReplayView.of(self._replays.order(order, now=now))
+        return ReplayView.of(self._replays.order(order, now=now), now=now)
 
 
 def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]:

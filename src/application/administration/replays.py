@@ -54,19 +54,19 @@ class Replays:
         if not (failures := self.count(order.which)):
             return Ordered(failures=0)
         begun = self._replays.order(order, now=now)
-        return Ordered(failures=failures, replay=ReplayView.of(begun))
+        return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
 
-    def list(self, *, limit: int) -> Sequence[ReplayView]:
+    def list(self, *, limit: int, now: datetime) -> Sequence[ReplayView]:
         """List replays, the newest first."""
-        return [ReplayView.of(replay) for replay in self._replays.replays(limit=limit)]
+        return [ReplayView.of(replay, now=now) for replay in self._replays.replays(limit=limit)]
 
-    def show(self, replay_id: int) -> ReplayView:
+    def show(self, replay_id: int, *, now: datetime) -> ReplayView:
         """Show one.
 
         Raises:
             NotFound: there is none.
         """
-        return _shown(self._replays.replay(replay_id), replay_id)
+        return _shown(self._replays.replay(replay_id), replay_id, now)
 
     def stop(self, replay_id: int, *, author: str, now: datetime) -> ReplayView:
         """Let nothing of it begin any more; what has begun goes on.
@@ -75,7 +75,7 @@ class Replays:
             NotFound: there is none.
         """
         reason = f"stopped by {author}" if author else "stopped by hand"
-        return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id)
+        return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id, now)
 
     def resume(self, replay_id: int, *, now: datetime) -> ReplayView:
         """Let a stopped one go on, to its end: its rules to stop hold no more.
@@ -83,10 +83,10 @@ class Replays:
         Raises:
             NotFound: there is none.
         """
-        return _shown(self._replays.resume(replay_id, now=now), replay_id)
+        return _shown(self._replays.resume(replay_id, now=now), replay_id, now)
 
 
-def _shown(replay: Replay | None, replay_id: int) -> ReplayView:
+def _shown(replay: Replay | None, replay_id: int, now: datetime) -> ReplayView:
     if replay is None:
         raise NotFound(f"there is no replay {replay_id}")
-    return ReplayView.of(replay)
+    return ReplayView.of(replay, now=now)

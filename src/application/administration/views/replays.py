@@ -8,6 +8,7 @@ import attrs
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_outlook import time_left
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 
 
@@ -16,7 +17,7 @@ class ReplayView:
     """A replay; see `Replay`, `ReplayOrder` and `ReplayProgress`. *kind* is replay or backfill.
 
     *which* has what was asked for of the failures; of a backfill `schedule`, `since` and `until`.
-    Kind and rules are None if its row is broken.
+    *seconds_left* is by its pace so far. Kind and rules are None if its row is broken.
     """
 
     id: int
@@ -31,6 +32,7 @@ class ReplayView:
     refused: int
     left_out: int
     is_collected: bool
+    seconds_left: int | None
     which: dict[str, Any] | None
     rate_per_second: float | None
     jitter: float | None
@@ -45,8 +47,8 @@ class ReplayView:
     ended_at: datetime | None
 
     @classmethod
-    def of(cls, replay: Replay) -> Self:
-        """Show a replay."""
+    def of(cls, replay: Replay, *, now: datetime) -> Self:
+        """Show a replay as it stands now."""
         order, goes_on = replay.order, replay.state is ReplayState.ACTIVE
         return cls(
             id=replay.id,
@@ -54,11 +56,19 @@ class ReplayView:
             state=replay.state.value,
             reason=replay.reason,
             **attrs.asdict(replay.progress),
+            seconds_left=_seconds_left(replay, now) if goes_on else None,
             **_rules(order),
             created_at=replay.created_at,
             next_at=replay.next_at if goes_on else None,
             ended_at=replay.ended_at,
         )
+
+
+def _seconds_left(replay: Replay, now: datetime) -> int | None:
+    if replay.order is None:
+        return None
+    left = time_left(replay.order, replay.progress, elapsed=now - replay.created_at)
+    return None if left is None else round(left.total_seconds())
 
 
 def _kind(order: ReplayOrder | BackfillOrder | None) -> str | None:

@@ -1,12 +1,13 @@
 """`cronhare replays list | show | stop | resume`: replays of many, and backfills."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from cronhare.application.administration.views.replays import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.listing import counted
 
 from ..output import (
     MOST_LINES,
@@ -22,6 +23,8 @@ from ..output import (
 from ..replay_options import By, this_author
 from ..wiring import open_ledger
 
+_MINUTE: Final = 60
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Id = Annotated[int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `replays list`.")]
@@ -34,7 +37,8 @@ def list_(
     json: Json = False,
 ) -> None:
     """List replays, newest first."""
-    found = open_ledger().replays().list(limit=limit)
+    container = open_ledger()
+    found = container.replays().list(limit=limit, now=container.claims().now())
     columns: Columns[ReplayView] = {
         "ID": "id",
         "KIND": "kind",
@@ -52,7 +56,9 @@ def list_(
 @app.command()
 def show(replay_id: Id, *, json: Json = False) -> None:
     """Show one: what it is about, how far it has come, and what it waits for."""
-    _show(open_ledger().replays().show(replay_id), json=json)
+    container = open_ledger()
+    now = container.claims().now()
+    _show(container.replays().show(replay_id, now=now), json=json)
 
 
 @app.command()
@@ -95,6 +101,7 @@ def _show(replay: ReplayView, *, json: bool) -> None:
             ("of", json_line(replay.which)),
             ("waiting", _waiting(replay)),
             ("under way", _under_way(replay)),
+            ("to its end", _say_left(replay)),
             ("succeeded", replay.succeeded),
             ("failed" if is_backfill else "failed again", replay.failed),
             ("had a run before" if is_backfill else "cannot be replayed", replay.refused or None),
@@ -120,6 +127,14 @@ def _waiting(replay: ReplayView) -> str:
 def _under_way(replay: ReplayView) -> str:
     failing = f", {replay.failing} of them failing, with a retry to come" if replay.failing else ""
     return f"{replay.released}{failing}"
+
+
+def _say_left(replay: ReplayView) -> str | None:
+    if replay.seconds_left is None:
+        return None
+    if replay.seconds_left < _MINUTE:
+        return "about a minute at most"
+    return f"about {counted(round(replay.seconds_left / _MINUTE), 'minute')}, at its pace so far"
 
 
 def _left_out(replay: ReplayView) -> str | None:
