@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from cronhare.domain.lifecycle.alerts import AlertPolicy
+from cronhare.domain.retries.breaker import BreakerPolicy
+from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
 from cronhare.domain.retries.crashes import CrashPolicy
+from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.topology import RETRY_QUEUE, topology
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
@@ -24,6 +27,69 @@ def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> Non
     assert settings.policy.attempts == 4
     waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
     assert waits == [timedelta(seconds=30), timedelta(seconds=60), timedelta(seconds=120)]
+
+
+def test_how_often_and_when_tasks_are_retried_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRON_MAX_RETRIES", "2")
+    monkeypatch.setenv("CRON_RETRY_DELAY_MS", "4000")
+    monkeypatch.setenv("CRON_RETRY_DELAY_MULTIPLIER", "3")
+
+    policy = Settings.read().policy
+
+    assert policy.attempts == 3
+    assert [policy.backoff.wait(retry) for retry in (1, 2)] == [
+        timedelta(seconds=4),
+        timedelta(seconds=12),
+    ]
+
+
+def test_by_default_a_hundred_retries_a_minute_are_granted_and_no_breaker_stops_them() -> None:
+    settings = Settings.read()
+
+    assert settings.limits == RetryLimits(
+        budget=BudgetPolicy(most=100, window=timedelta(seconds=60), on_exhausted=OnExhausted.DEFER),
+        breaker=None,
+    )
+
+
+def test_a_budget_of_retries_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRON_RETRY_BUDGET", "7")
+    monkeypatch.setenv("CRON_RETRY_BUDGET_WINDOW_SECONDS", "30")
+    monkeypatch.setenv("CRON_RETRY_BUDGET_ON_EXHAUSTED", "fail")
+
+    assert Settings.read().limits.budget == BudgetPolicy(
+        most=7, window=timedelta(seconds=30), on_exhausted=OnExhausted.FAIL
+    )
+
+
+def test_a_breaker_that_is_asked_for_opens_above_a_half_unless_more_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CRON_CIRCUIT_BREAKER", "on")
+    by_default = Settings.read().limits.breaker
+    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_ERROR_RATE", "0.8")
+    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_MIN_ATTEMPTS", "20")
+    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_WINDOW_SECONDS", "60")
+    monkeypatch.setenv("CRON_CIRCUIT_BREAKER_PAUSE_SECONDS", "5")
+
+    assert by_default == BreakerPolicy(
+        error_rate=0.5, least=10, window=timedelta(seconds=300), pause=timedelta(seconds=60)
+    )
+    assert Settings.read().limits.breaker == BreakerPolicy(
+        error_rate=0.8, least=20, window=timedelta(seconds=60), pause=timedelta(seconds=5)
+    )
+
+
+def test_queues_are_quorum_and_what_failed_is_watched_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = Settings.read()
+    monkeypatch.setenv("CRON_QUEUE_TYPE", "classic")
+    monkeypatch.setenv("CRON_FAILED_MONITOR", "off")
+    after = Settings.read()
+
+    assert (before.queue_type, after.queue_type) == ("quorum", "classic")
+    assert (before.failed_monitor, after.failed_monitor) == (True, False)
 
 
 def test_how_long_a_nacked_message_rests_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

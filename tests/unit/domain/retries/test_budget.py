@@ -91,6 +91,12 @@ def test_with_fail_the_retry_fails_and_takes_nothing() -> None:
     assert answer.budget.grants == spent.grants
 
 
+def test_by_default_a_hundred_retries_are_granted_in_a_minute() -> None:
+    _, granted = places(BudgetPolicy(), [NOON] * 101)
+
+    assert granted == [NOON] * 100 + [NOON + 60 * SECOND]
+
+
 def test_the_window_slides_and_does_not_double_at_an_edge() -> None:
     _, granted = places(per_minute(2), [NOON + 59 * SECOND] * 2 + [NOON + 61 * SECOND] * 2)
 
