@@ -33,6 +33,16 @@ def channel(url: str) -> Iterator[BlockingChannel]:
             connection.close()
 
 
+def delivery_modes(url: str, *queues: str) -> list[int | None]:
+    """Take a message out of each queue, and tell whether it is kept on disk: 2 if it is."""
+    modes: list[int | None] = []
+    with channel(url) as plain:
+        for queue in queues:
+            _, properties, _ = plain.basic_get(queue, auto_ack=True)
+            modes.append(None if properties is None else properties.delivery_mode)
+    return modes
+
+
 @contextmanager
 def full(url: str, queue: str, server: Server) -> Iterator[None]:
     """Have a queue refuse whatever is published to it, by a policy."""

@@ -20,6 +20,7 @@ from cronhare.domain.retries.retry import (
     GiveBack,
     Quarantine,
     RetryAfter,
+    RetryPolicy,
     Verdict,
 )
 from cronhare.domain.schedules.owner import ScheduleOwner
@@ -453,7 +454,10 @@ def test_a_failure_is_not_a_crash(ledger: Ledger) -> None:
     ("verdict", "kind"), [(FOR_GOOD, "failed"), (IN_QUARANTINE, "quarantined")]
 )
 def test_a_failure_is_archived_with_its_state(ledger: Ledger, verdict: Verdict, kind: str) -> None:
-    once_retried = ledger.finished(ledger.claimed(params='{"v":1}'), IN_30_S)
+    once = ledger.claimed(
+        params='{"v":1}', retry=RetryPolicy(attempts=2), timeout=timedelta(seconds=90)
+    )
+    once_retried = ledger.finished(once, IN_30_S)
 
     failed = ledger.finished(once_retried, verdict)
 
@@ -465,6 +469,8 @@ def test_a_failure_is_archived_with_its_state(ledger: Ledger, verdict: Verdict, 
     assert (archived.attempts, archived.retry_count) == (2, 1)
     assert (archived.failed_at, archived.failed_reason) == (ledger.now, verdict.reason)
     assert json.loads(archived.error or "")["code"] == "ETIMEDOUT"
+    options = json.loads(archived.options or "")
+    assert (options["retry"]["attempts"], options["timeout_seconds"]) == (2, 90.0)
     assert (archived.resolved_at, archived.resolution, archived.note) == (None, None, None)
     assert failed.finished_at == ledger.now
 

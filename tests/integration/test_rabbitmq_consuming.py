@@ -517,6 +517,16 @@ async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unkno
         await broker.ack(last)
 
 
+async def test_what_a_worker_publishes_is_persistent(vhost: str) -> None:
+    async with worker(vhost) as broker:
+        await broker.connect()
+        for to in (ToQueue(), ToFailed()):
+            envelope = Envelope(Message(body=b"task"), to)
+            assert await broker.publish(envelope) is Published.CONFIRMED
+
+    assert amqp.delivery_modes(vhost, MAIN_QUEUE, FAILED_QUEUE) == [2, 2]
+
+
 async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server) -> None:
     broker = AioPikaBroker(vhost, publish_timeout=0.5)
     hands = Hands()

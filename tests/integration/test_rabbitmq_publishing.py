@@ -55,6 +55,15 @@ def is_back(broker: ReadablePikaBroker) -> bool:
     return broker.publish(batch(1)) == [Published.CONFIRMED]
 
 
+def test_what_a_scheduler_publishes_is_persistent(vhost: str) -> None:
+    last = Envelope(Message(body=b"last", id="1:end"), ToFailed())
+
+    with publisher(vhost) as broker:
+        assert broker.publish([*batch(1), last]) == [Published.CONFIRMED] * 2
+
+    assert amqp.delivery_modes(vhost, MAIN_QUEUE, FAILED_QUEUE) == [2, 2]
+
+
 def test_equal_messages_that_nobody_wants_are_all_returned(vhost: str) -> None:
     with publisher(vhost) as broker:
         stray = Envelope(Message(body=b"stray"), ToQueue("nobody.declared.this"))

@@ -133,8 +133,9 @@ def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
     status = up.end()
 
     assert status == 0
-    assert "SIGTERM received, shutting down gracefully..." in up.log
+    assert "[WARN] SIGTERM received, shutting down gracefully..." in up.log
     assert "Task completed successfully" in up.log
+    assert up.log.rstrip().endswith("[INFO] Shutdown complete")
 
 
 ELSEWHERE = "amqp://guest:guest@127.0.0.1:1/"

@@ -142,6 +142,8 @@ def test_a_delivery_limit_is_never_left_to_the_version_where_messages_are_consum
 
     assert wanted["x-queue-type"] == "quorum"
     assert ("x-delivery-limit" in wanted) == (queue.ttl is None)
+    if queue.name == MAIN_QUEUE:
+        assert wanted["x-delivery-limit"] == 100
 
 
 def test_the_last_lane_lasts_almost_an_hour() -> None:

@@ -61,6 +61,24 @@ async def test_a_worker_that_vanishes_for_the_last_time_is_archived_and_publishe
     assert archived.failed_reason == "its worker gone-3 vanished"
 
 
+async def test_attempts_that_are_lost_count_until_none_is_left() -> None:
+    house = House(policy=RetryPolicy(attempts=3))
+    due(house)
+    lost = []
+    for _ in range(3):
+        request = StartRequest(
+            execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS
+        )
+        house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
+        house.clock.advance(LEASE)
+        house.reconciler.tick(house.now)
+        lost.append((house.only.state, house.only.deaths))
+        house.clock.advance(2 * MINUTE)
+
+    assert [deaths for _, deaths in lost] == [1, 2, 2]
+    assert [state for state, _ in lost] == [State.RETRYING, State.RETRYING, State.FAILED]
+
+
 async def test_a_lost_attempt_whose_retry_the_lanes_cannot_carry_counts_as_lost() -> None:
     house = House(policy=RetryPolicy(backoff=Backoff(delay=7_200_000)))
     due(house)

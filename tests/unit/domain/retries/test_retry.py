@@ -130,7 +130,12 @@ def test_transient_and_unknown_errors_are_retried(error_class: ErrorClass) -> No
 
 
 @pytest.mark.parametrize(
-    ("random_fraction", "expected"), [(0.0, timedelta(seconds=100)), (0.5, timedelta(seconds=110))]
+    ("random_fraction", "expected"),
+    [
+        (0.0, timedelta(seconds=100)),
+        (0.5, timedelta(seconds=110)),
+        (0.999_999, timedelta(seconds=120) - timedelta(microseconds=20)),
+    ],
 )
 def test_a_servers_retry_after_is_a_floor_with_up_to_a_fifth_more(
     random_fraction: float, expected: timedelta
