@@ -211,6 +211,20 @@ async def test_a_simulated_failure_is_one(runner: ProcessRunner) -> None:
     assert ran.stdout.head == ""
 
 
+@pytest.mark.parametrize("value", ["false", "0", ""])
+async def test_no_other_value_simulates_a_failure(runner: ProcessRunner, value: str) -> None:
+    called = invocation(
+        "python",
+        "-c",
+        script("task.run(lambda params: print('called'))"),
+        env={"SIMULATE_FAILURE": value},
+    )
+
+    ran = await runner.run(called)
+
+    assert (ran.outcome.ending, ran.stdout.head) == (Ending.SUCCEEDED, "called\n")
+
+
 async def test_a_process_that_inherits_the_number_but_not_the_pipe_stays_silent(
     runner: ProcessRunner,
 ) -> None:

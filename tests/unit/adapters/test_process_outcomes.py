@@ -75,6 +75,7 @@ def test_signals_have_names() -> None:
 def test_a_commands_last_line_stands_beside_its_exit_code() -> None:
     outcome = of_exit(EXIT_3, stderr_tail="reading\ntar: \x1b[2Jgone\r\n \n")
 
+    assert (outcome.ending, outcome.exit_code) == (Ending.FAILED, 3)
     assert outcome.error is not None
     assert outcome.error.message == "exited with code 3: tar: \\x1b[2Jgone"
 
