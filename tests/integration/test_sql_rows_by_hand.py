@@ -438,6 +438,54 @@ def test_a_row_may_name_a_topic(ledger: Ledger, shell: Shell) -> None:
     assert (run.topic, run.no_listener, run.params) == ("orders.due", "fail", '{"order": 7}')
 
 
+def test_a_calendar_of_rows_is_heeded_by_the_rows_that_name_it(
+    ledger: Ledger, shell: Shell
+) -> None:
+    ledger.clock.move_to(datetime.now(UTC))
+    ledger.save(draft("charge"), draft("innocent"))
+    shell("INSERT INTO Calendar (name, timezone) VALUES ('closed', 'Europe/Berlin')")
+    shell(
+        "INSERT INTO CalendarWindow (calendar, during, label) "
+        "VALUES ('closed', 'Mon-Sun', 'Stocktaking'), ('closed', '1999-12-24', NULL)"
+    )
+    shell("""UPDATE Scheduler SET conditions = '{"skip_on": ["closed"]}' WHERE name = 'charge'""")
+    ledger.clock.move_to(datetime.now(UTC))  # edits by hand have the server's time
+    ledger.plan_edited()
+
+    ledger.clock.advance(MINUTE)
+    closed = ledger.claim_due()
+    shell("DELETE FROM CalendarWindow WHERE label = 'Stocktaking'")
+    ledger.clock.advance(MINUTE)
+    open_again = ledger.claim_due()
+
+    assert {run.schedule_name for run in closed.claimed} == {"innocent"}
+    assert {run.schedule_name for run in open_again.claimed} == {"charge", "innocent"}
+    skipped = [run for run in ledger.executions() if run.state is State.SKIPPED]
+    assert {run.last_error for run in skipped} == {"calendar closed: Stocktaking"}
+    [calendar] = ledger.schedules.calendars()
+    assert (calendar.name, calendar.source) == ("closed", None)
+
+
+def test_a_broken_window_stops_the_rows_that_name_its_calendar_and_no_others(
+    ledger: Ledger, shell: Shell
+) -> None:
+    ledger.clock.move_to(datetime.now(UTC))
+    ledger.save(draft("charge"), draft("innocent"))
+    shell("INSERT INTO Calendar (name, timezone) VALUES ('closed', 'UTC')")
+    shell("INSERT INTO CalendarWindow (calendar, during) VALUES ('closed', 'some day')")
+    shell("""UPDATE Scheduler SET conditions = '{"skip_on": ["closed"]}' WHERE name = 'charge'""")
+    ledger.clock.move_to(datetime.now(UTC))  # edits by hand have the server's time
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert {run.schedule_name for run in batch.claimed} == {"innocent"}
+    [stored] = ledger.schedules.schedules(["charge"])
+    assert "calendar closed: " in str(stored.problem)
+    assert "some day" in str(stored.problem)
+
+
 def test_an_empty_source_is_none(ledger: Ledger, shell: Shell) -> None:
     ledger.save(draft())
 
