@@ -202,7 +202,8 @@ BOUNDS: dict[str, list[str]] = {
     "an iCalendar file of a calendar": [
         size(ics.LARGEST_ICS),
         f"{ics_bounds.MOST_OCCURRENCES:,} occurrences",
-        f"{ics_zones.MOST_ZONES} time zones with {ics_zones.MOST_RULES:,} rules",
+        f"{ics_zones.MOST_ZONES} time zones with yearly rules",
+        f"change {ics_zones.MOST_CHANGES:,} times",
         f"{ics_bounds.LONGEST_SEARCH:.0f} s of the processor",
     ],
     "an interval (`every`, `every_ms`)": [

@@ -44,7 +44,7 @@ def read_ics(
     _refuse_depth(content)
     windows: list[NamedText] = []
     looked_at = OccurrenceCount(search)
-    for number, event in enumerate(_events(content), start=1):
+    for number, event in enumerate(_events(content, today), start=1):
         try:
             for text in windows_of(event, zone, today, looked_at):
                 windows.append((text, _label(event)))
@@ -69,7 +69,7 @@ def _refuse_depth(content: bytes) -> None:
             raise IcsInvalid(f"has components that are nested deeper than {DEEPEST}")
 
 
-def _events(content: bytes) -> Sequence[Any]:
+def _events(content: bytes, today: date) -> Sequence[Any]:
     try:
         # Imported here: most jobs files have no such file, and it takes a fifth of a second.
         import icalendar  # noqa: PLC0415
@@ -84,7 +84,7 @@ def _events(content: bytes) -> Sequence[Any]:
         raise IcsInvalid(f"cannot be read as iCalendar: {echo(str(error))}") from error
     if not events:
         raise IcsInvalid("has no events")
-    refuse_zones(calendar)
+    refuse_zones(calendar, today)
     return events
 
 
