@@ -205,7 +205,7 @@ def test_who_discards_what_is_resolved_already_is_told_so(shell: Shell) -> None:
     assert (second.status, second.out) == (2, "Discarded 0 failures; 1 resolved already.\n")
     assert (nothing.status, nothing.out) == (
         0,
-        "Nothing has failed for good: nothing was changed.\n",
+        "No failure is unresolved: nothing was changed.\n",
     )
     assert (none_like_that.status, none_like_that.out) == (
         2,
@@ -770,7 +770,7 @@ def test_who_stops_or_resumes_what_has_ended_is_told_so(shell: Shell) -> None:
 
     said = [shell("replays", word, "1") for word in ("stop", "resume")]
 
-    over = "It has ended already, and nothing was changed: it is done."
+    over = "It is done already: nothing was changed."
     assert [(one.status, one.out.splitlines()[0]) for one in said] == [(0, over)] * 2
 
 

@@ -18,6 +18,7 @@ from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import manual_key, start_key
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
+from cronhare.domain.texts.listing import plural
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.bell import BellPort
 from cronhare.ports.ledger import LedgerRefused
@@ -226,7 +227,8 @@ class Administrator:
         faults += tuple(f"until {say_moment(end)} is over: it is {say_moment(now)}" for end in over)
         if faults:
             named = ", ".join(map(repr, until))
-            raise CannotPause(f"schedule {named} cannot be paused: {'; '.join(faults)}")
+            which = f"{plural(len(until), 'schedule')} {named}"
+            raise CannotPause(f"{which} cannot be paused: {'; '.join(faults)}")
         kept = {}
         for schedule in find_schedules(self._schedules, list(until)):
             asked = Pause(since=now, until=until[schedule.name], by=by, reason=reason)

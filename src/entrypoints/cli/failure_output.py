@@ -37,7 +37,7 @@ def failure_line(archived: FailureView) -> "Text":
     """Write a failure on one line, as `--watch` tells of it."""
     stands = archived.resolution or archived.kind
     line = text(f"{archived.id:>8}  {say_moment(archived.failed_at)}  ") + state(stands)
-    reason = _reason(archived).partition("\n")[0]
+    reason = _reason(archived)
     attempts = f"#{archived.attempts}"
     space = 12 - len(stands)
     return line + text(f"{'':{space}}{attempts:<4} {archived.schedule_name}: {reason}")
@@ -83,10 +83,11 @@ def _facts(archived: FailureView) -> list[tuple[str, object]]:
 
 
 def _reason(archived: FailureView) -> str:
-    """Give the first line of the reason; an open breaker's does not say what went wrong."""
+    """Give the first line of what went wrong, which the reason of an open breaker does not say."""
     reason, error = archived.failed_reason, archived.error
-    said = f"{reason}: {error.message}" if reason == ACTIVATED and error else reason
-    return said.partition("\n")[0]
+    if reason == ACTIVATED and error:
+        return f"{error.message.partition(chr(10))[0]} ({reason})"
+    return reason.partition("\n")[0]
 
 
 def _crashes(archived: FailureView) -> str | None:

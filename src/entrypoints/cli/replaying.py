@@ -31,7 +31,7 @@ class Words:
 
 
 REPLAY: Final = Words(
-    begun="Replaying", done="replayed", thing="failure", none="Nothing has failed for good"
+    begun="Replaying", done="replayed", thing="failure", none="No failure is unresolved"
 )
 RELEASE: Final = Words(
     begun="Released", done="released", thing="execution", none="Nothing is quarantined"

@@ -14,12 +14,14 @@ from .errors import Refusal
 LONGEST_TIME: Final = 64
 
 _WRITE: Final = "write 2026-03-28T08:00:00Z, or 08:00Z"
+_WRITE_EITHER: Final = f"{_WRITE}; or how long: 90s, 5m, 1h30m, 2d"
 
 
-def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
+def read_time(text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE) -> datetime:
     """Read an ISO date-time, or a time of the day that it is at *now*.
 
-    Without an offset it is wall time in *zone*.
+    Without an offset it is wall time in *zone*. *write* says what is to be written instead of what
+    is none.
 
     >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
     >>> read_time("08:00", ZoneInfo("Europe/Berlin"), now=now).isoformat()
@@ -31,11 +33,11 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
         Refusal: it is none.
     """
     if len(text) > LONGEST_TIME:
-        raise Refusal(f'"{text[:LONGEST_TIME]}…" is no time; {_WRITE}')
+        raise Refusal(f'"{text[:LONGEST_TIME]}…" is no time; {write}')
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        moment = _today(text, zone, now)
+        moment = _today(text, zone, now, write)
     return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
 
 
@@ -52,7 +54,7 @@ def read_past(text: str, *, now: datetime) -> datetime:
     try:
         return now - parse_duration(text)
     except DurationInvalid:
-        return read_time(text, ZoneInfo("UTC"), now=now)
+        return read_time(text, ZoneInfo("UTC"), now=now, write=_WRITE_EITHER)
 
 
 def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
@@ -68,7 +70,7 @@ def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
     try:
         return _far_from_the_edge(text, now + parse_duration(text))
     except DurationInvalid:
-        return read_time(text, zone, now=now)
+        return read_time(text, zone, now=now, write=_WRITE_EITHER)
 
 
 def _far_from_the_edge(text: str, moment: datetime) -> datetime:
@@ -82,9 +84,9 @@ def _far_from_the_edge(text: str, moment: datetime) -> datetime:
     raise Refusal(f'"{text}" is too close to the edge of the calendar; {allowed}')
 
 
-def _today(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+def _today(text: str, zone: ZoneInfo, now: datetime, write: str) -> datetime:
     try:
         wall = time.fromisoformat(text)
     except ValueError as error:
-        raise Refusal(f'"{text}" is no time; {_WRITE}') from error
+        raise Refusal(f'"{text}" is no time; {write}') from error
     return datetime.combine(now.astimezone(wall.tzinfo or zone), wall)

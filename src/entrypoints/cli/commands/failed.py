@@ -116,5 +116,7 @@ def show(
 
 
 def _nothing(which: FailureFilter, before: int | None) -> str:
-    is_everything = which in {UNRESOLVED, EVERY_FAILURE} and before is None
-    return "Nothing has failed for good." if is_everything else "No failure is like that."
+    if before is None and which == EVERY_FAILURE:
+        return "Nothing has failed for good."
+    is_default = before is None and which == UNRESOLVED
+    return "No failure is unresolved." if is_default else "No failure is like that."

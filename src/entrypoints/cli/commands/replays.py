@@ -83,7 +83,7 @@ def resume(replay_id: Id, *, json: Json = False) -> None:
 def _say_if_over(replay: ReplayView, *, json: bool) -> None:
     """Say that there was nothing to stop or resume."""
     if replay.state == ReplayState.DONE and not json:
-        print_line(f"It has ended already, and nothing was changed: it is {replay.state}.")
+        print_line(f"It is {replay.state} already: nothing was changed.")
 
 
 def _show(replay: ReplayView, *, json: bool) -> None:
