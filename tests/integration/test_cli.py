@@ -432,6 +432,19 @@ def test_each_step_names_the_next_one(empty: Shell) -> None:
     assert "A scheduler at work" not in again.out
 
 
+def test_a_key_that_lacks_params_is_noted_and_refuses_nothing(shell: Shell) -> None:
+    key = 'concurrency = { key = "c-{params.dry}", limit = 5 }'
+    told = "schedules.keyed: concurrency.key: params.dry is no text or whole number in its params"
+    table = (
+        f'[schedules.keyed]\ntask = "t"\nschedule = "@daily"\nparams = {{ dry = true }}\n{key}\n'
+    )
+    shell.write(f'[tasks.t]\ncommand = ["true"]\n{table}')
+
+    ran = [shell(command, "jobs.toml") for command in ("check", "plan", "apply")]
+
+    assert [(one.status, told in one.out) for one in ran] == [(0, True)] * 3
+
+
 def test_a_jobs_file_that_is_not_there_is_told_with_where_it_was_looked_for(empty: Shell) -> None:
     said = empty("check", "missing.toml")
 

@@ -139,6 +139,19 @@ def test_a_reload_that_the_ledger_does_not_answer_is_repeated_until_it_does(
     assert "new: new; gone: old" in caplog.text
 
 
+def test_a_key_that_lacks_params_is_warned_of_and_stops_no_schedule(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.write("new")
+    with house.file.open("a") as file:
+        file.write('concurrency = { key = "c-{params.dry}", limit = 5 }\nparams = { dry = true }\n')
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["new"], ["new"])
+    assert "params.dry is no text or whole number in its params" in caplog.text
+
+
 def test_what_is_refused_once_the_ledger_answers_changes_nothing(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:

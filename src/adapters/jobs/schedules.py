@@ -12,7 +12,6 @@ from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic
-from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import read_duration, read_fold, read_moment, read_params
@@ -76,7 +75,6 @@ def read_draft(
     if table.stay_alive:
         faults += _faults_of_staying_alive(table)
     faults += faults_of(draft)
-    faults += _faults_of_lacking_params(draft, table)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
     if table.date_time is not None and fold is Fold.BOTH:
@@ -90,16 +88,6 @@ def _faults_of_staying_alive(table: ScheduleTable) -> Iterator[Fault]:
     for field in ("on_start", "on_boot"):
         if getattr(table, field):  # a second run beside one that a kill -9 has left to be taken up
             yield Fault(field, "stay_alive begins it whenever none runs: leave one of them out")
-
-
-def _faults_of_lacking_params(draft: ScheduleDraft, table: ScheduleTable) -> Iterator[Fault]:
-    """Refuse a key that the params of all its runs leave empty; runs by hand may have others."""
-    begins = (table.schedule, table.every, table.date_time, table.on_start, table.on_boot)
-    if draft.concurrency is None or not (table.stay_alive or any(begins)):
-        return
-    for part in draft.concurrency.lacking(draft.params):
-        alike = f"each run would have the key {echo(draft.concurrency.key_of(draft.params))}"
-        yield Fault("concurrency.key", f"{part} is no text or number in its params: {alike}")
 
 
 def _ref(table: ScheduleTable, task: Task | None) -> TaskRef:

@@ -14,6 +14,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.untellable import untellable
+from cronhare.domain.texts.echo import echo
 
 from .difference import Change, ChangedKind, ScheduleChange
 from .jobs_files import FileContent
@@ -36,6 +37,7 @@ class NoteReason(enum.Enum):
     ALL_REPLACED = "all-replaced"
     SHARED_QUEUE = "shared-queue"
     CALENDAR = "calendar"
+    KEY = "key"
     TARGET = "target"
 
 
@@ -75,6 +77,7 @@ def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
             yield Note(NoteReason.JITTER, text, place)
         if draft.schedule is not None:
             yield from _on_cron_text(draft, CronExpression.parse(draft.schedule, draft.name), place)
+    yield from notes_on_keys(file)
 
 
 def _on_cron_text(draft: ScheduleDraft, expression: CronExpression, place: str) -> Iterator[Note]:
@@ -122,6 +125,27 @@ def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
     for fault in islice(faults, MOST_FAULTS):
         text = f"{fault.problem}. If another jobs file has it, apply that one first"
         yield Note(NoteReason.CALENDAR, text, fault.place)
+
+
+def notes_on_keys(file: FileContent) -> Iterator[Note]:
+    """Note the concurrency keys that the params of each run leave empty.
+
+    Whoever asks for a run may bring others: of what begins only by hand nothing is noted.
+    """
+    begun = {*file.on_start, *file.on_boot}
+    drafts = (
+        draft for draft in file.drafts if draft.has_times or draft.stay_alive or draft.name in begun
+    )
+    yield from islice((note for draft in drafts for note in _on_key(draft)), MOST_FAULTS)
+
+
+def _on_key(draft: ScheduleDraft) -> Iterator[Note]:
+    if (concurrency := draft.concurrency) is None:
+        return
+    for part in concurrency.lacking(draft.params):
+        alike = f"each run has the key {echo(concurrency.key_of(draft.params))}"
+        text = f"concurrency.key: {part} is no text or whole number in its params: {alike}"
+        yield Note(NoteReason.KEY, text, f"schedules.{draft.name}")
 
 
 def notes_on_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[Note]:

@@ -34,8 +34,8 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
     def key_of(self, params: str) -> str:
         """Give the key of a run with these *params*, which are JSON text.
 
-        A part that the params lack, or that is neither text nor number, is empty: such runs share
-        a key.
+        A part that the params lack, or that is neither text nor whole number, is empty: such runs
+        share a key.
 
         >>> Concurrency(key="customer-{params.id}", limit=5).key_of('{"id": 42}')
         'customer-42'
@@ -50,8 +50,8 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
         ('params.customer',)
         """
         known = _decoded(params)
-        paths = (part[1] for part in _PART.finditer(self.key))
-        return tuple(f"params{path}" for path in paths if _value(known, path) is None)
+        paths = dict.fromkeys(part[1] for part in _PART.finditer(self.key))
+        return tuple(f"params{path}" for path in paths if not _value(known, path).strip())
 
 
 def faults_of_key(key: str) -> Iterator[str]:
@@ -68,7 +68,7 @@ def faults_of_key(key: str) -> Iterator[str]:
 
 def _filled_in(key: str, params: str) -> str:
     known = _decoded(params)
-    return _bounded(_PART.sub(lambda part: _value(known, part[1]) or "", key))
+    return _bounded(_PART.sub(lambda part: _value(known, part[1]), key))
 
 
 def _decoded(params: str) -> object:
@@ -78,11 +78,11 @@ def _decoded(params: str) -> object:
         return None
 
 
-def _value(known: object, path: str) -> str | None:
+def _value(known: object, path: str) -> str:
     for name in path.removeprefix(".").split("."):
         known = known.get(name) if isinstance(known, dict) else None
     if isinstance(known, bool) or not isinstance(known, str | int):
-        return None
+        return ""
     return known if isinstance(known, str) else str(max(min(known, _LARGEST), -_LARGEST))
 
 

@@ -11,7 +11,7 @@ from cronhare.adapters.sql import upgrade
 from cronhare.adapters.system.fifo_bell import FifoListener, listen
 from cronhare.application.administration.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_files import JobsFileApplier
-from cronhare.application.administration.notes import notes_on_queues
+from cronhare.application.administration.notes import notes_on_keys, notes_on_queues
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.nodes import departed
@@ -80,6 +80,8 @@ def apply(container: Container, jobs: JobsFile) -> None:
     """Apply a jobs file, whatever other files have, and log what changed."""
     applier = container.applier()
     _warn_of_other_files(applier, jobs)
+    for note in notes_on_keys(jobs):
+        say(log, logging.WARNING, "jobs.key", f"{jobs.path}: {note}")
     changes = applier.take_over(jobs, now=container.claims().now())
     changed = [change for change in changes if change.kind is ChangedKind.SCHEDULE]
     counts = Counter(change.change for change in changed)

@@ -183,10 +183,6 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
         ('schedule = "@daily"\nmisfire = { window = "1w" }', "misfire.window: '1w' is no duration"),
         ('schedule = "@daily"\njitter = "-5s"', "jitter: '-5s' is no duration"),
         ('schedule = "@daily"\ntimeout = "0s"', "timeout: must be longer than nothing"),
-        (
-            'every = "1h"\nconcurrency = { key = "{params.shop}-1", limit = 5 }',
-            "key: params.shop is no text or number in its params: each run would have the key '-1'",
-        ),
         ('schedule = "@daily"\nqueue = "Reports"', 'queue: "Reports" is not a queue\'s name'),
         ('schedule = "@daily"\nqueue = ""', "queue: "),
         (
@@ -202,16 +198,6 @@ def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
 
     assert all(line.startswith("schedules.s: ") for line in said)
     assert fault in said[-1]
-
-
-def test_whoever_asks_for_a_run_may_have_the_params_that_its_key_needs(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.toml"
-    key = 'concurrency = { key = "customer-{params.customer}", limit = 5 }'
-    path.write_text(f'{TASK}[schedules.s]\ntask = "t"\nmanual = true\n{key}\n')
-
-    [draft] = read_jobs(path, policy=RetryPolicy()).drafts
-
-    assert draft.concurrency is not None
 
 
 @pytest.mark.parametrize(

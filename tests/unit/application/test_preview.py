@@ -7,9 +7,15 @@ import attrs
 import pytest
 
 from cronhare.application.administration.difference import Change, ScheduleChange
-from cronhare.application.administration.notes import MOST_CLOCK_NOTES, notes_on, notes_on_clocks
+from cronhare.application.administration.notes import (
+    MOST_CLOCK_NOTES,
+    notes_on,
+    notes_on_clocks,
+    notes_on_keys,
+)
 from cronhare.application.administration.preview import preview
 from cronhare.domain.cron import CronExpression, Fold, Gap, clock_changes, find_zone
+from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.schedule import Recurring
@@ -75,6 +81,28 @@ def test_who_runs_at_a_boot_is_noted() -> None:
     [note] = notes_on(file, now=NOON)
 
     assert "once for each boot of a host" in note.text
+
+
+def keyed(params: str, schedule: str | None = "@daily") -> ScheduleDraft:
+    concurrency = Concurrency(key="c-{params.shop}", limit=5)
+    return attrs.evolve(DRAFT, concurrency=concurrency, params=params, schedule=schedule)
+
+
+@pytest.mark.parametrize("params", ["{}", '{"shop": true}', '{"shop": 1.5}', '{"shop": " "}'])
+def test_a_concurrency_key_that_a_schedules_own_params_leave_empty_is_noted(params: str) -> None:
+    [note] = notes_on(File([keyed(params)], [REPORT]), now=NOON)
+
+    assert str(note) == (
+        "schedules.nightly: concurrency.key: params.shop is no text or whole number in its params: "
+        "each run has the key 'c-'"
+    )
+
+
+def test_of_a_key_that_is_filled_or_that_a_run_by_hand_may_fill_nothing_is_noted() -> None:
+    by_hand = keyed("{}", schedule=None)
+
+    assert list(notes_on(File([keyed('{"shop": 7}'), by_hand], [REPORT]), now=NOON)) == []
+    assert len(list(notes_on_keys(File([by_hand], on_start=["nightly"])))) == 1
 
 
 def changed(draft: ScheduleDraft, change: Change = Change.ADD) -> ScheduleChange:

@@ -14,6 +14,7 @@ from cronhare.application.administration.notes import (
     notes_on,
     notes_on_changes,
     notes_on_clocks,
+    notes_on_keys,
     notes_on_queues,
 )
 from cronhare.application.administration.preview import next_effects
@@ -40,6 +41,7 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     if json:
         print_json(_views(changes, now))
         return
+    print_notes(notes_on_keys(file))
     _print_changes(changes, file, applier, applied=False)
     print_notes(notes_on_clocks(changes, now=now))
     print_line(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
