@@ -57,6 +57,10 @@ _FIELDS = ("__dataclass_fields__", "__total__", "_fields", "__attrs_attrs__", "_
 # What a request for a report has beside what its task asks for.
 _OF_REPORTS = {"controller", "options_interface"}
 
+# How alike a name is to another one that was meant: limt to limit, not region to reason.
+_NEAR = 0.75
+_MOST_COMPARED = 100
+
 # Of an exception's class and its bases.
 _MOST_TYPES = 8
 
@@ -235,8 +239,9 @@ def run(main: Callable[[Any], object]) -> NoReturn:
     of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
     What it returns is the run's result, see `set_result`. If its parameter is annotated with a
     dataclass, or a class of the kind (a TypedDict, NamedTuple, attrs or msgspec class), the
-    parameters are checked and converted; those that do not fit are a permanent failure, and so are
-    names that the class does not have (a TypedDict is open to others).
+    parameters are checked and converted; those that do not fit are a permanent failure, and so is
+    a name that is probably a slip for one of the class that is not given. Other names that the
+    class does not have are told on stderr, and count for nothing (a TypedDict is open to them).
     With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
     """
     try:
@@ -259,33 +264,47 @@ def _params_for(main: Callable[..., object]) -> Any:  # noqa: ANN401 - any JSON 
     import msgspec  # noqa: PLC0415 - only those who ask for it wait for it
 
     given = params()
-    if (problem := _unknown_name(given, kind)) is not None:
-        raise PermanentError(f"params: {problem}", code="PARAMS_INVALID")
+    _look_at_names(given, kind)
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         raise PermanentError(f"params: {error}", code="PARAMS_INVALID") from error
 
 
-def _unknown_name(given: object, kind: type) -> str | None:
-    """Say which name the class does not have: it would count for nothing.
+def _look_at_names(given: object, kind: type) -> None:
+    """Refuse a slip of the hand among the names, and tell those that count for nothing.
 
-    A TypedDict is open to others, and an event may tell more than its listener wants to know.
+    A name that is near to none may be for the schedule's concurrency key. A TypedDict is open to
+    others, and an event may tell more than its listener wants to know.
     """
     import msgspec.inspect  # noqa: PLC0415 - see _params_for
 
     info = msgspec.inspect.type_info(kind)
     if not isinstance(info, msgspec.inspect.DataclassType | msgspec.inspect.StructType):
-        return None
+        return
     if not isinstance(given, dict) or topic() is not None:
-        return None
+        return
     known = [field.encode_name for field in info.fields]
-    for name in sorted(given.keys() - {*known, *_OF_REPORTS, getattr(info, "tag_field", None)}):
-        from difflib import get_close_matches  # noqa: PLC0415 - see params
+    unknown = sorted(given.keys() - {*known, *_OF_REPORTS, getattr(info, "tag_field", None)})
+    if not unknown:
+        return
+    has = f"{kind.__name__} has {', '.join(known) or 'none'}"
+    if (slip := _slip(unknown, [name for name in known if name not in given])) is not None:
+        name, meant = slip
+        text = f"params: {name!r} is not known; did you mean {meant}? {has}"
+        raise PermanentError(text, code="PARAMS_INVALID")
+    are = "is" if len(unknown) == 1 else "are"
+    text = f"params: {', '.join(map(repr, unknown))} {are} not known; {has}"
+    print(text[:_LONGEST_TEXT], file=sys.stderr)  # noqa: T201 - see fail
 
-        close = get_close_matches(name, known, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        return f"{name!r} is not known; {meant}{kind.__name__} has {', '.join(known) or 'none'}"
+
+def _slip(unknown: Sequence[str], free: Sequence[str]) -> tuple[str, str] | None:
+    """Find a name that was probably meant as another one, which is not given."""
+    from difflib import get_close_matches  # noqa: PLC0415 - see params
+
+    for name in unknown[:_MOST_COMPARED]:
+        if close := get_close_matches(name, free, n=1, cutoff=_NEAR):
+            return name, close[0]
     return None
 
 

@@ -376,13 +376,29 @@ async def test_params_are_converted_to_the_class_that_a_task_asks_for(
     assert "`$.users[0]`" in error.message
 
 
-async def test_a_name_that_the_class_does_not_have_is_refused(runner: ProcessRunner) -> None:
+async def test_a_name_that_is_probably_a_slip_is_refused(runner: ProcessRunner) -> None:
     slip = invocation("python", "-c", script(_TYPED), params={"users": [], "dryy": True})
 
     error = error_of(await runner.run(slip))
 
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
     assert error.message == "params: 'dryy' is not known; did you mean dry? Params has users, dry"
+
+
+async def test_a_name_that_is_near_to_none_or_to_one_that_is_given_is_told_and_fails_nothing(
+    runner: ProcessRunner,
+) -> None:
+    typed = ("python", "-c", script(_TYPED))
+    of_its_key, beside = {"users": [1], "customer": 42}, {"users": [1], "user": 7, "reason": "x"}
+
+    keyed, both = await asyncio.gather(
+        runner.run(invocation(*typed, params=of_its_key)),
+        runner.run(invocation(*typed, params=beside)),
+    )
+
+    assert (keyed.report.result, both.report.result) == ("[1,false]",) * 2
+    assert keyed.stderr.head == "params: 'customer' is not known; Params has users, dry\n"
+    assert both.stderr.head == "params: 'reason', 'user' are not known; Params has users, dry\n"
 
 
 async def test_other_names_are_for_events_reports_and_a_class_that_is_open_to_them(
@@ -412,3 +428,4 @@ async def test_other_names_are_for_events_reports_and_a_class_that_is_open_to_th
 
     assert taken.report.result == "[1]"
     assert (report.report.result, event.report.result) == ("[1,false]",) * 2
+    assert (report.stderr.head, event.stderr.head) == ("", "")
