@@ -170,6 +170,21 @@ async def test_servers_that_drip_keep_mails_no_longer_than_the_timeout(
     assert await send(mailer, about()) is None
 
 
+async def test_a_mail_whose_thread_cannot_begin_keeps_no_place(
+    mailer: Mailer, box: MailBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more)
+        refusals = [await send(mailer, about(f"{id_}")) for id_ in range(MOST_AT_A_TIME)]
+
+    assert all("can't start new thread" in str(refusal) for refusal in refusals)
+    assert await send(mailer, about()) is None
+    assert len(box.mails) == 1
+
+
 async def test_who_cancels_a_mail_hangs_up(mailer: Mailer, box: MailBox) -> None:
     box.endless = ("250-x", 0.02)
     sending = asyncio.create_task(send(mailer, about()))

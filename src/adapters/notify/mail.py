@@ -74,7 +74,11 @@ class Mailer:
             raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
         connection = Connection(Deadline(within.total_seconds()))
         run = self._in_thread(done, lambda: hand_in(connection, self._server, mail, left))
-        threading.Thread(target=run, name="mail", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="mail", daemon=True).start()
+        except RuntimeError as error:  # its place is free again: nobody else would give it back
+            self._room.release()
+            raise NotDelivered(f"this machine begins no thread for it: {_said(error)}") from error
         try:
             async with asyncio.timeout(within.total_seconds()):
                 refused = await asyncio.wrap_future(done)
