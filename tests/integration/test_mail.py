@@ -1,6 +1,7 @@
 """Mail, handed to a server that speaks SMTP."""
 
 import asyncio
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -220,6 +221,29 @@ async def test_a_server_that_nobody_vouches_for_is_told_nothing(
 
     assert "CERTIFICATE_VERIFY_FAILED" in str(refusal)
     assert box.mails == []
+
+
+async def test_this_machines_name_is_asked_for_once_and_before_the_server_is(
+    mailer: Mailer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+    name, connect = socket.getfqdn, socket.create_connection
+
+    def asked_name(of: str = "") -> str:
+        asked.append("name")
+        return name(of)
+
+    def asked_server(where: tuple[str, int], *, timeout: float) -> socket.socket:
+        asked.append("server")
+        return connect(where, timeout=timeout)
+
+    monkeypatch.setattr(socket, "getfqdn", asked_name)
+    monkeypatch.setattr(socket, "create_connection", asked_server)
+
+    assert await send(mailer, about()) is None
+
+    assert asked[:1] == ["name"]
+    assert asked.count("name") == 1
 
 
 def test_the_id_of_a_mail_is_ascii_whatever_its_target_is_called() -> None:

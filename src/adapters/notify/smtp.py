@@ -32,17 +32,20 @@ def hand_in(
     """
     [host] = server.url.hosts
     tls, is_wrapped = ssl.create_default_context(), server.url.scheme == "smtps"
+    own_name = smtplib.SMTP().local_hostname  # it asks the resolver: before a server waits for us
     with connection.opened(look_up(host.name, host.port), host.port):
         if is_wrapped:
             connection.secure(tls, host.name)
-        smtp = _speaking(connection)
+        smtp = _speaking(connection, own_name)
         code, said = smtp.getreply()
         if code != _READY:
             raise smtplib.SMTPConnectError(code, said)
         if not is_wrapped and not server.is_plain:
             _ask_for_tls(smtp)
             connection.secure(tls, host.name)
-            smtp = _speaking(connection)  # it forgets what was said in plain text (RFC 3207)
+            smtp = _speaking(
+                connection, own_name
+            )  # it forgets what was said in plain text (RFC 3207)
         try:
             if server.url.user is not None:
                 smtp.login(server.url.user, server.url.password or "")
@@ -52,9 +55,9 @@ def hand_in(
                 smtp.putcmd("QUIT")
 
 
-def _speaking(connection: Connection) -> smtplib.SMTP:
+def _speaking(connection: Connection, own_name: str) -> smtplib.SMTP:
     """Speak SMTP over a connection. smtplib's timeout begins anew with each byte."""
-    smtp = smtplib.SMTP()
+    smtp = smtplib.SMTP(local_hostname=own_name)
     smtp.sock = connection.bounded(most=LONGEST_TALK)  # type: ignore[assignment] # all it uses
     return smtp
 
