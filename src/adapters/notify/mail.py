@@ -85,16 +85,16 @@ class Mailer:
         except TimeoutError as error:
             raise NotDelivered(f"{self._server} took longer than the timeout") from error
         except smtplib.SMTPRecipientsRefused as error:  # after a 421 it has not named them all
-            raise self._not_for_all(error.recipients, of=len(means.to)) from error
+            raise self._not_for_all(error.recipients, left, of=len(means.to)) from error
         except (OSError, ValueError, smtplib.SMTPException) as error:
             raise NotDelivered(f"{self._server}: {_said(error)}") from error
         finally:
             connection.give_up()
         self._partly.note(mail, [each for each in means.to if each not in refused], refused)
         if refused:
-            raise self._not_for_all(refused, of=len(means.to))
+            raise self._not_for_all(refused, left, of=len(means.to))
 
-    def _not_for_all(self, refused: Refused, *, of: int) -> NotDelivered:
+    def _not_for_all(self, refused: Refused, asked: Collection[str], *, of: int) -> NotDelivered:
         codes = {code for code, _ in refused.values()}
         those = ", ".join(
             f"{address}: {code} {text.decode(errors='replace')}"
@@ -104,8 +104,11 @@ class Mailer:
         if _HANGS_UP in codes:
             return NotDelivered(f"{self._server} hung up before it took the mail, {told}")
         text = f"{self._server} refused {len(refused)} of {of} addresses, {told}"
-        in_part = len(refused) < of
-        return NotDelivered(text, for_good=min(codes) >= _FOR_GOOD, in_part=in_part)
+        for_good = min(codes) >= _FOR_GOOD
+        # Who has the mail from an earlier try tells nothing of a server that now takes nothing.
+        # That all who are left are refused for good does: the fault is in these addresses.
+        in_part = len(refused) < (of if for_good else len(asked))
+        return NotDelivered(text, for_good=for_good, in_part=in_part)
 
     def _in_thread(self, done: Future[Refused], work: Callable[[], Refused]) -> Callable[[], None]:
         def run() -> None:
