@@ -138,6 +138,9 @@ BOUNDS: dict[str, list[str]] = {
     "ends whose messages no queue has that are remembered as logged": [
         f"{end_publisher.MOST_LOGGED:,}"
     ],
+    "refusals by which a look searches for the events that the database refuses": [
+        f"{adding.MOST_REFUSALS} for each"
+    ],
     "events that the database refuses of which it is remembered that they were logged": [
         f"{adding.MOST_SAID:,}"
     ],

@@ -46,6 +46,7 @@ class AlertWatch:
             for alert in self._alerts.raised()
             for target in targets
         ]
+        self._adder.begin()
         # To a target that is asked for the first time it is news, however long it has held.
         self._adder.add([attrs.evolve(row, occurred_at=now) for row in rows])
         self._looked_at = now

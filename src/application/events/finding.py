@@ -89,6 +89,7 @@ class Finder:
     def _find_arrivals(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
+        self._adder.begin()
         self._arrivals = sweep = (self._arrivals or _Sweep.first(now)).at(now)
         ids = self._ids(subscriptions, EventKind.ARRIVED)
         if not ids:
@@ -98,7 +99,9 @@ class Finder:
             page = self._store.arrivals(
                 ids, since=sweep.since, after=sweep.after, limit=ARRIVALS_AT_ONCE
             )
-            self._add([events.arrived(one) for one in page.found], subscriptions, full, now)
+            arrived = [events.arrived(one) for one in page.found]
+            if not self._add(arrived, subscriptions, full, now):
+                return
             sweep.turn(page.next)
             if sweep.is_over:
                 return
@@ -106,18 +109,20 @@ class Finder:
     def _find_skips(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
+        self._adder.begin()
         self._skips = sweep = (self._skips or _Sweep.first(now)).at(now)
         ids = self._ids(subscriptions, EventKind.SKIPPED)
         if not ids:
             sweep.turn(None)
             return
         page = self._store.skips(ids, since=sweep.since, after=sweep.after, limit=MOST_FOUND)
-        self._add([events.skipped(one) for one in page.found], subscriptions, full, now)
-        sweep.turn(page.next)
+        if self._add([events.skipped(one) for one in page.found], subscriptions, full, now):
+            sweep.turn(page.next)
 
     def _find_late(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
+        self._adder.begin()
         self._late = sweep = (self._late or _Sweep.first(now)).at(now)
         ids = self._ids(subscriptions, EventKind.LATE)
         if not ids:
@@ -139,7 +144,8 @@ class Finder:
                 for one in page.found
                 if _lateness(one, now) > allowed[ids[one.scheduler_id]]
             ]
-            self._add(late, subscriptions, full, now)
+            if not self._add(late, subscriptions, full, now):
+                return
             sweep.turn(page.next)
             found += len(page.found)
             if sweep.is_over or found >= MOST_FOUND:
@@ -174,7 +180,8 @@ class Finder:
         subscriptions: Subscriptions,
         full: Collection[str],
         now: datetime,
-    ) -> None:
+    ) -> bool:
+        """Add a page of them; False: the next look is to come back to it."""
         source, rows = subscriptions.source or "", list[OutboxRow]()
         for event in found:
             for target in subscriptions.recipients(event.kind, event.schedule, None):
@@ -182,7 +189,7 @@ class Finder:
                     self._backlog.leave_out(target.name, event.id)
                 else:
                     rows.append(OutboxRow.of(event, target.name, source=source, now=now))
-        self._adder.add(rows)
+        return self._adder.add(rows)
 
 
 def _lateness(execution: Execution, now: datetime) -> timedelta:
