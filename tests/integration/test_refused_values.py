@@ -16,7 +16,7 @@ from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.outcome_log import log_outcome
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
@@ -886,3 +886,57 @@ def test_a_replay_whose_items_are_refused_keeps_no_other_waiting(
     ledger.clock.advance(MINUTE)
 
     assert ledger.advanced().replay.id == refused.id
+
+
+def test_of_the_failures_of_a_replay_the_one_that_is_refused_is_left_out(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    first, broken, last = (ledger.failed(name) for name in ("first", "broken", "last"))
+    ledger.replays.order(ReplayOrder(which=UNRESOLVED), now=ledger.now)
+    begun: list[int] = []
+    refusals: list[str] = []
+
+    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {broken.execution_id}"):
+        for _ in range(3):
+            advance = ledger.advanced()
+            begun += [one.id for one in advance.executions]
+            refusals += filter(None, [advance.replay.reason])
+            ledger.clock.advance(SECOND)
+
+    assert begun == [first.execution_id, last.execution_id]
+    assert (advance.replay.progress.refused, advance.replay.progress.waiting) == (1, 0)
+    assert SAYS in refusals[0]
+
+
+def test_a_failure_that_is_refused_takes_no_other_replay_with_it(
+    ledger: Ledger, refusing: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, innocent = ledger.failed("broken"), ledger.failed("innocent")
+    taken_on, other = (
+        ledger.replays.order(
+            ReplayOrder(which=FailureFilter(schedule=one.schedule_name)), now=ledger.now
+        )
+        for one in (broken, innocent)
+    )
+    steps: list[str] = []
+    write = Database.write
+
+    def stopped_before_the_third_step(
+        database: Database, doing: str
+    ) -> AbstractContextManager[Connection]:
+        if doing == "going on with a replay":
+            steps.append(doing)
+            if len(steps) == 3:
+                ledger.replays.halt(taken_on.id, reason="by a person", now=ledger.now)
+        return write(database, doing)
+
+    monkeypatch.setattr(Database, "write", stopped_before_the_third_step)
+    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {broken.execution_id}"):
+        met = ledger.advanced_or_not()
+        advance = ledger.advanced()
+
+    stopped = ledger.replays.replay(taken_on.id)
+    assert stopped is not None
+    assert (met, stopped.reason, stopped.progress.refused) == (None, "by a person", 0)
+    assert advance.replay.id == other.id
+    assert [one.id for one in advance.executions] == [innocent.execution_id]

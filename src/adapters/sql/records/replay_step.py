@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Final, Protocol
 
 import attrs
@@ -46,12 +45,28 @@ class WorkList(Protocol):
         ...
 
 
+@attrs.define
+class Tried:
+    """With what a step was begun: a replay, and the first of its items, once one was to begin."""
+
+    replay_id: int | None = None
+    item: int | None = None
+
+
+@attrs.frozen
+class RefusedItem:
+    """An item that the database refused when it was to begin alone, and *why*."""
+
+    item: int
+    why: str
+
+
 @attrs.frozen(kw_only=True)
 class ReplayStep:
-    """A step in a transaction that has the replay's row.
+    """A step in a transaction that has the replay's row; *tried* learns with which item it began.
 
-    At most *most* begin; if the database has *refused* the first of them, that one alone is left
-    out.
+    At most *most* begin. If the database has *refused* one, nothing begins, and that one is left
+    out, if it still waits and nobody has it locked.
     """
 
     connection: Connection
@@ -59,8 +74,9 @@ class ReplayStep:
     work: WorkList
     now: datetime
     random_fraction: Callable[[], float]
+    tried: Tried
     most: int | None = None
-    refused: str | None = None
+    refused: RefusedItem | None = None
 
     def take(self, found: Replay) -> Advance:
         """Take the step; the replay is still to be written."""
@@ -107,10 +123,7 @@ class ReplayStep:
     def _release(self, seen: Replay, step: Release) -> Advance:
         begins = step.begins[: self.most]
         found = self._find(seen, len(begins)) if begins else Found()
-        if self.refused is None:
-            begun = self.work.begin(seen, found, begins)
-        else:
-            begun = Begun(refused={*found.refused, *islice(found.free, 1)})
+        begun = self._begin(seen, found, begins)
         move(self.connection, seen.id, begun.begun, ItemState.RELEASED)
         move(self.connection, seen.id, begun.refused, ItemState.REFUSED)
         before = seen.progress
@@ -120,13 +133,21 @@ class ReplayStep:
             released=before.released + len(begun.begun),
             refused=before.refused + len(begun.refused),
         )
-        reason = self.refused or step.waits_for
+        reason = step.waits_for
+        if self.refused is not None and self.refused.item in found.free:
+            reason = self.refused.why
         moved = len(begun.begun) + len(begun.refused)
         next_at = step.looks_again_at(moved, self.now)
         return Advance(
             replay=attrs.evolve(seen, next_at=next_at, reason=reason, progress=after),
             executions=tuple(begun.begun.values()),
         )
+
+    def _begin(self, seen: Replay, found: Found, begins: Sequence[datetime]) -> Begun:
+        if self.refused is None:
+            self.tried.item = next(iter(found.free), None)
+            return self.work.begin(seen, found, begins)
+        return Begun(refused={*found.refused, *(found.free.keys() & {self.refused.item})})
 
     def _find(self, seen: Replay, most: int) -> Found:
         """Find so many that may begin, or some more, past those that somebody keeps locked."""

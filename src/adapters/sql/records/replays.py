@@ -33,7 +33,7 @@ from ..transactions.database import Database, repeatable
 from .archive import known_id
 from .archived_failures import ArchivedFailures
 from .past_instants import PastInstants, have_run
-from .replay_step import ReplayStep, WorkList
+from .replay_step import RefusedItem, ReplayStep, Tried, WorkList
 
 _NEWEST: Final = select(replays).order_by(replays.c.id.desc())
 _THIS: Final = replays.c.id == bindparam("replay_id")
@@ -131,7 +131,7 @@ class SqlReplayStore:
 
         A replay that cannot be taken on is passed over for a minute: it must not keep all others.
         """
-        tried: list[int] = []
+        tried = Tried()
 
         def step(
             connection: Connection,
@@ -151,18 +151,19 @@ class SqlReplayStore:
                 work=work,
                 now=now,
                 random_fraction=random_fraction,
+                tried=tried,
                 **limits,
             )
 
         try:
             return self._advance_alone_if_refused(now, step, tried)
         except (LedgerRefused, Locked) as error:
-            for id_ in tried[-1:]:
-                self._passed_over.note(id_, now, str(error))
+            if tried.replay_id is not None:
+                self._passed_over.note(tried.replay_id, now, str(error))
             raise
 
     def _advance_alone_if_refused(
-        self, now: datetime, step: Callable[..., ReplayStep], tried: list[int]
+        self, now: datetime, step: Callable[..., ReplayStep], tried: Tried
     ) -> Advance | None:
         try:
             return self._advance(now, step, tried)
@@ -170,18 +171,29 @@ class SqlReplayStore:
             try:
                 return self._advance(now, partial(step, most=1), tried)
             except LedgerRefused as refusal:
-                return self._advance(now, partial(step, most=1, refused=str(refusal)), tried)
+                if tried.item is None:  # none was to begin yet: what is refused is no item
+                    raise
+                # Another replica, or a person, may have gone on with it meanwhile.
+                refused = RefusedItem(tried.item, str(refusal))
+                left_out = partial(step, most=1, refused=refused)
+                return self._advance(now, left_out, tried, only=tried.replay_id)
 
     @repeatable
     def _advance(
-        self, now: datetime, step: Callable[..., ReplayStep], tried: list[int]
+        self,
+        now: datetime,
+        step: Callable[..., ReplayStep],
+        tried: Tried,
+        *,
+        only: int | None = None,
     ) -> Advance | None:
-        """Take the first step that can be taken; *tried* gets the ids of those begun with."""
+        """Take the first step that can be taken, or that of one replay *only*."""
+        tried.replay_id = tried.item = None
         moments = {"now": now, "farthest": now + FARTHEST}
         statement = excluding(_NEXT, replays.c.id, self._passed_over.at(now))
         with self._database.read("looking for replays") as connection:
             seen = map(read_replay, connection.execute(statement, moments).all())
-            due = [one.id for one in seen if is_due(one, now)]
+            due = [one.id for one in seen if only in {None, one.id} and is_due(one, now)]
         if not due:
             return None
         with self._database.write("going on with a replay") as connection:
@@ -189,7 +201,7 @@ class SqlReplayStore:
                 row = connection.execute(_TAKEN, {**moments, "replay_id": id_}).first()
                 if row is None or not is_due(found := read_replay(row), now):
                     continue
-                tried.append(id_)
+                tried.replay_id = id_
                 if found.order is None:
                     return Advance(replay=_write(connection, attrs.evolve(found, ended_at=now)))
                 advance = step(connection, found.order).take(found)
