@@ -58,6 +58,20 @@ def test_a_retry_that_was_to_wait_for_long_waits_on(
     assert ledger.seen(running).next_attempt_at == begins
 
 
+@pytest.mark.parametrize("later", [timedelta(0), 2 * DAY], ids=str)
+def test_a_retry_that_was_to_wait_for_long_hides_no_other(ledger: Ledger, later: timedelta) -> None:
+    asked_for, short = (ledger.started(ledger.published(name)) for name in ("asked-for", "short"))
+    ledger.clock.advance(DAY)
+    ledger.finish(asked_for, RetryAfter(DAY + MINUTE, "retry 1/3: the server asks for it"))
+    ledger.clock.advance(later)
+    ledger.finish(short, IN_30_S)
+    set_right(ledger, DAY + later)
+
+    assert ledger.claims.regain(now=ledger.now, limit=1) == 1
+
+    assert ledger.seen(short).next_attempt_at == ledger.now + IN_30_S_LATER
+
+
 def test_a_retry_that_is_set_later_waits_as_it_is_to(ledger: Ledger) -> None:
     ledger.clock.advance(DAY)
     claimed = ledger.published()

@@ -29,7 +29,7 @@ from ..schema.tables import executions
 from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 from . import statements
-from .leap_waits import DOUBTFUL_WAITS, regain_waits
+from .leap_waits import DOUBTFUL_WAITS, find_waits, regain_waits
 from .statements import lock_rows
 
 
@@ -153,7 +153,10 @@ class ReconcilerQueries(StorePart):
             # Which of them were strays still is not known, unless all of them were.
             return BatchResult(part[:rows], free.keys() if rows == len(free) else ())
 
-        return self._take_strays(strays, asked, take, limit)
+        statement = self._not_passed_over(strays, asked["now"])
+        with self._database.read("looking for what nobody would find") as connection:
+            ids = connection.scalars(statement, {**asked, "limit": limit}).all()
+        return self._take_strays(ids, take, asked["now"])
 
     def _regain_waits(self, now: datetime, limit: int) -> int:
         soon = now + CLOCKS_DIFFER
@@ -166,19 +169,20 @@ class ReconcilerQueries(StorePart):
                 taken = regain_waits(connection, self._database.dialect, free, soon=soon, now=now)
             return BatchResult(taken, taken)
 
-        return self._take_strays(DOUBTFUL_WAITS, {"now": now, "soon": soon}, take, limit)
+        doubtful = self._not_passed_over(DOUBTFUL_WAITS, now)
+        with self._database.read("looking for what a clock lets wait") as connection:
+            ids = find_waits(connection, doubtful, soon=soon, now=now, limit=limit)
+        return self._take_strays(ids, take, now)
+
+    def _not_passed_over(self, strays: Select[Any], now: datetime) -> Select[Any]:
+        return excluding(strays, executions.c.id, self._database.passed_over.at(now))
 
     def _take_strays(
         self,
-        strays: Select[Any],
-        asked: Mapping[str, Any],
+        ids: Sequence[int],
         take: Callable[[Sequence[int], dict[int, Kind]], BatchResult[int]],
-        limit: int,
+        now: datetime,
     ) -> int:
-        now = asked["now"]
-        statement = excluding(strays, executions.c.id, self._database.passed_over.at(now))
-        with self._database.read("looking for what nobody would find") as connection:
-            ids = connection.scalars(statement, {**asked, "limit": limit}).all()
         if not ids:
             return 0
         taken = take_isolated(
