@@ -18,13 +18,12 @@ from cronhare.domain.lifecycle.backfill import (
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
-from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .lookup import find_calendars, find_schedule
+from .lookup import find_calendars, find_schedule, understood
 from .views.replays import ReplayView
 
 #: Instants are looked up in parts of so many.
@@ -80,7 +79,8 @@ class Backfills:
             raise ReplayOrderInvalid([*faults, *error.faults]) from error
         if faults:
             raise ReplayOrderInvalid(faults)
-        schedule = _understood(stored)
+        schedule = understood(stored)
+        assert schedule is not None, "or it would have a fault"
         due = _due(schedule, order, find_calendars(self._schedules, stored))
         reasons = [why for _, why in due if why is not None]
         wanted = [instant for instant, why in due if why is None]
@@ -116,13 +116,6 @@ def _faults_of_schedule(stored: StoredSchedule) -> Iterator[tuple[str, str]]:
         yield "schedule", NOT_BESIDE
     elif not stored.draft.has_times:
         yield "schedule", "it has no times of its own: `cronhare run` runs it"
-
-
-def _understood(stored: StoredSchedule) -> Schedule:
-    assert stored.draft is not None, "or it would have a fault"
-    return compile_schedule(
-        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
-    )
 
 
 def _due(

@@ -1,6 +1,6 @@
 """Why a schedule ran at an instant or did not, and why an execution is where it is."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import attrs
@@ -13,7 +13,6 @@ from cronhare.domain.retries.breaker import ACTIVATED
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
-from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.keys import (
     Trigger,
@@ -30,7 +29,8 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
-from .on_request import backfill_with, on_request
+from .lookup import understood
+from .on_request import on_request
 from .remedies import remedies
 from .views.values import ErrorView
 from .waits import sent_again_at, what_it_waits_for
@@ -85,20 +85,25 @@ def _explain(
     if backfill is not None:
         found = explain_execution(backfill, records.attempts(backfill.id), now=now)
         return attrs.evolve(found, because=(*_asked_for(execution), *found.because))
+    schedule = understood(stored)
     if execution is not None:
-        filled = backfill_with(replays, stored.id, instant)
+        due = instant if schedule is None else _instant_of(schedule, instant)
+        asked = on_request(
+            stored,
+            due,
+            said=execution.last_error or "",
+            calendars=calendars or {},
+            replays=replays,
+        )
         attempts = records.attempts(execution.id)
-        return explain_execution(execution, attempts, now=now, backfill=filled)
-    schedule = _understood(stored)
+        return explain_execution(execution, attempts, now=now, asked=asked)
     if schedule is None:
         return Explanation(
             ran=False,
             answer="It cannot be planned: its row in the table is broken",
             because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
         )
-    due = instant.replace(microsecond=0)
-    if not isinstance(schedule.timing, Every):
-        due = due.replace(second=0)
+    due = _instant_of(schedule, instant)
     circumstances = Circumstances(
         pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
     )
@@ -109,7 +114,7 @@ def _explain(
 
 def _planned_ahead(stored: StoredSchedule, now: datetime) -> Iterator[str]:
     """Tell of a plan that was made while the ledger's clock was ahead, before it was set right."""
-    schedule, planned = _understood(stored), stored.next_due_at
+    schedule, planned = understood(stored), stored.next_due_at
     if schedule is None or planned is None or not stored.planned:
         return
     following = schedule.next(now + CLOCKS_DIFFER)
@@ -131,7 +136,7 @@ def has_times(stored: StoredSchedule) -> bool:
 
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
     """Give the last instant at which a schedule was due; *now* if there is none."""
-    schedule = _understood(stored)
+    schedule = understood(stored)
     last = None if schedule is None else schedule.timing.previous(now + timedelta(microseconds=1))
     return now if last is None else last
 
@@ -141,11 +146,11 @@ def explain_execution(
     attempts: Sequence[Attempt],
     *,
     now: datetime,
-    backfill: int | None = None,
+    asked: Iterable[str] = (),
 ) -> Explanation:
     """Explain why an execution is where it is at *now*.
 
-    *backfill* is the number of one that is about to run an instant that was skipped.
+    *asked* says what would run an instant that was skipped.
     """
     if execution.state is State.SKIPPED:
         name, reason = execution.schedule_name, execution.last_error or ""
@@ -155,7 +160,7 @@ def explain_execution(
             because=(
                 *_row_of_missed(execution),
                 *remedies(reason, name),
-                *on_request([reason], name, backfill=backfill),
+                *asked,
             ),
             execution=execution,
         )
@@ -172,12 +177,10 @@ def explain_execution(
     )
 
 
-def _understood(stored: StoredSchedule) -> Schedule | None:
-    if stored.draft is None:
-        return None
-    return compile_schedule(
-        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
-    )
+def _instant_of(schedule: Schedule, moment: datetime) -> datetime:
+    """Give the only instant at which it can be due in that minute; of an interval's second."""
+    due = moment.replace(microsecond=0)
+    return due if isinstance(schedule.timing, Every) else due.replace(second=0)
 
 
 def _find(scheduler_id: int, instant: datetime, records: RecordsPort) -> Execution | None:
@@ -299,12 +302,10 @@ def _without_record(
         return Explanation(ran=False, answer=answer, because=because)
     reason = _never(schedule, stored, instant, why)
     if reason is not None:
-        filled = backfill_with(replays, stored.id, instant)
-        reasons = [*filter(None, (reason, _out_of_span(schedule, instant), why))]
-        because = (
-            *remedies(reason, stored.name),
-            *on_request(reasons, stored.name, backfill=filled),
+        asked = on_request(
+            stored, instant, said=reason, calendars=circumstances.calendars, replays=replays
         )
+        because = (*remedies(reason, stored.name), *asked)
         return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
     if _is_ahead(stored, instant):
         return _not_yet(instant, records.last_claim())

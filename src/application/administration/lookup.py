@@ -1,10 +1,12 @@
-"""Finding a schedule by its name, and suggesting others; and its calendars."""
+"""Finding a schedule by its name, and suggesting others; what its row says, and its calendars."""
 
 import difflib
 from collections.abc import Mapping, Sequence
 
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
+from cronhare.domain.schedules.draft import compile_schedule
+from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -54,6 +56,15 @@ def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
     return NotFound(f"there is no schedule {name!r}; {hint}")
+
+
+def understood(stored: StoredSchedule) -> Schedule | None:
+    """Give the schedule that a row describes; None if it is broken."""
+    if stored.draft is None:
+        return None
+    return compile_schedule(
+        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
+    )
 
 
 def find_calendars(

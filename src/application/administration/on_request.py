@@ -1,46 +1,67 @@
-"""What would run a past instant that did not run by itself: a backfill, unless the reason holds."""
+"""What would run a past instant that did not run by itself: a backfill, unless it leaves it out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
-from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.backfill import BackfillOrder, left_out, why_not_filled
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
-from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.calendars import FoundCalendar
+from cronhare.domain.schedules.circumstances import Circumstances
+from cronhare.ports.schedules import StoredSchedule
 
-#: How reasons begin that hold for a backfill as well; see `domain/lifecycle/backfill.py`.
-_OF_THE_DAY: Final = ("calendar", "in no window", "blackout")
-_OF_THE_SCHEDULE: Final = ("the schedule starts", "the schedule ended", "it cannot be planned")
+from .lookup import understood
 
 
-def on_request(reasons: Sequence[str], name: str, *, backfill: int | None = None) -> Iterator[str]:
-    """Say what would run a past instant of the schedule *name* that did not run, and why not.
+def on_request(
+    stored: StoredSchedule,
+    instant: datetime,
+    *,
+    said: str,
+    calendars: Mapping[str, FoundCalendar],
+    replays: Sequence[Replay],
+) -> Iterator[str]:
+    """Say what would run a past instant of a schedule that did not run, or that nothing would.
 
-    *backfill* is the number of one that is under way, and has the instant.
+    *said* is why it did not run, as people are told already.
     """
-    if any(reason.startswith(_OF_THE_DAY) for reason in reasons):
+    if (schedule := understood(stored)) is None:
+        return
+    circumstances = Circumstances(calendars=calendars, problem=stored.problem)
+    if why := why_not_filled(schedule, circumstances):
+        if why not in said:
+            yield f"No backfill runs it: {why}."
+        return
+    is_due, why_not = left_out(schedule, circumstances, instant)
+    if why_not is not None:
         yield (
-            "A backfill leaves it out as well, as long as that holds; "
-            f"`cronhare run {name}` runs it now, whatever day it is."
+            f"A backfill leaves it out as well, as long as that holds ({why_not}); "
+            f"`cronhare run {stored.name}` runs it now, whatever day it is."
         )
-        return
-    if name.startswith(SYSTEM_PREFIX) or any(each.startswith(_OF_THE_SCHEDULE) for each in reasons):
-        return
-    if backfill is not None:
-        yield f"Backfill {backfill} is under way and has it: `cronhare replays show {backfill}`."
-    else:
-        yield f"`cronhare schedules backfill {name} --from … --until …` runs past instants."
+    elif is_due:
+        yield _by_a_backfill(stored.name, _backfill_with(replays, stored.id, instant))
 
 
-def backfill_with(replays: Sequence[Replay], scheduler_id: int, instant: datetime) -> int | None:
-    """Find a backfill that is under way and has that instant of a schedule."""
-    for replay in replays:
-        order = replay.order
-        if (
-            replay.state is ReplayState.ACTIVE
-            and isinstance(order, BackfillOrder)
-            and order.scheduler_id == scheduler_id
-            and order.since <= instant < order.until
-        ):
-            return replay.id
+def _by_a_backfill(name: str, known: Replay | None) -> str:
+    if known is None:
+        return f"`cronhare schedules backfill {name} --from … --until …` runs past instants."
+    if known.state is ReplayState.STOPPED:
+        return f"Backfill {known.id} has it and is stopped: `cronhare replays resume {known.id}`."
+    return f"Backfill {known.id} is under way and has it: `cronhare replays show {known.id}`."
+
+
+def _backfill_with(
+    replays: Sequence[Replay], scheduler_id: int, instant: datetime
+) -> Replay | None:
+    """Find a backfill that has that instant of a schedule: under way, or stopped."""
+    with_it = [
+        replay
+        for replay in replays
+        if isinstance(order := replay.order, BackfillOrder)
+        and order.scheduler_id == scheduler_id
+        and order.since <= instant < order.until
+    ]
+    for state in (ReplayState.ACTIVE, ReplayState.STOPPED):
+        for replay in with_it:
+            if replay.state is state:
+                return replay
     return None

@@ -33,6 +33,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
 from .lookup import NotFound, find_calendars, find_schedule, refuse_unknown
+from .on_request import on_request
 from .preview import preview
 from .retry_limits import RetryLimitDesk
 from .unheard import unless_unheard
@@ -394,10 +395,23 @@ class Queries:
         """
         execution, now = self._execution(execution_id), self._now()
         attempts = self._records.attempts(execution_id)
-        found = self._with_limits(explain_execution(execution, attempts, now=now))
+        found = explain_execution(execution, attempts, now=now, asked=self._on_request(execution))
+        found = self._with_limits(found)
         name, due = execution.schedule_name, execution.due_at
         zone = next(map(_zone_of, self._schedules.schedules([name])), "UTC")
         return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
+
+    def _on_request(self, execution: Execution) -> Iterator[str]:
+        """Say what would run a skipped instant; read when it is asked for."""
+        stored = self._schedules.with_id(execution.scheduler_id)
+        if stored is not None:
+            yield from on_request(
+                stored,
+                execution.due_at,
+                said=execution.last_error or "",
+                calendars=find_calendars(self._schedules, stored),
+                replays=self._replays.replays(limit=MOST_REPLAYS),
+            )
 
     def _with_limits(self, found: Explanation) -> Explanation:
         if found.execution is None:

@@ -114,6 +114,16 @@ def instants(
         after = due
 
 
+def left_out(
+    schedule: Schedule, circumstances: Circumstances, instant: datetime
+) -> tuple[bool, str | None]:
+    """Tell whether an instant is among the `instants`, and why it is left out, if it is."""
+    second = second_of(instant)
+    for due, why_not in instants(schedule, circumstances, first=second, last=second):
+        return due == instant, why_not
+    return False, None
+
+
 def left_out_by(reasons: Iterable[str]) -> Sequence[str]:
     """Name the calendars and blackout windows that instants are left out by, each once."""
     by_days = "calendar "

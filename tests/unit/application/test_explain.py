@@ -12,8 +12,8 @@ from cronhare.application.administration.explain import Explanation, explain, ex
 from cronhare.application.administration.lookup import find_schedule
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.domain.lifecycle.backfill import NOT_BESIDE, BackfillOrder
+from cronhare.domain.lifecycle.replay_pace import Replay, halted
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
 from cronhare.domain.retries.breaker import BreakerPolicy
 from cronhare.domain.retries.limits import RetryLimits
@@ -302,6 +302,62 @@ def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:
         assert RUNS_PAST_INSTANTS not in told.because
         assert told.because[-1].startswith("A backfill leaves it out as well")
         assert "`cronhare run report` runs it now" in told.because[-1]
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_what_stays_alive_has_no_backfill(is_recorded: bool) -> None:
+    house = House()
+    house.add(stay_alive=True, misfire=Misfire(policy=MisfirePolicy.SKIP))
+    if is_recorded:
+        house.clock.advance(10 * MINUTE)
+        house.dispatcher.tick(house.now)
+
+    told = ask(house, NOON + MINUTE if is_recorded else NOON - MINUTE)
+
+    assert told.because[-1] == f"No backfill runs it: {NOT_BESIDE}."
+
+
+def test_a_day_that_keeps_a_backfill_off_is_named_where_an_edit_is_the_reason() -> None:
+    house = House()
+    house.add(conditions=Conditions(blackout=("11:00-13:00",)))
+
+    told = ask(house, NOON - MINUTE)
+    [more] = told.because
+
+    assert "an instant from before an edit" in told.answer
+    assert more == (
+        "A backfill leaves it out as well, as long as that holds (blackout: 11:00-13:00); "
+        "`cronhare run report` runs it now, whatever day it is."
+    )
+
+
+def test_a_missing_calendar_keeps_backfills_off_before_an_edit_too() -> None:
+    house = House()
+    house.add(conditions=Conditions(skip_on=("holidays",)))
+
+    [told] = ask(house, NOON - MINUTE).because
+
+    assert told.startswith("No backfill runs it: ")
+    assert "holidays" in told
+
+
+def test_a_stopped_backfill_that_has_an_instant_is_to_be_resumed() -> None:
+    house = House()
+    house.add()
+    store = MemoryReplayStore(house.ledger)
+    for _ in range(2):
+        order = BackfillOrder(
+            scheduler_id=find_schedule(house.schedules, "report").id,
+            schedule="report",
+            since=NOON - MINUTE,
+            until=NOON,
+        )
+        store.order(order, now=house.now)
+    replays = [halted(each, "too many failed", now=house.now) for each in store.replays(limit=9)]
+
+    assert ask(house, NOON - MINUTE, replays).because == (
+        "Backfill 2 has it and is stopped: `cronhare replays resume 2`.",
+    )
 
 
 def test_what_was_before_its_schedule_began_is_in_no_backfill() -> None:

@@ -30,7 +30,7 @@ from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
-from cronhare.domain.schedules.schedule import OverlapPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
@@ -227,6 +227,20 @@ def test_what_was_sent_again_says_how_often() -> None:
     assert told.execution is not None
     assert told.execution.resends == 1
     assert "Its message was sent again 1 time." in told.because
+
+
+@pytest.mark.parametrize(
+    ("stays_alive", "told"),
+    [(False, "`cronhare schedules backfill report"), (True, "No backfill runs it: it stays alive")],
+)
+def test_a_skipped_execution_says_whether_a_backfill_runs_it(stays_alive: bool, told: str) -> None:
+    house = House()
+    house.add(stay_alive=stays_alive, misfire=Misfire(policy=MisfirePolicy.SKIP))
+    house.clock.advance(10 * MINUTE)
+    house.dispatcher.tick(house.now)
+    skipped = house.executions(State.SKIPPED)[0]
+
+    assert queries(house).explain_execution(skipped.id).because[-1].startswith(told)
 
 
 def test_what_begins_later_waits_for_its_time() -> None:
