@@ -350,6 +350,17 @@ def test_only_a_due_instant_arrives(ledger: Ledger) -> None:
     assert [one.id for one in arrivals(ledger, ids).found] == [due.id]
 
 
+def test_what_stays_alive_does_not_arrive_even_when_it_is_due(ledger: Ledger) -> None:
+    ledger.schedules.save([draft("pump", stay_alive=True)], source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    ids = ledger.events.schedule_ids(["pump"], source=SHOP)
+    ledger.clock.advance(MINUTE)
+    [due] = ledger.claim_due().claimed
+
+    assert due.scheduler_id in ids
+    assert list(arrivals(ledger, ids).found) == []
+
+
 def test_all_skips_are_found_page_by_page_however_many_there_are(ledger: Ledger) -> None:
     busy = draft("busy", overlap=OverlapPolicy.SKIP)
     ledger.schedules.save([busy], source=SHOP, now=ledger.now)

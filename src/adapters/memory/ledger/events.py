@@ -13,6 +13,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.replay import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL, DUE
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
 
@@ -167,6 +168,7 @@ class MemoryEventStore:
                 if one.scheduler_id in scheduler_ids
                 and one.executed_at >= since
                 and one.key.startswith(DUE)
+                and not is_standalone(one.queue)
             ]
             return _page(found, after, limit)
 

@@ -11,6 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.events import MAY_BE_LATE
 from cronhare.domain.lifecycle.replay import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL, DUE
+from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
 from cronhare.ports.events import Page
 
 from ..mapping.execution_rows import BY_IDS, EXECUTION, executions_of, find_executions
@@ -38,6 +39,7 @@ _ARRIVALS: Final = (
         executions.c.executed_at >= _SINCE,
         executions.c.state != State.SKIPPED.value,
         or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
+        ~executions.c.queue.startswith(STANDALONE, autoescape=True),
     )
     .order_by(executions.c.id)
     .limit(bindparam("limit"))
