@@ -3,13 +3,23 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from shlex import quote
+from typing import Final
 
 from cronhare.domain.retries.breaker import Breaker, BreakerState
 from cronhare.domain.retries.budget import Budget
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.listing import counted, plural
 from cronhare.domain.texts.moments import say_moment
 
 from .finding import Finding, Severity, named
+
+#: What becomes of a failure while a breaker is not closed.
+_CONSEQUENCES: Final = {
+    BreakerState.OPEN: "what fails is not tried again",
+    BreakerState.HALF_OPEN: (
+        "one retry is let through as a probe, what fails beside it is not tried again"
+    ),
+}
+_SAID: Final = {BreakerState.OPEN: "open", BreakerState.HALF_OPEN: "half open"}
 
 
 def judge_failures(unresolved: int) -> Iterator[Finding]:
@@ -26,17 +36,21 @@ def judge_failures(unresolved: int) -> Iterator[Finding]:
 
 
 def judge_breakers(breakers: Sequence[Breaker], *, now: datetime) -> Iterator[Finding]:
-    """Tell of tasks whose failures get no retry, as most of their attempts fail."""
-    names = [each.said for each in breakers if each.state(now) is not BreakerState.CLOSED]
-    if names:
-        verb = "is" if len(names) == 1 else "are"
-        yield Finding(
-            Severity.WARNING,
-            "tasks",
-            f"The circuit breaker of {named(names)} {verb} open: what fails is not tried again",
-            f"`cronhare failed list` has the errors; it closes by itself once an attempt succeeds, "
-            f"or by `cronhare breakers reset {quote(names[0]) if len(names) == 1 else 'TASK'}`",
-        )
+    """Tell of tasks whose failures get no retry, or but one as a probe: most of them fail."""
+    for state, consequence in _CONSEQUENCES.items():
+        names = [each.said for each in breakers if each.state(now) is state]
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            task = quote(names[0]) if len(names) == 1 else "TASK"
+            yield Finding(
+                Severity.WARNING,
+                "tasks",
+                f"The circuit {plural(len(names), 'breaker')} of {named(names)} {verb} "
+                f"{_SAID[state]}: {consequence}",
+                f"`cronhare failed list --all --task {task}` has the errors; once its cause is "
+                "gone a probe that succeeds closes it, and `cronhare breakers reset "
+                f"{task}` does so at once",
+            )
 
 
 def judge_budgets(budgets: Sequence[Budget], *, now: datetime) -> Iterator[Finding]:

@@ -174,7 +174,33 @@ def test_failures_open_breakers_and_spent_budgets_are_told_with_their_remedies()
     budget = told["The retry budget of mails is spent until 2026-03-02 12:01:00Z"]
     assert "`cronhare failed replay ID`" in failed
     assert "`cronhare breakers reset daily`" in breaker
+    assert "`cronhare failed list --all --task daily` has the errors" in breaker
     assert "`cronhare budgets list`" in budget
+
+
+def test_open_breakers_are_told_apart_from_those_that_let_a_probe_through() -> None:
+    minute = timedelta(minutes=1)
+    opened = Breaker(
+        task="worker 7",
+        window=minute,
+        last_at=NOON - minute,
+        opened_at=NOON - minute,
+        probe_at=NOON + minute,
+    )
+    half = attrs.evolve(opened, task="worker 8", probe_at=NOON)
+    probed = attrs.evolve(opened, task="worker 9", probe=3)
+    activity = Activity(now=NOON, breakers=[opened, half, probed, attrs.evolve(opened, task="w")])
+
+    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
+
+    told = [each.what for each in findings if "circuit breaker" in each.what]
+    assert told == [
+        "The circuit breakers of worker 7, w are open: what fails is not tried again",
+        (
+            "The circuit breakers of worker 8, worker 9 are half open: one retry is let through "
+            "as a probe, what fails beside it is not tried again"
+        ),
+    ]
 
 
 def test_messages_that_were_set_apart_are_told_with_their_virtual_host() -> None:
