@@ -80,12 +80,21 @@ def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
-    """Print a sentence, without markup and with what it quotes escaped."""
+    """Print a sentence, without markup and with what it quotes escaped.
+
+    One that holds a command is left to the window to fold: it is copied, and breaks of ours would
+    be pasted with it.
+    """
     shown = printable(sentence)
     if style or sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH - indent:
         from rich.padding import Padding  # noqa: PLC0415 - as the module says
 
-        _print(Padding(text(sentence, style=style), (0, 0, 0, indent), expand=False))
+        said = text(sentence, style=style)
+        if "`" in shown:
+            said.pad_left(indent)
+            _print(said, soft_wrap=True)
+        else:
+            _print(Padding(said, (0, 0, 0, indent), expand=False))
     else:
         sys.stdout.write(f"{' ' * indent}{shown}\n")
         sys.stdout.flush()  # whoever waits for a run is told its number first
@@ -182,11 +191,11 @@ def _least_width(widths: Sequence[int], foldable: Collection[int]) -> int:
     )
 
 
-def _print(content: "RenderableType") -> None:
+def _print(content: "RenderableType", *, soft_wrap: bool = False) -> None:
     """Print without the blanks at the ends of lines."""
     out = console()
     with out.capture() as captured:
-        out.print(content)
+        out.print(content, soft_wrap=soft_wrap)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

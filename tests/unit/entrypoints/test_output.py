@@ -1,4 +1,4 @@
-"""Tables in windows of any width."""
+"""Tables and sentences in windows of any width."""
 
 import time
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli import output
-from cronhare.entrypoints.cli.output import moment, table
+from cronhare.entrypoints.cli.output import moment, print_line, table
 
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
@@ -76,3 +76,18 @@ def test_a_moment_without_a_local_time_is_shown_in_utc_alone(
     time.tzset()
 
     assert said == f"{say_moment(value)}{local}"
+
+
+def test_a_command_within_a_sentence_is_whole_in_a_narrow_window_as_it_is_copied(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "`cronhare failed replay --task bad --reason 'Circuit breaker activated'`"
+    monkeypatch.setattr(output, "PIPE_WIDTH", 40)
+
+    print_line(f"Once its cause is gone, {command} runs what the breaker let fail.", indent=2)
+    print_line("A sentence without any command is folded at its blanks.", indent=2)
+
+    advice, *folded = capsys.readouterr().out.splitlines()
+    assert advice.startswith("  Once its cause is gone, ")
+    assert command in advice
+    assert folded == ["  A sentence without any command is", "  folded at its blanks."]
