@@ -112,5 +112,5 @@ def test_what_keeps_a_run_from_another_attempt_is_told(ledger: Ledger) -> None:
     assert budget == "The retry budget of queue cron_scheduler, 2 per 60 s, has 1 left."
     assert breaker == (
         f"The circuit breaker of report 25 is open until {until}: what fails before is not tried "
-        "again; `cronhare breakers reset report 25` closes it."
+        "again; `cronhare breakers reset 'report 25'` closes it."
     )
