@@ -131,7 +131,7 @@ def test_up_ends_what_stays_alive_at_once_and_lets_none_run_beside_it(
 
     beside = Shell(tmp_path)("run", "pump")
     assert beside.status == 2
-    assert "stays alive, one run at a time, and it is running: execution 1;" in beside.err
+    assert "stays alive, one run at a time, and it has execution 1;" in beside.err
 
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(timeout=20) == 0  # the grace is 30 s

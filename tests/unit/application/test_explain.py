@@ -125,7 +125,7 @@ async def test_an_error_is_told_for_which_an_open_breaker_gave_the_reason() -> N
     [archived, *_] = house.records.archive()
     reason = failure_columns(with_resolved=False)["REASON"]
     assert callable(reason)
-    assert reason(FailureView.of(archived)) == "Circuit breaker activated: no pool"
+    assert reason(FailureView.of(archived)) == "no pool (Circuit breaker activated)"
 
 
 async def test_a_quarantine_says_why() -> None:
