@@ -286,6 +286,7 @@ def test_past_instants_run_on_request_once_and_say_when_they_were_due(
     assert up.end() == 0
 
 
+@pytest.mark.long
 def test_what_is_asked_for_begins_at_once_whoever_floods_its_bell(
     start: Starter, tmp_path: Path
 ) -> None:

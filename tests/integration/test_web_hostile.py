@@ -16,6 +16,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
 from tests.integration.web import JSON, Site, site
+from tests.services.finding import wait_until
 
 TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
 GOOD = {"schedule": "0 8 * * *", "report_id": 25}
@@ -264,7 +265,8 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
         with link:
             assert _is_over(link)
     assert time.monotonic() - began < 8
-    assert "POST /schedulers: not answered, the client is gone" in caplog.messages
+    gone = "POST /schedulers: not answered, the client is gone"
+    wait_until(lambda: gone in caplog.messages, seconds=5, what="the line of the log")
     assert "POST /schedulers: 500" not in caplog.messages
 
 
