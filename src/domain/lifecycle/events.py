@@ -9,6 +9,7 @@ before: telling is repeated until it is known to have been heard.
 import enum
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 import attrs
@@ -214,20 +215,9 @@ def arrived(execution: Execution) -> Event:
 
     Its time is the claim's: an instant that is caught up may be older than events are told.
     """
-    topic = execution.topic
-    return Event(
-        id=_id(EventKind.ARRIVED, execution.id, execution.executed_at),
-        kind=EventKind.ARRIVED,
-        schedule=execution.schedule_name,
-        scheduler_id=execution.scheduler_id,
-        execution_id=execution.id,
-        at=execution.executed_at,
-        data={
-            "scheduledJobId": execution.scheduler_id,
-            "topic": None if topic is None else _bounded(topic),
-            "payload": None if topic is None else _payload(execution.params),
-            "metadata": _metadata(execution),
-        },
+    payload = None if execution.topic is None else _payload(execution.params)
+    return _of_run(
+        EventKind.ARRIVED, execution, at=execution.executed_at, said={"payload": payload}
     )
 
 
@@ -244,59 +234,66 @@ def _payload(params: str) -> msgspec.Raw | None:
 
 def skipped(execution: Execution) -> Event:
     """Describe the event of instants that did not run."""
-    return Event(
-        id=_id(EventKind.SKIPPED, execution.id, execution.executed_at),
-        kind=EventKind.SKIPPED,
-        schedule=execution.schedule_name,
-        scheduler_id=execution.scheduler_id,
-        execution_id=execution.id,
+    return _of_run(
+        EventKind.SKIPPED,
+        execution,
         at=execution.finished_at or execution.executed_at,
-        data={
-            "scheduledJobId": execution.scheduler_id,
-            "topic": None if execution.topic is None else _bounded(execution.topic),
+        said={
             "reason": _bounded(execution.last_error or "", LONGEST_REASON),
             "instants": execution.missed,
-            "metadata": {**_metadata(execution), "lastDueAt": execution.last_due_at},
         },
+        metadata={"lastDueAt": execution.last_due_at},
     )
 
 
 def late(execution: Execution, *, now: datetime) -> Event:
     """Describe the event of a run that began later than it may, or has not begun yet."""
-    return Event(
-        id=_id(EventKind.LATE, execution.id, execution.executed_at),
-        kind=EventKind.LATE,
-        schedule=execution.schedule_name,
-        scheduler_id=execution.scheduler_id,
-        execution_id=execution.id,
+    lateness = (execution.started_at or now) - execution.due_at
+    return _of_run(
+        EventKind.LATE,
+        execution,
         at=now,
-        data={
-            "scheduledJobId": execution.scheduler_id,
-            "topic": None if execution.topic is None else _bounded(execution.topic),
-            "lateSeconds": round(
-                ((execution.started_at or now) - execution.due_at).total_seconds(), 3
-            ),
+        said={
+            "lateSeconds": round(lateness.total_seconds(), 3),
             "hasBegun": execution.started_at is not None,
-            "metadata": _metadata(execution),
         },
     )
 
 
 def recovered(expected: OutboxRow, execution: Execution) -> Event:
     """Describe the event of a schedule that has succeeded after a bad end."""
+    return _of_run(
+        EventKind.RECOVERED,
+        execution,
+        at=execution.finished_at or execution.executed_at,
+        said={
+            "failedAt": expected.occurred_at,
+            "failedExecutionId": expected.execution_id,
+        },
+    )
+
+
+def _of_run(
+    kind: EventKind,
+    execution: Execution,
+    *,
+    at: datetime,
+    said: Mapping[str, Any],
+    metadata: Mapping[str, Any] = MappingProxyType({}),
+) -> Event:
+    """Describe an event of an execution: what each says of it, and what one of its kind *said*."""
     return Event(
-        id=_id(EventKind.RECOVERED, execution.id, execution.executed_at),
-        kind=EventKind.RECOVERED,
+        id=_id(kind, execution.id, execution.executed_at),
+        kind=kind,
         schedule=execution.schedule_name,
         scheduler_id=execution.scheduler_id,
         execution_id=execution.id,
-        at=execution.finished_at or execution.executed_at,
+        at=at,
         data={
             "scheduledJobId": execution.scheduler_id,
             "topic": None if execution.topic is None else _bounded(execution.topic),
-            "failedAt": expected.occurred_at,
-            "failedExecutionId": expected.execution_id,
-            "metadata": _metadata(execution),
+            **said,
+            "metadata": {**_metadata(execution), **metadata},
         },
     )
 
