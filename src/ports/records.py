@@ -12,7 +12,6 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
-from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from .runner import AttemptResult, Captured
@@ -112,11 +111,6 @@ class ExecutionFilter:
     since: datetime | None = None
     until: datetime | None = None
     limit: int = 20
-
-    def is_of_task(self, execution: Execution) -> bool:
-        """Tell whether an execution is of the task, if one is asked for."""
-        task = self.task
-        return task is None or task == execution.task_name or TaskRef.read(task) == execution.task
 
 
 @attrs.frozen(kw_only=True)

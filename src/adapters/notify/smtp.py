@@ -43,9 +43,8 @@ def hand_in(
         if not is_wrapped and not server.is_plain:
             _ask_for_tls(smtp)
             connection.secure(tls, host.name)
-            smtp = _speaking(
-                connection, own_name
-            )  # it forgets what was said in plain text (RFC 3207)
+            # A new one: what was said in plain text is forgotten (RFC 3207).
+            smtp = _speaking(connection, own_name)
         try:
             if server.url.user is not None:
                 smtp.login(server.url.user, server.url.password or "")

@@ -42,7 +42,7 @@ def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequen
 
 
 def refuse_unknown(schedules: ScheduleStorePort, which: FailureFilter) -> None:
-    """Expect a filter that takes nothing of the archive to name no schedule that is not there.
+    """Refuse a filter that takes nothing because it names a schedule that does not exist.
 
     Raises:
         NotFound: with the names that come close.

@@ -18,7 +18,6 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilte
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
@@ -32,7 +31,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
-from .lookup import NotFound, find_calendars, find_schedule, refuse_unknown
+from .lookup import NotFound, find_calendars, find_schedule, refuse_unknown, understood
 from .on_request import on_request
 from .preview import preview
 from .retry_limits import RetryLimitDesk
@@ -156,12 +155,10 @@ class Queries:
             NotFound: there is no such schedule.
         """
         stored = find_schedule(self._schedules, name)
-        if stored.draft is None or stored.problem is not None:
+        schedule = understood(stored)
+        if schedule is None or stored.problem is not None:
             return ()
-        schedule = compile_schedule(
-            stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
-        )
-        zone = find_zone(stored.draft.timezone)
+        zone = find_zone(_zone_of(stored))
         return [*preview(schedule, zone, after=self._now(), count=count)]
 
     def execution(self, execution_id: int) -> ExecutionWithAttempts:

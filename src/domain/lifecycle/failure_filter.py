@@ -62,20 +62,12 @@ class FailureFilter:
         if faults := [*_faults_of_texts(self), *_faults_of_range(self)]:
             raise FailureFilterInvalid(faults)
 
-    @property
-    def task_ref(self) -> TaskRef | None:
-        """The *task* as a reference, if it can be one."""
-        return None if self.task is None else TaskRef.read(self.task)
-
     def takes(self, row: Archived) -> bool:
         """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""
         error = row.error or ""
         return (
             self.schedule in {None, row.schedule_name}
-            and (
-                self.task in {None, row.task_name}
-                or self.task_ref == TaskRef(row.task_type, row.task_id)
-            )
+            and TaskRef(row.task_type, row.task_id).is_meant(self.task, name=row.task_name)
             and self.type in {None, row.task_type}
             and self.queue in {None, row.queue}
             and (

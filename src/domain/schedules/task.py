@@ -82,6 +82,13 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
         is_number = number.isascii() and number.isdigit() and len(number) <= len(str(2**63))
         return cls(type_, int(number)) if type_ and is_number and int(number) < 2**63 else None
 
+    def is_meant(self, asked: str | None, *, name: str | None) -> bool:
+        """Tell whether who *asked* for a task, by its *name* or as `read` does, means this one.
+
+        Who asked for none means any.
+        """
+        return asked is None or asked == name or TaskRef.read(asked) == self
+
     @property
     def is_system(self) -> bool:
         """Whether it is the system's own: see `SYSTEM`."""

@@ -59,7 +59,7 @@ class MemoryRecords:
                 and (not which.states or execution.state in which.states)
                 and (which.since is None or execution.executed_at >= which.since)
                 and (which.until is None or execution.executed_at < which.until)
-                and which.is_of_task(execution)
+                and execution.task.is_meant(which.task, name=execution.task_name)
             )
             return tuple(islice(fitting, which.limit))
 
