@@ -70,9 +70,7 @@ class Finder:
         self._adder = Adder(store)
         self._backlog = backlog
         self._looked_at: datetime | None = None
-        self._arrivals: _Sweep | None = None
-        self._skips: _Sweep | None = None
-        self._late: _Sweep | None = None
+        self._sweeps: dict[EventKind, _Sweep] = {}
         self._expected_after = 0
 
     def look(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> None:
@@ -89,11 +87,8 @@ class Finder:
     def _find_arrivals(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
-        self._adder.begin()
-        self._arrivals = sweep = (self._arrivals or _Sweep.first(now)).at(now)
-        ids = self._ids(subscriptions, EventKind.ARRIVED)
+        sweep, ids = self._begin(EventKind.ARRIVED, subscriptions, now)
         if not ids:
-            sweep.turn(None)
             return
         for _ in range(ARRIVAL_PAGES):
             page = self._store.arrivals(
@@ -109,11 +104,8 @@ class Finder:
     def _find_skips(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
-        self._adder.begin()
-        self._skips = sweep = (self._skips or _Sweep.first(now)).at(now)
-        ids = self._ids(subscriptions, EventKind.SKIPPED)
+        sweep, ids = self._begin(EventKind.SKIPPED, subscriptions, now)
         if not ids:
-            sweep.turn(None)
             return
         page = self._store.skips(ids, since=sweep.since, after=sweep.after, limit=MOST_FOUND)
         if self._add([events.skipped(one) for one in page.found], subscriptions, full, now):
@@ -122,11 +114,8 @@ class Finder:
     def _find_late(
         self, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
-        self._adder.begin()
-        self._late = sweep = (self._late or _Sweep.first(now)).at(now)
-        ids = self._ids(subscriptions, EventKind.LATE)
+        sweep, ids = self._begin(EventKind.LATE, subscriptions, now)
         if not ids:
-            sweep.turn(None)
             return
         allowed = {name: subscriptions.late_after(name) for name in ids.values()}
         found = 0
@@ -168,11 +157,21 @@ class Finder:
         if success is not None:
             self._store.recover(expected, events.recovered(expected, success), now=now)
 
-    def _ids(self, subscriptions: Subscriptions, kind: EventKind) -> Mapping[int, str]:
+    def _begin(
+        self, kind: EventKind, subscriptions: Subscriptions, now: datetime
+    ) -> tuple[_Sweep, Mapping[int, str]]:
+        """Give where the look for a kind goes on, and the schedules of which somebody is told it.
+
+        Where nobody is, the sweep is over.
+        """
+        self._adder.begin()
+        sweep = self._sweeps.get(kind, _Sweep.first(now)).at(now)
+        self._sweeps[kind] = sweep
         names = subscriptions.wanting(kind)
-        if not names:
-            return {}
-        return self._store.schedule_ids(names, source=subscriptions.source or "")
+        ids = self._store.schedule_ids(names, source=subscriptions.source or "") if names else {}
+        if not ids:
+            sweep.turn(None)
+        return sweep, ids
 
     def _add(
         self,

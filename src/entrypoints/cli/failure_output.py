@@ -6,10 +6,10 @@ from cronhare.application.administration.views.failures import FailureView, Fail
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.application.administration.views.values import ErrorView
 from cronhare.domain.retries.breaker import ACTIVATED
-from cronhare.domain.texts.moments import say_moment
 
 from .execution_output import said_task, show_attempts
-from .output import Columns, facts, json_line, moment, print_line, printable_lines, state, text
+from .output import Columns, facts, json_line, moment, print_line, printable_lines, state
+from .watched import change_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -35,12 +35,14 @@ def failure_columns(*, with_resolved: bool) -> Columns[FailureView]:
 
 def failure_line(archived: FailureView) -> "Text":
     """Write a failure on one line, as `--watch` tells of it."""
-    stands = archived.resolution or archived.kind
-    line = text(f"{archived.id:>8}  {say_moment(archived.failed_at)}  ") + state(stands)
-    reason = _reason(archived)
-    attempts = f"#{archived.attempts}"
-    space = 12 - len(stands)
-    return line + text(f"{'':{space}}{attempts:<4} {archived.schedule_name}: {reason}")
+    return change_line(
+        archived.id,
+        archived.failed_at,
+        archived.resolution or archived.kind,
+        attempt=archived.attempts,
+        schedule=archived.schedule_name,
+        rest=f": {_reason(archived)}",
+    )
 
 
 def show_failure(found: FailureWithDetails) -> None:

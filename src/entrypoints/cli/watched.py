@@ -2,20 +2,35 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from .output import console, json_line
+from cronhare.domain.texts.moments import say_moment
+
+from .output import console, json_line, state, text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 Row = TypeVar("Row")
 
+#: Letters of the longest state, and a blank.
+_STATE: Final = 12
+
 Watch = Annotated[
     bool, typer.Option("--watch", help="Go on: a line for each that is new or has moved on.")
 ]
+
+
+def change_line(
+    number: int, at: datetime, stands: str, *, attempt: int | None, schedule: str, rest: str = ""
+) -> "Text":
+    """Write one line that fits 80 letters, as far as names allow."""
+    said = "" if attempt is None else f"#{attempt}"
+    line = text(f"{number:>8}  {say_moment(at)}  ") + state(stands)
+    return line + text(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
 
 
 def print_changes(

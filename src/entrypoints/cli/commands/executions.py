@@ -15,7 +15,6 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
@@ -34,10 +33,9 @@ from ..output import (
     print_rows,
     printable_lines,
     state,
-    text,
 )
 from ..times import read_past
-from ..watched import Watch, print_changes
+from ..watched import Watch, change_line, print_changes
 from ..wiring import open_ledger
 from .stats import executions
 
@@ -117,13 +115,13 @@ def _claimed(option: str, text: str, now: datetime) -> datetime:
 
 
 def _change(execution: ExecutionView) -> "Text":
-    """Write a line that fits 80 letters, as far as names allow."""
-    attempt = f"#{execution.attempt}" if execution.started_at else ""
-    line = text(f"{execution.id:>8}  {say_moment(execution.due_at)}  ")
-    line += state(execution.state)
-    why = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
-    return line + text(
-        f"{'':{12 - len(execution.state)}}{attempt:<4} {execution.schedule_name}{why}"
+    return change_line(
+        execution.id,
+        execution.due_at,
+        execution.state,
+        attempt=execution.attempt if execution.started_at else None,
+        schedule=execution.schedule_name,
+        rest=" (backfill)" if execution.trigger is Trigger.BACKFILL else "",
     )
 
 
