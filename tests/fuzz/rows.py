@@ -29,6 +29,7 @@ from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
 from cronhare.domain.lifecycle.gates import key_gate
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
@@ -249,7 +250,15 @@ class Desk:
         )
         self._report(GUEST)
         spoilt = FailureFilter(schedule=f"{name}-archived")
-        self.ledger.replays.order(ReplayOrder(which=spoilt, rate=0.01), now=self.ledger.now)
+        past = BackfillOrder(
+            scheduler_id=id_,
+            schedule=name,
+            since=self.ledger.now - 10 * MINUTE,
+            until=self.ledger.now,
+            rate=0.01,
+        )
+        for order in (ReplayOrder(which=spoilt, rate=0.01), past):
+            self.ledger.replays.order(order, now=self.ledger.now)
         self._go_on_with_replays()
         self._fail_under_limits()
         self.ledger.attempts.count_unheard("orders.due", now=self.ledger.now)

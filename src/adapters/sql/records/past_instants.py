@@ -93,7 +93,9 @@ class PastInstants:
         schedule = self._schedule
         if last is None or last <= found.collected_to or not isinstance(schedule, Schedule):
             return Collected(up_to=found.collected_to)
-        due = instants(schedule, self._circumstances, first=found.collected_to + 1, last=last)
+        begins, _ = self._order.span  # whatever a hand wrote of how far it has come
+        first = max(found.collected_to + 1, begins)
+        due = instants(schedule, self._circumstances, first=first, last=last)
         looked = [*islice(due, COLLECTED_AT_ONCE)]
         wanted = [one for one, why_not in looked if why_not is None]
         ran = have_run(self._connection, schedule.id, wanted)
