@@ -22,11 +22,11 @@ help:  ## list the targets
 .PHONY: install
 install: $(EQUIPPED)  ## make the environment in .venv, with all that checks need
 
-$(INSTALLED): requirements/runtime.lock requirements/build.lock pyproject.toml
+$(INSTALLED): requirements/with-page.lock requirements/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "cronhare needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@scripts/make-venv "$(PYTHON)" .venv
-	@$(LOCKED) --requirement requirements/runtime.lock --requirement requirements/build.lock
+	@$(LOCKED) --requirement requirements/with-page.lock --requirement requirements/build.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -97,8 +97,8 @@ format: $(EQUIPPED)  ## put the code into its form
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
-# One resolution, four files: `cronhare` alone, with all extras (the image), what builds it, and
-# what checks it. All of them are run with what the tests were run with.
+# One resolution, five files: `cronhare` alone, with its page (`make run`), with all extras (the
+# image), what builds it, and what checks it. All of them are run with what the tests were run with.
 COMPILE = uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
   --no-annotate --no-header --quiet --python-version 3.11
 
@@ -106,6 +106,7 @@ COMPILE = uv pip compile --universal --generate-hashes --no-emit-index-url --no-
 lock:  ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	$(COMPILE) --group dev --all-extras pyproject.toml --output-file requirements/dev.lock --upgrade
 	$(COMPILE) --constraint requirements/dev.lock pyproject.toml --output-file requirements/runtime.lock
+	$(COMPILE) --constraint requirements/dev.lock --extra web pyproject.toml --output-file requirements/with-page.lock
 	$(COMPILE) --constraint requirements/dev.lock --all-extras pyproject.toml --output-file requirements/all-extras.lock
 	echo hatchling | $(COMPILE) --constraint requirements/dev.lock - --output-file requirements/build.lock
 

@@ -15,7 +15,9 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mysql": ("pymysql",),
     "postgresql": ("psycopg",),
     "rabbitmq": ("pika", "aio_pika", "aiormq", "pamqp"),
-    "web": ("fastapi", "h11", "starlette", "uvicorn"),
+    "web": ("fastapi", "h11", "jinja2", "starlette", "uvicorn"),
+    "notify": ("apprise",),
+    "tracing": ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
 }
 
 
@@ -29,6 +31,13 @@ def require(extra: str) -> None:
     Raises:
         ExtraMissing: one of them is not.
     """
-    if any(find_spec(module) is None for module in EXTRAS[extra]):
+    if not all(map(_is_there, EXTRAS[extra])):
         command = f"{shlex.quote(sys.executable)} -m pip install 'cronhare[{extra}]'"
         raise ExtraMissing(f"it needs the extra {extra}, which is not installed; run: {command}")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # what it would be part of
+        return False

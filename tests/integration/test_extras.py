@@ -202,12 +202,12 @@ def steps(target: str, folder: Path) -> list[str]:
     return re.findall(r"--requirement requirements/(\S+)", said.stdout)
 
 
-LOCKS = ("runtime.lock", "build.lock", "dev.lock")
+LOCKS = ("with-page.lock", "build.lock", "dev.lock")
 
 
 def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path: Path) -> None:
     for target in ("run", "test"):
         (tmp_path / target).mkdir()
 
-    assert steps("run", tmp_path / "run") == ["runtime.lock", "build.lock"]
+    assert steps("run", tmp_path / "run") == ["with-page.lock", "build.lock"]
     assert steps("test", tmp_path / "test") == list(LOCKS)

@@ -401,7 +401,9 @@ def pins(lock: str) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("lock", ["runtime.lock", "all-extras.lock", "build.lock"])
+@pytest.mark.parametrize(
+    "lock", ["runtime.lock", "with-page.lock", "all-extras.lock", "build.lock"]
+)
 def test_the_image_is_built_and_run_with_what_the_tests_are_run_with(lock: str) -> None:
     entries = re.split(r"\n(?=\S)", _read(ROOT / "requirements" / lock).strip())
 
@@ -418,6 +420,14 @@ def test_the_runtime_lock_holds_every_dependency_and_nothing_of_an_extra() -> No
 
     assert named(PROJECT["dependencies"]) <= pins("runtime.lock").keys()
     assert not extras & pins("runtime.lock").keys()
+
+
+def test_make_run_installs_the_page_as_well() -> None:
+    page = named(PROJECT["optional-dependencies"]["web"])
+
+    assert pins("runtime.lock").items() <= pins("with-page.lock").items()
+    assert page <= pins("with-page.lock").keys()
+    assert "requirements/with-page.lock" in _read(ROOT / "Makefile").partition("touch $@")[0]
 
 
 def test_the_image_speaks_to_every_server() -> None:

@@ -13,9 +13,13 @@ from cronhare.entrypoints.rabbitmq import check_usable
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 
 
+def module_of(library: str) -> str:
+    return library.replace("-", "." if library.startswith("opentelemetry") else "_")
+
+
 def test_each_extra_is_known_with_the_modules_of_its_libraries() -> None:
     declared = {
-        extra: {re.split(r"[\[<>=~!]", library)[0].replace("-", "_") for library in libraries}
+        extra: {module_of(re.split(r"[\[<>=~!]", library)[0]) for library in libraries}
         for extra, libraries in PROJECT["optional-dependencies"].items()
     }
 
