@@ -20,7 +20,9 @@ def test_what_is_no_scope_is_refused_with_those_that_are(text: str) -> None:
         Scope.parse(text)
 
 
-@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "a\0", "\u202e", "x" * (LONGEST_ACTOR + 1)])
+@pytest.mark.parametrize(
+    "name", ["", "a\nb", "\x1b[2J", "a\0", "\u202e", "x" * (LONGEST_ACTOR + 1)]
+)
 def test_an_actor_has_a_name_that_deceives_no_reader(name: str) -> None:
     with pytest.raises(ValueError, match="printable"):
         Actor(name=name, channel=Channel.CLI, scope=Scope.ADMIN)
