@@ -16,6 +16,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronhare.application.logs import say
+from cronhare.domain import access
+from cronhare.domain.access import LOCAL, Actor, Channel
 from cronhare.domain.addresses import ListenAddress
 from cronhare.domain.texts.echo import shown
 
@@ -52,6 +54,7 @@ class Guard:
             if (problem := next(_refusals(scope), None)) is not None:
                 await problem.response(scope, receive, answer.send)
             else:
+                scope.setdefault("state", {})["actor"] = _whoever(scope)
                 await self._app(scope, answer.receive, answer.send)
         except ClientDisconnect:
             pass  # nobody is there any more to be answered
@@ -108,6 +111,12 @@ def _refusals(scope: Scope) -> Iterator[Problem]:
         yield Problem(HTTPStatus.BAD_REQUEST, f"the head is to have at most {LARGEST_HEAD:,} bytes")
     if scope["method"] in _SENDING:
         yield from _refusals_of_body(headers)
+
+
+def _whoever(scope: Scope) -> Actor:
+    is_page = scope["path"] == "/" or scope["path"].startswith("/ui/")
+    channel = Channel.PAGE if is_page else Channel.API
+    return Actor(name=LOCAL, channel=channel, scope=access.Scope.ADMIN)
 
 
 def _refusals_of_body(headers: Headers) -> Iterator[Problem]:
