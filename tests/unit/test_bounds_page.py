@@ -94,13 +94,13 @@ from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import setting_text
 from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
-from cronhare.entrypoints.web import application as web_application
+from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
-from cronhare.entrypoints.web import openapi as web_openapi
 from cronhare.entrypoints.web import protocol as web_protocol
-from cronhare.entrypoints.web import reports as web_reports
-from cronhare.entrypoints.web import schedulers as web_schedulers
 from cronhare.entrypoints.web import server as web_server
+from cronhare.entrypoints.web.api import parameters as web_parameters
+from cronhare.entrypoints.web.api import report_bodies as web_reports
+from cronhare.entrypoints.web.api import scheduler_bodies as web_schedulers
 from cronhare.ports import http
 from cronhare.ports.records import Retention
 from tests.services.rabbitmq import LARGEST_AT_BROKER
@@ -457,7 +457,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_protocol.MOST_CONNECTIONS}",
         f"{web_server.AT_REST} s at rest",
         f"{web_protocol.ANSWER:.0f} s",
-        f"{web_application.AT_A_TIME} ask",
+        f"{web_asking.AT_A_TIME} ask",
     ],
     "what a body of the HTTP API says": [
         f"{jobs_file.DEEPEST} lists",
@@ -466,7 +466,7 @@ BOUNDS: dict[str, list[str]] = {
         f"a controller of {web_reports.LONGEST_CONTROLLER}",
         f"{jobs_file.MOST_FAULTS} faults",
     ],
-    "an Idempotency-Key": [f"{web_openapi.LONGEST_KEY} signs"],
+    "an Idempotency-Key": [f"{web_parameters.LONGEST_KEY} signs"],
     "the end of `cronhare web`": [f"{web_server.ENDING} s", f"{2 * web_server.ENDING} s"],
     "the wait before a schedule with `stay_alive` is begun again": [
         f"{standalone.FIRST_WAIT.seconds} s, doubled",

@@ -1,4 +1,4 @@
-"""The HTTP API: the use cases of `application/administration`, asked over HTTP.
+"""Over HTTP: the use cases of `application/administration`, asked by programs and by people.
 
-Start reading at `application`. It needs the extra `web`; only `cronhare web` imports it.
+Start reading at `application`. It needs the extra `web`.
 """

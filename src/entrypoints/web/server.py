@@ -18,7 +18,8 @@ from cronhare.domain.addresses import ListenAddress
 from ..container import Container
 from ..processes.bounded_wait import wait_at_most
 from ..signals.shutdown import Shutdown
-from .application import AT_A_TIME, make_application
+from .application import make_application
+from .asking import AT_A_TIME
 from .protocol import LARGEST_HEAD, BoundedProtocol
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,44 @@
+"""Asking the ledger from a request: in a thread, and so many at a time."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from cronhare.application.outages import Outage
+from cronhare.ports.ledger import LedgerUnavailable
+
+from ..container import Container
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: So many requests ask the ledger at a time; others wait for them.
+AT_A_TIME: Final = 4
+
+
+class Asker:
+    """What every part of the application is made with: the use cases, and a way to ask them."""
+
+    def __init__(self, container: Container, executor: ThreadPoolExecutor) -> None:
+        """*container* has the use cases; *executor* runs what asks the ledger."""
+        self.container = container
+        self._executor = executor
+        self._outage = Outage(log, "The ledger can be asked", back="ledger.back")
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """Ask in a thread, so that other requests go on.
+
+        Raises:
+            LedgerUnavailable: that is logged as well, once until it is over.
+        """
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(self._executor, question)
+        except LedgerUnavailable as error:
+            text = "The ledger cannot be asked over HTTP"
+            self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)
+            raise
+        self._outage.is_over()
+        return answer
