@@ -13,11 +13,13 @@ from .api import resources as api
 from .api.openapi import Api
 from .asking import Asker
 from .guard import Guard
+from .page.routes import routes as page_routes
 from .problems import answer_problems
 
 #: What there is to be asked for, each part with the paths of its own.
 PARTS: Final[tuple[Callable[[Asker], Iterable[BaseRoute]], ...]] = (
     api.routes,  # a line for each
+    page_routes,
 )
 
 

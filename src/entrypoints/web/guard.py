@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SENDING: Final = frozenset({"POST", "PUT", "PATCH"})
 
+#: Headers of every answer, unless it has its own: those of pages let it load their files.
 _ADDED: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -88,7 +89,9 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start" and not self._is_gone:
             self.status = message["status"]
-            message = {**message, "headers": [*message["headers"], *_ADDED]}
+            given = {name.lower() for name, _ in message["headers"]}
+            added = (each for each in _ADDED if each[0] not in given)
+            message = {**message, "headers": [*message["headers"], *added]}
         await self._send(message)
 
 
@@ -110,7 +113,13 @@ def _refusals(scope: Scope) -> Iterator[Problem]:
     if _size_of_head(scope) > LARGEST_HEAD:
         yield Problem(HTTPStatus.BAD_REQUEST, f"the head is to have at most {LARGEST_HEAD:,} bytes")
     if scope["method"] in _SENDING:
-        yield from _refusals_of_body(headers)
+        yield from _refusals_of_body(headers, _kind_of_body(scope))
+
+
+def _kind_of_body(scope: Scope) -> str:
+    """Give the one kind of body that may be sent: a form on the page, and JSON elsewhere."""
+    is_page = scope["path"].startswith("/ui/")
+    return "application/x-www-form-urlencoded" if is_page else "application/json"
 
 
 def _whoever(scope: Scope) -> Actor:
@@ -119,14 +128,13 @@ def _whoever(scope: Scope) -> Actor:
     return Actor(name=LOCAL, channel=channel, scope=access.Scope.ADMIN)
 
 
-def _refusals_of_body(headers: Headers) -> Iterator[Problem]:
+def _refusals_of_body(headers: Headers, allowed: str) -> Iterator[Problem]:
     kind, _, parameters = (_only(headers, "content-type") or "").partition(";")
     charset = parameters.replace(" ", "").replace('"', "").lower()
-    if kind.strip().lower() != "application/json" or charset not in {"", "charset=utf-8"}:
-        detail = "the body is to be JSON: Content-Type: application/json"
-        yield Problem(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers={"Accept-Post": "application/json"}
-        )
+    if kind.strip().lower() != allowed or charset not in {"", "charset=utf-8"}:
+        what = "JSON" if allowed == "application/json" else "a form"
+        detail = f"the body is to be {what}: Content-Type: {allowed}"
+        yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers={"Accept-Post": allowed})
     if headers.getlist("content-encoding"):
         detail = "the body is to be sent as it is, without Content-Encoding"
         yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)

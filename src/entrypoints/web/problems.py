@@ -129,6 +129,12 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
 }
 
 
+def problem_of(error: Exception) -> Problem:
+    """Say what an error of a use case is over HTTP."""
+    kind = next(kind for kind in type(error).__mro__ if kind in _PROBLEMS)
+    return _PROBLEMS[kind](error)
+
+
 def answer_problems(app: FastAPI) -> None:
     """Answer every error as a problem."""
     for kind, as_problem in _PROBLEMS.items():

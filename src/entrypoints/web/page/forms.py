@@ -1,0 +1,61 @@
+"""What a form sends: bounded, in size and in number of its fields, and strict UTF-8."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from ..bodies import LARGEST_BODY, too_large
+from ..problems import Problem
+
+#: Fields of a form; the largest of ours has some forty.
+_MOST_FIELDS: Final = 200
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """Read the fields of a form; of several with one name the last.
+
+    Raises:
+        Problem: it is too large, or no form.
+    """
+    return dict(await _fields(request))
+
+
+async def read_choices(request: Request, name: str) -> tuple[str, ...]:
+    """Read the values of a field that may be there several times, such as a row of checkboxes.
+
+    Raises:
+        Problem: see `read_form`.
+    """
+    return tuple(value for each, value in await _fields(request) if each == name)
+
+
+async def _fields(request: Request) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] | None = getattr(request.state, "form", None)
+    if found is None:
+        found = request.state.form = _decoded(await _body(request))
+    return found
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_BODY:
+            raise too_large()
+    return bytes(body)
+
+
+def _decoded(body: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
+    except ValueError as error:  # that it is no UTF-8, among others
+        detail = f"the body is no form: it has over {_MOST_FIELDS} fields, or is no UTF-8"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail) from error

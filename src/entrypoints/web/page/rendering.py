@@ -1,0 +1,49 @@
+"""Templates to text: everything is escaped, and what a template asks for must be there."""
+
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+
+from . import flash, outcomes, times
+from .assets import Assets
+from .navigation import WAYS, current
+
+_FOLDER: Final = Path(__file__).parent / "templates"
+_THEMES: Final = ("light", "dark")
+
+
+class Renderer:
+    """Renders the templates of the page."""
+
+    def __init__(self, assets: Assets) -> None:
+        """*assets* are what pages link to."""
+        self._environment = Environment(
+            loader=FileSystemLoader(_FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= times.FILTERS | outcomes.FILTERS
+        self._environment.filters["first_upper"] = lambda text: text[:1].upper() + text[1:]
+        self._environment.globals |= {"asset": assets.address, "ways": WAYS}
+
+    def page(self, request: Request, template: str, **context: Any) -> str:  # noqa: ANN401
+        """Render a whole page."""
+        theme = request.cookies.get("cronhare_theme")
+        frame = {
+            "path": request.url.path,
+            "current": current(request.url.path),
+            "theme": theme if theme in _THEMES else None,
+            "said": flash.said_to(request),
+            "actor": getattr(request.state, "actor", None),
+            "now": None,
+        }
+        return self._environment.get_template(template).render(frame | context)
+
+    def fragment(self, template: str, **context: Any) -> str:  # noqa: ANN401
+        """Render a piece of one."""
+        return self._environment.get_template(template).render(context)

@@ -1,0 +1,6 @@
+// Everything works without this file, except what is live.
+import { keys } from "./keys.js";
+import { themes } from "./themes.js";
+import { times } from "./times.js";
+
+for (const begin of [themes, times, keys]) begin();

@@ -1,0 +1,14 @@
+"""The views, each a module with its `routes`."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from starlette.routing import BaseRoute
+
+from ..pages import Pages
+from . import keys, now
+
+VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
+    now.routes,
+    keys.routes,
+)
