@@ -11,6 +11,7 @@ from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import make_mailer
 from cronhare.adapters.notify.notifier import Notifier
 from cronhare.adapters.notify.reminders import ReminderRunner
@@ -158,6 +159,7 @@ class Container(containers.DeclarativeContainer):
         http=http,
         runner=providers.Factory(ProcessRunner),
         mailer=mailer,
+        apprise=providers.Factory(AppriseSender, settings.provided.allowed_hosts),
         now=clock.provided.now,
     )
     runner = providers.Singleton(

@@ -41,6 +41,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.names import NAME
 
+from .apprise import read_services
 from .fields import read_duration
 from .schema import Command, User
 from .tables import read_table
@@ -50,7 +51,10 @@ LARGEST_SECRET: Final = 4_096
 SHORTEST_SECRET: Final = 16
 
 _FUNCTION: Final = r"[A-Za-z_][A-Za-z0-9_.]{0,200}:[A-Za-z_][A-Za-z0-9_.]{0,200}"
-_WAYS: Final = ("command", "webhook", "email", "python")
+_WAYS: Final = ("command", "webhook", "email", "python", "apprise")
+
+#: Where the addresses of services may stand besides: they are secrets.
+_APPRISE: Final = ("apprise", "apprise_file", "apprise_env")
 
 #: In the manner of the standard webhooks a secret is base64 behind this.
 _ENCODED: Final = "whsec_"
@@ -74,6 +78,9 @@ class NotifyTable:
     secret_env: str | None = None
     email: str | list[str] | None = None
     python: Function | None = None
+    apprise: str | list[str] | None = None
+    apprise_file: str | None = None
+    apprise_env: str | None = None
     timeout: str | None = None
     cwd: str | None = None
     user: User | None = None
@@ -176,13 +183,22 @@ class SubscriptionReader:
             )
 
     def _means(self, table: NotifyTable, faults: list[Fault]) -> Means:
-        given = [way for way in _WAYS if getattr(table, way) is not None]
+        services = [way for way in _APPRISE if getattr(table, way) is not None]
+        given = [*services, *(way for way in _WAYS[:-1] if getattr(table, way) is not None)]
         at_fault = {fault.field for fault in faults}
-        if len(given) != 1 and not at_fault & {"", *_WAYS}:
+        if len(given) != 1 and not at_fault & {"", *_WAYS, *_APPRISE}:
             faults.append(Fault("", f"needs one of {', '.join(_WAYS)}, and has {len(given)}"))
         if (table.secret_file or table.secret_env) and table.webhook is None:
             faults.append(Fault("secret_file", "is for a webhook alone"))
         folder = self.folder / table.cwd if table.cwd else self.folder
+        if services:
+            file = table.apprise_file
+            return read_services(
+                table.apprise,
+                file=None if file is None else self.folder / file,
+                variable=table.apprise_env,
+                faults=faults,
+            )
         if table.webhook is not None:
             return self._webhook(table, table.webhook, faults)
         if table.email is not None:

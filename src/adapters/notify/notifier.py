@@ -4,12 +4,20 @@ from collections.abc import Callable
 from datetime import datetime
 
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import ByCommand, ByEmail, ByListener, ByWebhook, Target
+from cronhare.domain.schedules.notify import (
+    ByApprise,
+    ByCommand,
+    ByEmail,
+    ByListener,
+    ByWebhook,
+    Target,
+)
 from cronhare.domain.schedules.untellable import NO_MAIL_SERVER
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.http import HttpPort
 from cronhare.ports.runner import TaskRunnerPort
 
+from .apprise_sender import AppriseSender
 from .commands import by_command, by_listener
 from .mail import Mailer
 from .webhooks import by_webhook
@@ -24,12 +32,14 @@ class Notifier:
         http: HttpPort,
         runner: TaskRunnerPort,
         mailer: Mailer | None,
+        apprise: AppriseSender,
         now: Callable[[], datetime],
     ) -> None:
         """Without a *mailer* no mail can be sent. *now* is the time that servers compare."""
         self._http = http
         self._runner = runner
         self._mailer = mailer
+        self._apprise = apprise
         self._now = now
 
     async def notify(
@@ -47,7 +57,10 @@ class Notifier:
                 if self._mailer is None:
                     raise NotDelivered(NO_MAIL_SERVER)
                 await self._mailer.send(means, event, mail, within=target.timeout)
+            case ByApprise() as means:
+                await self._apprise.send(means, event, within=target.timeout)
 
     async def close(self) -> None:
         """See `NotifierPort.close`."""
+        self._apprise.close()
         await self._runner.close()

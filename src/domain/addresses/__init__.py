@@ -4,6 +4,7 @@ Start reading at `server_url`.
 """
 
 from .allowed_hosts import Address, AllowedHosts, is_public
+from .apprise_address import LOCAL_SCHEMES, AppriseAddress
 from .broker import BrokerServer
 from .certificates import OF_BROKER, OF_LEDGER, Certificates, certificates_beside
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
@@ -13,10 +14,12 @@ from .server_url import Host, ServerUrl
 from .web_address import WebAddress
 
 __all__ = [
+    "LOCAL_SCHEMES",
     "OF_BROKER",
     "OF_LEDGER",
     "Address",
     "AllowedHosts",
+    "AppriseAddress",
     "BrokerServer",
     "Certificates",
     "Host",

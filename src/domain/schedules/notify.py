@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from ..addresses import WebAddress
+from ..addresses import AppriseAddress, WebAddress
 from .task import Task, TaskRef
 
 #: How long a target may take, unless it says so itself, and at most.
@@ -93,7 +93,18 @@ class ByEmail:
     to: tuple[str, ...]
 
 
-Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail
+@attrs.frozen(kw_only=True)
+class ByApprise:
+    """A message to each of these services, such as Slack.
+
+    *lacks* says why they cannot be told here: a secret, or the library, is missing.
+    """
+
+    services: tuple[AppriseAddress, ...]
+    lacks: str | None = None
+
+
+Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail | ByApprise
 
 
 @attrs.frozen(kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .notify import ByEmail, ByWebhook, Subscriptions, Target
+from .notify import ByApprise, ByEmail, ByWebhook, Subscriptions, Target
 
 #: Why no mail goes out.
 NO_MAIL_SERVER = "CRON_SMTP_URL names no mail server"
@@ -11,7 +11,7 @@ NO_MAIL_SERVER = "CRON_SMTP_URL names no mail server"
 def lacks(target: Target, *, has_mail: bool) -> str | None:
     """Say what a target cannot be told without here; None if there is all that it needs."""
     match target.means:
-        case ByWebhook(lacks=str() as what):
+        case ByWebhook(lacks=str() as what) | ByApprise(lacks=str() as what):
             return what
         case ByEmail() if not has_mail:
             return NO_MAIL_SERVER

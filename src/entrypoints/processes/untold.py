@@ -3,7 +3,7 @@
 import logging
 
 from cronhare.application.logs import say
-from cronhare.domain.schedules.notify import ByWebhook
+from cronhare.domain.schedules.notify import ByApprise, ByWebhook
 from cronhare.domain.schedules.untellable import untellable
 
 from ..container import Container
@@ -16,7 +16,7 @@ def warn_of_untellable(container: Container) -> None:
     subscriptions = container.subscribers().current
     has_mail = container.settings().mail_server is not None
     for name, why in untellable(subscriptions, has_mail=has_mail).items():
-        is_hook = isinstance(subscriptions.targets[name].means, ByWebhook)
-        level = logging.ERROR if is_hook else logging.WARNING
+        needs_secret = isinstance(subscriptions.targets[name].means, ByWebhook | ByApprise)
+        level = logging.ERROR if needs_secret else logging.WARNING
         text = f"notify.{name} cannot be told by this process: {why}. The rest goes on"
         say(log, level, "notify.lacking", text)

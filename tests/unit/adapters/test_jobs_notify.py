@@ -181,8 +181,8 @@ def test_every_fault_is_told_at_once_and_no_secret(read: Read, tmp_path: Path) -
     said = [str(fault) for fault in refused.value.faults]
     assert "c4nary" not in "\n".join(said)
     for part in (
-        "notify.none: needs one of command, webhook, email, python, and has 0",
-        "notify.two: needs one of command, webhook, email, python, and has 2",
+        "notify.none: needs one of command, webhook, email, python, apprise, and has 0",
+        "notify.two: needs one of command, webhook, email, python, apprise, and has 2",
         "notify.Ünder: name: 'Ünder' is not allowed".replace("'Ünder'", "'\\xdcnder'"),
         "is no address of mail",
         "notify.crowd: email: must be 1 to 16 addresses",

@@ -9,9 +9,10 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.runner import ScriptedRunner
+from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.notifier import Notifier
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses import AllowedHosts, WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.notify import (
@@ -57,7 +58,13 @@ class Http:
 
 
 async def notify(means: Means, http: Http, runner: ScriptedRunner | None = None) -> None:
-    notifier = Notifier(http=http, runner=runner or ScriptedRunner(), mailer=None, now=lambda: NOON)
+    notifier = Notifier(
+        http=http,
+        runner=runner or ScriptedRunner(),
+        mailer=None,
+        apprise=AppriseSender(AllowedHosts()),
+        now=lambda: NOON,
+    )
     await notifier.notify(Target(name="ops", means=means), EVENT)
 
 

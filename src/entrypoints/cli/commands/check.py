@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.adapters.notify.apprise_sender import misunderstood
 from cronhare.adapters.process.attempt.account import is_known
 from cronhare.application.administration.jobs_files import clashes_among, queues_shared_among
 from cronhare.application.administration.notes import (
@@ -13,6 +14,7 @@ from cronhare.application.administration.notes import (
     notes_on_queues,
     notes_on_targets,
 )
+from cronhare.domain.schedules.notify import DEFAULT_TIMEOUT, ByApprise
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
@@ -30,7 +32,7 @@ def check(jobs: JobsArguments) -> None:
             files.append(load(path, settings, state="Nothing was applied."))
         except Refusal as refusal:
             refused.append(refusal)
-    refused += [*_beside_each_other(files), *_unknown_users(files)]
+    refused += [*_beside_each_other(files), *_unknown_users(files), *_misunderstood(files)]
     if refused:
         raise Refusals(refused)
     for file in files:
@@ -71,3 +73,22 @@ def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
         if faults:
             what = f"{file.path}: {counted(len(faults), 'task')} cannot run on this host"
             yield Refusal(what, faults, "Check it where the worker runs, or correct the name.")
+
+
+def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse addresses of services that Apprise does not understand: only `check` loads it."""
+    for file in files:
+        faults = [
+            f"notify.{target.name}: apprise: {service}: {fault}"
+            for target in file.subscriptions.targets.values()
+            if isinstance(target.means, ByApprise) and target.means.lacks is None
+            for service, fault in zip(
+                target.means.services,
+                misunderstood(target.means.services, within=DEFAULT_TIMEOUT),
+                strict=True,
+            )
+            if fault is not None
+        ]
+        if faults:
+            what = f"{file.path}: {counted(len(faults), 'service')} cannot be told"
+            yield Refusal(what, faults, "https://github.com/caronc/apprise/wiki says how they are.")

@@ -11,6 +11,7 @@ import typer
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.domain.lifecycle.events import OutboxRow, trial
 from cronhare.domain.schedules.notify import (
+    ByApprise,
     ByCommand,
     ByEmail,
     ByListener,
@@ -128,6 +129,8 @@ def _said(means: Means) -> tuple[str, str]:
             )
         case ByEmail():
             return "email", ", ".join(means.to)
+        case ByApprise():
+            return "apprise", ", ".join(map(str, means.services))
         case ByListener():
             return "python", means.function
         case ByCommand():

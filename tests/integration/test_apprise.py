@@ -1,0 +1,146 @@
+"""Messages to services by the real Apprise, at a server of this test."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+
+import attrs
+import msgspec
+import pytest
+
+from cronhare.adapters.notify.apprise_child import redacted
+from cronhare.adapters.notify.apprise_sender import AppriseSender, misunderstood
+from cronhare.domain.addresses import LOCAL_SCHEMES, AllowedHosts, AppriseAddress
+from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.schedules.notify import ByApprise
+from cronhare.ports.events import NotDelivered
+
+pytest.importorskip("apprise")
+
+SECRET = "c4naryc4naryc4nary"
+EVENT = OutboxRow(
+    event_key="failed:1:5",
+    event="failed",
+    target="ops",
+    source="shop",
+    scheduler_id=3,
+    schedule_name="charge",
+    execution_id=7,
+    occurred_at=datetime(2026, 3, 2, 12, 0, tzinfo=UTC),
+    payload='{"id":"failed:1:5","data":{"lastError":"boom"}}',
+)
+
+
+@attrs.define
+class Sink:
+    """A server: `/no…` is refused, `/hang` answers when *ending* is set."""
+
+    port: int = 0
+    heard: list[tuple[str, bytes]] = attrs.field(factory=list)
+    ending: Event = attrs.field(factory=Event)
+
+    def means(self, *paths: str) -> ByApprise:
+        urls = [f"json://127.0.0.1:{self.port}/{path}" for path in paths]
+        return ByApprise(services=tuple(map(AppriseAddress.parse, urls)))
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted(path for path, _ in self.heard)
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    sink = Sink()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            sink.heard.append((self.path, body))
+            if self.path == "/hang":
+                sink.ending.wait(30)
+            self.send_response(404 if self.path.startswith("/no") else 200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    sink.port = server.server_port
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield sink
+    sink.ending.set()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def sender() -> Iterator[AppriseSender]:
+    sender = AppriseSender(AllowedHosts.parse(["127.0.0.1"]))
+    yield sender
+    sender.close()
+
+
+async def test_who_fails_or_hangs_keeps_no_other_from_hearing_and_is_told_again_alone(
+    sink: Sink, sender: AppriseSender
+) -> None:
+    means, began = sink.means(f"no/{SECRET}", "yes", "hang"), time.monotonic()
+
+    with pytest.raises(NotDelivered) as failure:
+        await sender.send(means, EVENT, within=timedelta(seconds=3))
+
+    assert time.monotonic() - began < 5
+    assert failure.value.in_part
+    said = str(failure.value)
+    assert said.startswith("2 of 3 services, json://…: Failed to send JSON")
+    assert "error=404" in said
+    assert SECRET not in said
+    assert sink.paths == ["/hang", f"/no/{SECRET}", "/yes"]
+    assert msgspec.json.decode(dict(sink.heard)["/yes"])["title"] == "[cronhare] charge: failed"
+
+    sink.heard.clear()
+    with pytest.raises(NotDelivered):
+        await sender.send(means, EVENT, within=timedelta(seconds=1.5))
+    assert "/yes" not in sink.paths
+
+
+async def test_what_is_not_public_is_asked_only_where_it_is_allowed(sink: Sink) -> None:
+    sender = AppriseSender(AllowedHosts())
+    try:
+        with pytest.raises(NotDelivered, match="CRON_HTTP_ALLOWED_HOSTS does not have it"):
+            await sender.send(sink.means("x"), EVENT, within=timedelta(seconds=20))
+    finally:
+        sender.close()
+    assert sink.heard == []
+
+
+def test_addresses_that_the_library_does_not_understand_are_told_and_nobody_is_asked() -> None:
+    services = [*map(AppriseAddress.parse, ("nosuch://x", "tgram://x", "ntfy://topic"))]
+
+    found = misunderstood(services, within=timedelta(seconds=30))
+
+    assert found == ["Apprise does not understand this address"] * 2 + [None]
+
+
+def test_all_that_reaches_this_machine_alone_is_refused() -> None:
+    listing = (
+        "from apprise.manager_plugins import NotificationManager as All; each = All();"
+        "print(*(f'{name} {each[name].__name__}' for name in each.schemas()), sep='\\n')"
+    )
+    listed = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", listing], capture_output=True, text=True, check=True
+    )
+    local = "Blink1 DBus GLib Gnome MacOSX Syslog Windows".split()  # noqa: SIM905
+
+    found = dict(line.split() for line in listed.stdout.splitlines())
+
+    schemes = {name for name, plugin in found.items() if plugin.removeprefix("Notify") in local}
+    assert {"dbus", "syslog"} <= schemes <= LOCAL_SCHEMES
+
+
+def test_an_address_is_left_out_of_what_its_service_said() -> None:
+    assert redacted(f"no: {SECRET} at /x", f"slack://{SECRET}/abcd") == "no: … at /x"
