@@ -26,6 +26,7 @@ from cronhare.adapters.sql import (
     SqlRecords,
     SqlRedeliveryStore,
     SqlReplayStore,
+    SqlScheduleEdits,
     SqlScheduleStore,
     SqlStatistics,
     open_engine,
@@ -104,6 +105,7 @@ class Container(containers.DeclarativeContainer):
     claims = providers.Singleton(SqlClaimStore, engine, clock, judge=providers.Callable(release))
     attempts = providers.Singleton(SqlAttemptStore, engine, clock)
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
+    schedule_edits = providers.Singleton(SqlScheduleEdits, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)
     nodes = providers.Singleton(SqlNodeStore, engine, clock)
     limits = providers.Singleton(SqlLimitStore, engine, clock)

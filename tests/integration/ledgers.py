@@ -22,6 +22,7 @@ from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
+from cronhare.adapters.memory.ledger.schedule_edits import MemoryScheduleEdits
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
@@ -35,6 +36,7 @@ from cronhare.adapters.sql import (
     SqlRecords,
     SqlRedeliveryStore,
     SqlReplayStore,
+    SqlScheduleEdits,
     SqlScheduleStore,
     SqlStatistics,
     open_engine,
@@ -74,6 +76,7 @@ from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.replays import Advance, ReplayStorePort
 from cronhare.ports.runner import AttemptResult
+from cronhare.ports.schedule_edits import ScheduleEditsPort
 from cronhare.ports.schedules import ScheduleStorePort
 from cronhare.ports.statistics import StatisticsPort
 from tests.ports import NO_NACKS, ids_of
@@ -92,6 +95,7 @@ NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
 LEASE = timedelta(seconds=30)
 GRACES = Graces()
 
@@ -136,6 +140,7 @@ class Ledger:
     claims: ClaimStorePort
     attempts: AttemptStorePort
     schedules: ScheduleStorePort
+    edits: ScheduleEditsPort
     records: RecordsPort
     nodes: NodeStorePort
     events: EventStorePort
@@ -319,6 +324,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         claims=MemoryClaimStore(ledger),
         attempts=MemoryAttemptStore(ledger),
         schedules=MemoryScheduleStore(ledger),
+        edits=MemoryScheduleEdits(ledger),
         records=MemoryRecords(ledger),
         nodes=MemoryNodeStore(ledger),
         events=MemoryEventStore(ledger),
@@ -365,6 +371,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         claims=SqlClaimStore(engine, clock),
         attempts=SqlAttemptStore(engine, clock),
         schedules=SqlScheduleStore(engine, clock),
+        edits=SqlScheduleEdits(engine, clock),
         records=SqlRecords(engine, clock),
         nodes=SqlNodeStore(engine, clock),
         events=SqlEventStore(engine, clock),

@@ -12,6 +12,7 @@ from .nodes import SqlNodeStore
 from .records.replays import SqlReplayStore
 from .records.statistics import SqlStatistics
 from .records.store import SqlRecords
+from .schedule_edits import SqlScheduleEdits
 from .schedules import SqlScheduleStore
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "SqlRecords",
     "SqlRedeliveryStore",
     "SqlReplayStore",
+    "SqlScheduleEdits",
     "SqlScheduleStore",
     "SqlStatistics",
     "check_schema",

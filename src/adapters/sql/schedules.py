@@ -40,7 +40,8 @@ from .schema.tables import calendars, pauses, plans, schedulers, tallies
 from .schema.types import HandWritten
 from .transactions.database import Database, repeatable
 
-_STORED: Select[Any] = (
+#: Rows of the users' table, with all that is known of each.
+STORED: Select[Any] = (
     select(
         *READ,
         schedulers.c.description,
@@ -67,7 +68,7 @@ _NAMED = or_(
     schedulers.c.name.in_(bindparam("names", expanding=True)),
     schedulers.c.name.is_(None) & schedulers.c.id.in_(bindparam("ids", expanding=True)),
 )
-_WITH_ID = _STORED.where(schedulers.c.id == bindparam("scheduler_id"))
+_WITH_ID = STORED.where(schedulers.c.id == bindparam("scheduler_id"))
 _USERS = select(
     schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
 ).where(schedulers.c.system_id.is_(None), _NAMED)
@@ -136,10 +137,10 @@ class SqlScheduleStore:
         """See `ScheduleStorePort.schedules`."""
         with self._database.read("listing schedules") as connection:
             if names is None:
-                found = connection.execute(_STORED).all()
+                found = connection.execute(STORED).all()
             else:
-                found = _find(connection, _STORED.where(_NAMED), names)
-        return sorted(map(_stored, found), key=lambda stored: stored.name)
+                found = _find(connection, STORED.where(_NAMED), names)
+        return sorted(map(stored, found), key=lambda each: each.name)
 
     @repeatable
     def save(
@@ -207,7 +208,7 @@ class SqlScheduleStore:
             return None
         with self._database.read("looking for a schedule") as connection:
             row = connection.execute(_WITH_ID, {"scheduler_id": scheduler_id}).first()
-        return None if row is None else _stored(row)
+        return None if row is None else stored(row)
 
     @repeatable
     def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
@@ -292,20 +293,21 @@ def _is_alike(name: str, stored: object) -> bool:
 def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:
     """Replace the draft's columns; those that are not ours (user_id …), name and id stay."""
     new = {f"new_{column}": value for column, value in values.items() if column != "name"}
-    return {**new, "row_id": row.id, "new_updated_at": _edited_at(row, now)}
+    return {**new, "row_id": row.id, "new_updated_at": edited_at(row, now)}
 
 
 def _switched(row: Row[Any], now: datetime, *, on: bool) -> dict[str, Any]:
-    return {"row_id": row.id, "new_status": on, "at": _edited_at(row, now)}
+    return {"row_id": row.id, "new_status": on, "at": edited_at(row, now)}
 
 
-def _edited_at(row: Row[Any], now: datetime) -> datetime:
+def edited_at(row: Row[Any], now: datetime) -> datetime:
     """Give a later time than the last edit's, or this one would go unnoticed."""
     before = moment_or_long_ago(row.updated_at)
     return now if before >= LATEST else max(now, before + timedelta(microseconds=1))
 
 
-def _stored(row: Row[Any]) -> StoredSchedule:
+def stored(row: Row[Any]) -> StoredSchedule:
+    """Read a row of `STORED`."""
     draft, problem = draft_of(row)
     planned = bool(row.is_planned)
     pause, problem_of_pause = pause_beside(row)

@@ -84,6 +84,21 @@ class ScheduleTable:
             created_at=created_at,
         )
 
+    def replace(self, row: ScheduleRow, draft: ScheduleDraft, *, now: datetime) -> ScheduleRow:
+        """Make a row say all that a draft does, nobody's numbers of an owner included."""
+        changed_at = max(now, row.updated_at + datetime.resolution)
+        new = compile_schedule(draft, id=row.id, changed_at=changed_at, source=row.source)
+        self._rows[row.id] = attrs.evolve(row, draft=draft, schedule=new)
+        return self._rows[row.id]
+
+    def delete(self, row: ScheduleRow) -> None:
+        """Delete a row, its plan and its pause."""
+        del self._rows[row.id]
+        self._id_of.pop(row.draft.name, None)
+        self._cursors[row.id] = Cursor()  # what is left of it in the heap is stale
+        self.pauses.pop(row.id, None)
+        self.claimed.pop(row.id, None)
+
     def name_task(self, row: ScheduleRow, task_name: str) -> None:
         """Set the task that a row runs. This is no edit: its plan still holds."""
         self._rows[row.id] = attrs.evolve(

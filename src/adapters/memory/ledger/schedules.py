@@ -10,7 +10,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
-from .schedule_table import ScheduleRow
+from .schedule_table import ScheduleRow, ScheduleTable
 from .tables import MemoryLedger
 
 
@@ -112,18 +112,23 @@ class MemoryScheduleStore:
         ]
 
     def _stored(self, row: ScheduleRow) -> StoredSchedule:
-        cursor = self._schedules.cursor_of(row)
-        return StoredSchedule(
-            id=row.id,
-            name=row.draft.name,
-            draft=row.draft,
-            problem=cursor.problem,
-            source=row.source,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            next_due_at=cursor.next_due,
-            planned=not self._schedules.is_edited(row),
-            pause=self._schedules.pauses.get(row.id),
-            claimed=self._schedules.claimed[row.id],
-            idle=cursor.idle,
-        )
+        return stored(self._schedules, row)
+
+
+def stored(schedules: ScheduleTable, row: ScheduleRow) -> StoredSchedule:
+    """Show a row with its plan."""
+    cursor = schedules.cursor_of(row)
+    return StoredSchedule(
+        id=row.id,
+        name=row.draft.name,
+        draft=row.draft,
+        problem=cursor.problem,
+        source=row.source,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        next_due_at=cursor.next_due,
+        planned=not schedules.is_edited(row),
+        pause=schedules.pauses.get(row.id),
+        claimed=schedules.claimed[row.id],
+        idle=cursor.idle,
+    )

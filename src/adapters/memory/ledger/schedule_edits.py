@@ -1,0 +1,81 @@
+"""Schedules in memory, page by page and one by one."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import islice
+
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.pause import Pause
+from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
+from cronhare.ports.schedules import StoredSchedule
+
+from .schedule_table import ScheduleRow
+from .schedules import stored
+from .tables import MemoryLedger
+
+
+class MemoryScheduleEdits:
+    """Satisfies `ScheduleEditsPort`. Each public method is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._schedules = ledger.schedules
+
+    def page(
+        self, which: ScheduleFilter, *, after: int, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        """See `ScheduleEditsPort.page`."""
+        with self._ledger.lock:
+            fitting = (
+                stored(self._schedules, row)
+                for row in self._schedules.rows()
+                if row.id > after
+                and not row.draft.task.is_system
+                and _is_meant(row, self._schedules.pauses.get(row.id), which, now)
+            )
+            return [*islice(fitting, limit)]
+
+    def edit(
+        self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
+    ) -> StoredSchedule | Outdated | None:
+        """See `ScheduleEditsPort.edit`."""
+        with self._ledger.lock:
+            row = self._row(scheduler_id)
+            if row is None:
+                return None
+            if seen not in {None, row.updated_at}:
+                return Outdated(stored(self._schedules, row))
+            return stored(self._schedules, self._schedules.replace(row, draft, now=now))
+
+    def delete(
+        self, scheduler_id: int, *, seen: datetime | None
+    ) -> StoredSchedule | Outdated | KeptByRuns | None:
+        """See `ScheduleEditsPort.delete`."""
+        with self._ledger.lock:
+            row = self._row(scheduler_id)
+            if row is None:
+                return None
+            before = stored(self._schedules, row)
+            if seen not in {None, row.updated_at}:
+                return Outdated(before)
+            if runs := sum(
+                each.scheduler_id == row.id for each in self._ledger.executions.newest_first()
+            ):
+                return KeptByRuns(runs)
+            self._schedules.delete(row)
+            return before
+
+    def _row(self, scheduler_id: int) -> ScheduleRow | None:
+        row = self._schedules.row(scheduler_id)
+        return None if row is None or row.draft.task.is_system else row
+
+
+def _is_meant(row: ScheduleRow, pause: Pause | None, which: ScheduleFilter, now: datetime) -> bool:
+    texts = (row.draft.name, row.draft.description or "")
+    is_paused = pause is not None and pause.is_on(now)
+    return (
+        (which.search is None or any(which.search.lower() in text.lower() for text in texts))
+        and which.enabled in {None, row.draft.status}
+        and which.paused in {None, is_paused}
+        and which.source in {None, row.source}
+    )

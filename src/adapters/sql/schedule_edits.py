@@ -1,0 +1,148 @@
+"""The users' table, page by page and row by row."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
+from cronhare.ports.schedules import StoredSchedule
+
+from .mapping.schedule_rows import moment_or_long_ago, row_values
+from .schedules import STORED, edited_at, stored
+from .schema.tables import executions, pauses, plans, schedulers
+from .schema.types import UtcDateTime
+from .transactions.database import Database, repeatable
+
+_THIS: Final = schedulers.c.id == bindparam("scheduler_id")
+_IN_FULL: Final = STORED.where(_THIS)
+#: In this order, as schedulers have it: a plan is theirs while they claim.
+_PLAN: Final = (
+    select(plans.c.scheduler_id)
+    .where(plans.c.scheduler_id == bindparam("scheduler_id"))
+    .with_for_update()
+)
+_ROW: Final[Select[Any]] = (
+    select(schedulers.c.id, schedulers.c.updated_at)
+    .where(_THIS, schedulers.c.system_id.is_(None))
+    .with_for_update()
+)
+_RUNS: Final = (
+    select(func.count())
+    .select_from(executions)
+    .where(executions.c.scheduler_id == bindparam("scheduler_id"))
+)
+_ESCAPE: Final = "/"
+_LITERALLY: Final = str.maketrans({sign: f"{_ESCAPE}{sign}" for sign in f"{_ESCAPE}%_"})
+_DELETE: Final = delete(schedulers).where(_THIS)
+
+
+class SqlScheduleEdits:
+    """Satisfies `ScheduleEditsPort`. What has a method here is one transaction."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def page(
+        self, which: ScheduleFilter, *, after: int, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        """See `ScheduleEditsPort.page`."""
+        statement = (
+            STORED.where(schedulers.c.id > after, *_conditions(which))
+            .order_by(schedulers.c.id)
+            .limit(limit)
+        )
+        with self._database.read("listing schedules") as connection:
+            found = connection.execute(statement, {} if which.paused is None else {"now": now})
+            return [stored(row) for row in found]
+
+    @repeatable
+    def edit(
+        self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
+    ) -> StoredSchedule | Outdated | None:
+        """See `ScheduleEditsPort.edit`."""
+        with self._database.write(f"editing schedule {scheduler_id}") as connection:
+            row = _locked(connection, scheduler_id)
+            if row is None:
+                return None
+            if _is_other(row, seen):
+                return Outdated(_read(connection, row.id))
+            values = {name: new for name, new in row_values(draft).items() if name != "name"}
+            changed = update(schedulers).where(schedulers.c.id == row.id)
+            connection.execute(changed.values(**values, updated_at=edited_at(row, now)))
+            return _read(connection, row.id)
+
+    @repeatable
+    def delete(
+        self, scheduler_id: int, *, seen: datetime | None
+    ) -> StoredSchedule | Outdated | KeptByRuns | None:
+        """See `ScheduleEditsPort.delete`."""
+        with self._database.write(f"deleting schedule {scheduler_id}") as connection:
+            row = _locked(connection, scheduler_id)
+            if row is None:
+                return None
+            before = _read(connection, row.id)
+            if _is_other(row, seen):
+                return Outdated(before)
+            if runs := connection.scalar(_RUNS, {"scheduler_id": row.id}):
+                return KeptByRuns(runs)
+            connection.execute(_DELETE, {"scheduler_id": row.id})
+            return before
+
+
+def _conditions(which: ScheduleFilter) -> Iterator[ColumnElement[bool]]:
+    if which.search is not None:
+        part = which.search.translate(_LITERALLY)
+        yield or_(
+            *(
+                column.ilike(f"%{part}%", escape=_ESCAPE)
+                for column in (schedulers.c.name, schedulers.c.description)
+            )
+        )
+    if which.enabled is not None:
+        status = func.coalesce(schedulers.c.status, 0)
+        yield status != 0 if which.enabled else status == 0
+    if which.paused is not None:
+        now = bindparam("now", type_=UtcDateTime)
+        is_on = func.coalesce(
+            (pauses.c.paused_at <= now)
+            & or_(pauses.c.paused_until.is_(None), pauses.c.paused_until > now),
+            False,
+        )
+        yield is_on if which.paused else ~is_on
+    if which.source is not None:
+        yield schedulers.c.source == which.source
+
+
+def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:
+    if not 0 < scheduler_id <= LARGEST_ID:
+        return None
+    asked = {"scheduler_id": scheduler_id}
+    connection.execute(_PLAN, asked).all()
+    return connection.execute(_ROW, asked).first()
+
+
+def _is_other(row: Row[Any], seen: datetime | None) -> bool:
+    return seen is not None and moment_or_long_ago(row.updated_at) != seen
+
+
+def _read(connection: Connection, scheduler_id: int) -> StoredSchedule:
+    return stored(connection.execute(_IN_FULL, {"scheduler_id": scheduler_id}).one())
