@@ -32,7 +32,15 @@ from ..mapping.execution_rows import batches
 from ..mapping.idle_plans import read_idle
 from ..mapping.schedule_rows import schedule_of
 from ..schema.tables import executions, plans, schedulers
-from .replay_items import COLLECTED_AT_ONCE, Begun, Collected, Found, add_items, note_executions
+from .replay_items import (
+    COLLECTED_AT_ONCE,
+    Begun,
+    Collected,
+    Found,
+    add_items,
+    come_to,
+    note_executions,
+)
 
 _THIS: Final = (
     select_schedules()
@@ -89,12 +97,12 @@ class PastInstants:
 
     def collect(self, found: Replay) -> Collected:
         """See `WorkList.collect`."""
-        last = self._last(found)
+        last, before = self._last(found), come_to(self._connection, found)
         schedule = self._schedule
-        if last is None or last <= found.collected_to or not isinstance(schedule, Schedule):
-            return Collected(up_to=found.collected_to)
+        if last is None or last <= before or not isinstance(schedule, Schedule):
+            return Collected(up_to=before)
         begins, _ = self._order.span  # whatever a hand wrote of how far it has come
-        first = max(found.collected_to + 1, begins)
+        first = max(before + 1, begins)
         due = instants(schedule, self._circumstances, first=first, last=last)
         looked = [*islice(due, COLLECTED_AT_ONCE)]
         wanted = [one for one, why_not in looked if why_not is None]

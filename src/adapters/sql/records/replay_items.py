@@ -24,6 +24,7 @@ SETTLED_AT_ONCE: Final = 10_000
 _ITEM = replay_items.c
 _THIS: Final = _ITEM.replay_id == bindparam("of_replay")
 _INSERT: Final = insert(replay_items)
+_NEWEST: Final = select(func.max(_ITEM.archived_id)).where(_THIS)
 _RELEASED: Final = (_THIS, _ITEM.state == ItemState.RELEASED.value)
 _UNENDED: Final = executions.c.state.in_(sorted(state.value for state in UNFINISHED))
 #: Those that have not ended are not among them: many that hang would hide what ends behind them.
@@ -106,6 +107,12 @@ class Begun:
     refused: Collection[int] = ()
 
 
+def come_to(connection: Connection, replay: Replay) -> int:
+    """Tell how far has been looked; whatever a hand wrote of it, no item is collected twice."""
+    newest = connection.scalar(_NEWEST, {"of_replay": replay.id})
+    return replay.collected_to if newest is None else max(replay.collected_to, newest)
+
+
 def collect(
     connection: Connection, dialect: Dialect, replay: Replay, order: ReplayOrder
 ) -> Collected:
@@ -114,7 +121,7 @@ def collect(
     page = (
         select(*columns)
         .where(
-            failed_tasks.c.id > replay.collected_to,
+            failed_tasks.c.id > come_to(connection, replay),
             failed_tasks.c.id <= replay.up_to,
             *those_of(order.which, dialect),
         )
