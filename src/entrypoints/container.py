@@ -29,6 +29,8 @@ from cronhare.adapters.sql import (
     SqlScheduleEdits,
     SqlScheduleStore,
     SqlStatistics,
+    SqlTimelineStore,
+    SqlTimingStore,
     open_engine,
 )
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
@@ -38,6 +40,7 @@ from cronhare.adapters.system.host import release, this_boot
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.application.administration.backfills import Backfills
 from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.days import Days
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.metrics import Metrics
@@ -339,6 +342,12 @@ class Container(containers.DeclarativeContainer):
     outbox = providers.Singleton(Outbox, events)
     statistics_store = providers.Singleton(SqlStatistics, engine, clock)
     statistics = providers.Singleton(Statistics, statistics_store)
+    days = providers.Singleton(
+        Days,
+        timings=providers.Singleton(SqlTimingStore, engine, clock),
+        timeline=providers.Singleton(SqlTimelineStore, engine, clock),
+        now=claims.provided.now,
+    )
     metrics = providers.Singleton(Metrics, statistics=statistics_store, records=records)
 
     broker_inspection = providers.Selector(

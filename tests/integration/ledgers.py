@@ -26,6 +26,8 @@ from cronhare.adapters.memory.ledger.schedule_edits import MemoryScheduleEdits
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
+from cronhare.adapters.memory.ledger.timeline import MemoryTimelineStore
+from cronhare.adapters.memory.ledger.timings import MemoryTimingStore
 from cronhare.adapters.sql import (
     SqlAlertStore,
     SqlAttemptStore,
@@ -39,6 +41,8 @@ from cronhare.adapters.sql import (
     SqlScheduleEdits,
     SqlScheduleStore,
     SqlStatistics,
+    SqlTimelineStore,
+    SqlTimingStore,
     open_engine,
 )
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
@@ -79,6 +83,8 @@ from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedule_edits import ScheduleEditsPort
 from cronhare.ports.schedules import ScheduleStorePort
 from cronhare.ports.statistics import StatisticsPort
+from cronhare.ports.timeline import TimelineStorePort
+from cronhare.ports.timings import TimingStorePort
 from tests.ports import NO_NACKS, ids_of
 from tests.services.databases import run
 
@@ -147,6 +153,8 @@ class Ledger:
     replays: ReplayStorePort
     limits: LimitStorePort
     statistics: StatisticsPort
+    timings: TimingStorePort
+    timeline: TimelineStorePort
     alerts: AlertStorePort
     redeliveries: RedeliveryStorePort
 
@@ -331,6 +339,8 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         replays=MemoryReplayStore(ledger),
         limits=MemoryLimitStore(ledger),
         statistics=MemoryStatistics(ledger),
+        timings=MemoryTimingStore(ledger),
+        timeline=MemoryTimelineStore(ledger),
         alerts=MemoryAlertStore(ledger),
         redeliveries=MemoryRedeliveryStore(ledger),
     )
@@ -378,6 +388,8 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         replays=SqlReplayStore(engine, clock),
         limits=SqlLimitStore(engine, clock),
         statistics=SqlStatistics(engine, clock),
+        timings=SqlTimingStore(engine, clock),
+        timeline=SqlTimelineStore(engine, clock),
         alerts=SqlAlertStore(engine, clock),
         redeliveries=SqlRedeliveryStore(engine, clock),
     )

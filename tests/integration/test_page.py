@@ -39,7 +39,7 @@ def test_every_view_is_there_in_an_empty_ledger_and_loads_nothing_from_elsewhere
 
 def test_files_are_kept_for_ever_under_an_address_that_says_what_they_hold(web: Site) -> None:
     found = set(re.findall(r"/ui/static/\w+/[\w.]+", web.get("/").text))
-    assert len(found) == 3
+    assert len(found) == 4
 
     for address in found:
         kept = web.get(address)

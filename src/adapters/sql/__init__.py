@@ -12,8 +12,10 @@ from .nodes import SqlNodeStore
 from .records.replays import SqlReplayStore
 from .records.statistics import SqlStatistics
 from .records.store import SqlRecords
+from .records.timeline import SqlTimelineStore
 from .schedule_edits import SqlScheduleEdits
 from .schedules import SqlScheduleStore
+from .timings import SqlTimingStore
 
 __all__ = [
     "SqlAlertStore",
@@ -28,6 +30,8 @@ __all__ = [
     "SqlScheduleEdits",
     "SqlScheduleStore",
     "SqlStatistics",
+    "SqlTimelineStore",
+    "SqlTimingStore",
     "check_schema",
     "open_engine",
     "upgrade",

@@ -131,6 +131,16 @@ class CronExpression:
         """The runs after *after*, one by one, for as long as there are any."""
         return self._runs(minute_of(after), _timeline(zone, changes))
 
+    def minutes(
+        self, first: int, last: int, zone: ZoneInfo, changes: ClockChanges = AS_CRON
+    ) -> Iterator[int]:
+        """The runs from minute *first* to before *last*, as minutes since 1970 in UTC."""
+        timeline = _timeline(zone, changes)
+        found = self._next(first, timeline)
+        while found is not None and found < last:
+            yield found
+            found = self._next(found + 1, timeline)
+
     def wall_times(self, wall: int) -> Iterator[int]:
         """The wall minutes from *wall* on that match, whatever the zone."""
         while self.fires and (wall := self._pattern.first(wall)) != NEVER:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 
-from . import flash, outcomes, times
+from . import charts, flash, outcomes, times
 from .assets import Assets
 from .navigation import WAYS, current
 
@@ -27,7 +27,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= times.FILTERS | outcomes.FILTERS
+        self._environment.filters |= times.FILTERS | outcomes.FILTERS | charts.FILTERS
         self._environment.filters["first_upper"] = lambda text: text[:1].upper() + text[1:]
         self._environment.globals |= {"asset": assets.address, "ways": WAYS}
 

@@ -6,9 +6,10 @@ from typing import Final
 from starlette.routing import BaseRoute
 
 from ..pages import Pages
-from . import keys, now
+from . import keys, load, now
 
 VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     now.routes,
+    load.routes,
     keys.routes,
 )
