@@ -27,6 +27,7 @@ from cronhare.adapters.sql import (
     SqlRedeliveryStore,
     SqlReplayStore,
     SqlScheduleEdits,
+    SqlScheduleLists,
     SqlScheduleStore,
     SqlStatistics,
     SqlTimelineStore,
@@ -49,6 +50,7 @@ from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
+from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.application.administration.statistics import Statistics
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
@@ -109,6 +111,7 @@ class Container(containers.DeclarativeContainer):
     attempts = providers.Singleton(SqlAttemptStore, engine, clock)
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
     schedule_edits = providers.Singleton(SqlScheduleEdits, engine, clock)
+    schedule_lists = providers.Singleton(SqlScheduleLists, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)
     nodes = providers.Singleton(SqlNodeStore, engine, clock)
     limits = providers.Singleton(SqlLimitStore, engine, clock)
@@ -367,6 +370,13 @@ class Container(containers.DeclarativeContainer):
         limits=limit_desk,
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
+        policy=settings.provided.policy,
+        now=claims.provided.now,
+    )
+    schedule_pages = providers.Singleton(
+        ScheduleLists,
+        lists=schedule_lists,
+        records=records,
         policy=settings.provided.policy,
         now=claims.provided.now,
     )

@@ -60,6 +60,17 @@ class ScheduleStorePort(Protocol):
         """
         ...
 
+    def near(self, name: str, *, limit: int) -> Collection[str]:
+        """Find names that may be meant by *name*: its neighbours in their order, at most *limit*.
+
+        They are all that there are, if these are no more than half of that.
+        """
+        ...
+
+    def on_queues(self) -> Mapping[str, int]:
+        """Count the enabled schedules of each task queue; what stays alive has one of its own."""
+        ...
+
     def save(
         self,
         drafts: Sequence[ScheduleDraft],

@@ -23,6 +23,7 @@ from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.memory.ledger.schedule_edits import MemoryScheduleEdits
+from cronhare.adapters.memory.ledger.schedule_lists import MemoryScheduleLists
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
@@ -39,6 +40,7 @@ from cronhare.adapters.sql import (
     SqlRedeliveryStore,
     SqlReplayStore,
     SqlScheduleEdits,
+    SqlScheduleLists,
     SqlScheduleStore,
     SqlStatistics,
     SqlTimelineStore,
@@ -81,6 +83,7 @@ from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.replays import Advance, ReplayStorePort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedule_edits import ScheduleEditsPort
+from cronhare.ports.schedule_lists import ScheduleListPort
 from cronhare.ports.schedules import ScheduleStorePort
 from cronhare.ports.statistics import StatisticsPort
 from cronhare.ports.timeline import TimelineStorePort
@@ -147,6 +150,7 @@ class Ledger:
     attempts: AttemptStorePort
     schedules: ScheduleStorePort
     edits: ScheduleEditsPort
+    lists: ScheduleListPort
     records: RecordsPort
     nodes: NodeStorePort
     events: EventStorePort
@@ -333,6 +337,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         attempts=MemoryAttemptStore(ledger),
         schedules=MemoryScheduleStore(ledger),
         edits=MemoryScheduleEdits(ledger),
+        lists=MemoryScheduleLists(ledger),
         records=MemoryRecords(ledger),
         nodes=MemoryNodeStore(ledger),
         events=MemoryEventStore(ledger),
@@ -382,6 +387,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         attempts=SqlAttemptStore(engine, clock),
         schedules=SqlScheduleStore(engine, clock),
         edits=SqlScheduleEdits(engine, clock),
+        lists=SqlScheduleLists(engine, clock),
         records=SqlRecords(engine, clock),
         nodes=SqlNodeStore(engine, clock),
         events=SqlEventStore(engine, clock),

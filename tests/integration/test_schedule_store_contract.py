@@ -8,7 +8,9 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
 from tests.ports import ids_of
 
@@ -247,3 +249,21 @@ def test_no_schedule_has_an_id_that_none_was_given(ledger: Ledger) -> None:
 
     for id_ in (0, -1, 10**30, own.scheduler_id, own.scheduler_id + 1_000):
         assert ledger.schedules.with_id(id_) is None
+
+
+def test_the_neighbours_of_a_name_are_found(ledger: Ledger) -> None:
+    ledger.save(*map(draft, ["a1", "a2", "a3", "b1", "b2"]))
+
+    assert {*ledger.schedules.near("a9", limit=4)} == {"a2", "a3", "b1", "b2"}
+    assert {*ledger.schedules.near("x", limit=10)} == {"a1", "a2", "a3", "b1", "b2"}
+
+
+def test_schedules_are_counted_by_their_queues(ledger: Ledger) -> None:
+    ledger.save(
+        draft("a"), draft("b"), draft("c", status=False), draft("d", queue="cron_scheduler.mail")
+    )
+    ledger.save(draft("pump", schedule=None, stay_alive=True))
+
+    assert dict(ledger.schedules.on_queues()) == {
+        MAIN_QUEUE: 2, "cron_scheduler.mail": 1, standalone_queue("pump"): 1,
+    }  # fmt: skip

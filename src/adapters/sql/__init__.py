@@ -14,6 +14,7 @@ from .records.statistics import SqlStatistics
 from .records.store import SqlRecords
 from .records.timeline import SqlTimelineStore
 from .schedule_edits import SqlScheduleEdits
+from .schedule_lists import SqlScheduleLists
 from .schedules import SqlScheduleStore
 from .timings import SqlTimingStore
 
@@ -28,6 +29,7 @@ __all__ = [
     "SqlRedeliveryStore",
     "SqlReplayStore",
     "SqlScheduleEdits",
+    "SqlScheduleLists",
     "SqlScheduleStore",
     "SqlStatistics",
     "SqlTimelineStore",

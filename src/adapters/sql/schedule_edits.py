@@ -27,7 +27,6 @@ from cronhare.ports.schedules import StoredSchedule
 from .mapping.schedule_rows import moment_or_long_ago, row_values
 from .schedules import STORED, edited_at, stored
 from .schema.tables import executions, pauses, plans, schedulers
-from .schema.types import UtcDateTime
 from .transactions.database import Database, repeatable
 
 _THIS: Final = schedulers.c.id == bindparam("scheduler_id")
@@ -66,13 +65,12 @@ class SqlScheduleEdits:
     ) -> Sequence[StoredSchedule]:
         """See `ScheduleEditsPort.page`."""
         statement = (
-            STORED.where(schedulers.c.id > after, *_conditions(which))
+            STORED.where(schedulers.c.id > after, *conditions_of(which, now))
             .order_by(schedulers.c.id)
             .limit(limit)
         )
         with self._database.read("listing schedules") as connection:
-            found = connection.execute(statement, {} if which.paused is None else {"now": now})
-            return [stored(row) for row in found]
+            return [stored(row) for row in connection.execute(statement)]
 
     @repeatable
     def edit(
@@ -108,7 +106,8 @@ class SqlScheduleEdits:
             return before
 
 
-def _conditions(which: ScheduleFilter) -> Iterator[ColumnElement[bool]]:
+def conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the rows that a filter takes, beside their pauses."""
     if which.search is not None:
         part = which.search.translate(_LITERALLY)
         yield or_(
@@ -121,7 +120,6 @@ def _conditions(which: ScheduleFilter) -> Iterator[ColumnElement[bool]]:
         status = func.coalesce(schedulers.c.status, 0)
         yield status != 0 if which.enabled else status == 0
     if which.paused is not None:
-        now = bindparam("now", type_=UtcDateTime)
         is_on = func.coalesce(
             (pauses.c.paused_at <= now)
             & or_(pauses.c.paused_until.is_(None), pauses.c.paused_until > now),

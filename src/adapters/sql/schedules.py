@@ -36,6 +36,7 @@ from .mapping.pauses import PAUSE_OF, pause_beside, read_pause, write_pause
 from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .mapping.task_columns import NUMBER_COLUMNS
+from .schedule_names import ScheduleNames
 from .schema.tables import calendars, pauses, plans, schedulers, tallies
 from .schema.types import HandWritten
 from .transactions.database import Database, repeatable
@@ -124,12 +125,15 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 _NAMES = 1_000
 
 
-class SqlScheduleStore:
-    """Satisfies `ScheduleStorePort`. What has a method here is one transaction."""
+class SqlScheduleStore(ScheduleNames):
+    """Satisfies `ScheduleStorePort`; what reads no row in full is inherited.
+
+    What has a method here is one transaction.
+    """
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
-        self._database = Database(engine, clock)
+        super().__init__(Database(engine, clock))
         self._users = _USERS.with_for_update()
 
     @repeatable

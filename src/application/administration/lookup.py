@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
@@ -9,6 +10,9 @@ from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+#: Names among which those that come close are looked for: it takes a tenth of a second.
+_LOOKED_AT: Final = 2_000
 
 
 class NotFound(LookupError):
@@ -52,7 +56,7 @@ def refuse_unknown(schedules: ScheduleStorePort, which: FailureFilter) -> None:
 
 
 def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
-    names = [schedule.name for schedule in schedules.schedules()]
+    names = sorted(schedules.near(name, limit=_LOOKED_AT))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
     return NotFound(f"there is no schedule {name!r}; {hint}")

@@ -35,6 +35,7 @@ from .lookup import NotFound, find_calendars, find_schedule, refuse_unknown, und
 from .on_request import on_request
 from .preview import preview
 from .retry_limits import RetryLimitDesk
+from .schedule_lists import shown_schedules
 from .unheard import unless_unheard
 from .views.due import DueView
 from .views.executions import (
@@ -322,15 +323,11 @@ class Queries:
     def queues(self) -> Sequence[QueueView]:
         """List the task queues that schedules name, or executions wait for."""
         loads = self._records.queues()
-        named = [
-            stored.draft.runs_on
-            for stored in self._schedules.schedules()
-            if stored.draft is not None and stored.draft.status
-        ]
+        named = self._schedules.on_queues()
         queues = sorted({*named, *(load.queue for load in loads)})
         things = self._things(queues)
         return [
-            QueueView.of(queue, schedules=named.count(queue), loads=loads, thing=things.get(queue))
+            QueueView.of(queue, schedules=named.get(queue, 0), loads=loads, thing=things.get(queue))
             for queue in queues
         ]
 
@@ -473,12 +470,7 @@ class Queries:
         return execution
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
-        last = self._records.last_runs({stored.id for stored in found})
-        now = self._now()
-        return [
-            ScheduleView.of(stored, last.get(stored.id), policy=self._policy, now=now)
-            for stored in found
-        ]
+        return shown_schedules(found, self._records, policy=self._policy, now=self._now())
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
         """Ask the broker for those queues, as far as it can be asked."""

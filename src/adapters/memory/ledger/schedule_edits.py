@@ -31,7 +31,7 @@ class MemoryScheduleEdits:
                 for row in self._schedules.rows()
                 if row.id > after
                 and not row.draft.task.is_system
-                and _is_meant(row, self._schedules.pauses.get(row.id), which, now)
+                and is_meant(row, self._schedules.pauses.get(row.id), which, now)
             )
             return [*islice(fitting, limit)]
 
@@ -70,7 +70,8 @@ class MemoryScheduleEdits:
         return None if row is None or row.draft.task.is_system else row
 
 
-def _is_meant(row: ScheduleRow, pause: Pause | None, which: ScheduleFilter, now: datetime) -> bool:
+def is_meant(row: ScheduleRow, pause: Pause | None, which: ScheduleFilter, now: datetime) -> bool:
+    """Tell whether a filter takes a row."""
     texts = (row.draft.name, row.draft.description or "")
     is_paused = pause is not None and pause.is_on(now)
     return (

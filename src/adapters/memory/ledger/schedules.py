@@ -1,5 +1,7 @@
 """Schedules in memory."""
 
+from bisect import bisect
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -26,6 +28,18 @@ class MemoryScheduleStore:
         with self._ledger.lock:
             rows = self._users_rows(names)
             return tuple(map(self._stored, sorted(rows, key=lambda row: row.draft.name)))
+
+    def near(self, name: str, *, limit: int) -> Collection[str]:
+        """See `ScheduleStorePort.near`."""
+        with self._ledger.lock:
+            names = sorted(row.draft.name for row in self._users_rows(None))
+            place, half = bisect(names, name), limit // 2
+            return names[max(place - half, 0) : place + half]
+
+    def on_queues(self) -> Mapping[str, int]:
+        """See `ScheduleStorePort.on_queues`."""
+        with self._ledger.lock:
+            return Counter(row.draft.runs_on for row in self._users_rows(None) if row.draft.status)
 
     def save(
         self,

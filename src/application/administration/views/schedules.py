@@ -168,6 +168,14 @@ class ScheduleView:
 
 
 @attrs.frozen(kw_only=True)
+class SchedulePage:
+    """Some schedules by name; the next page is of those *after* a name, None for the last page."""
+
+    schedules: Sequence[ScheduleView]
+    after: str | None
+
+
+@attrs.frozen(kw_only=True)
 class ScheduleWithRuns:
     """A schedule, and when it is due next, by its row alone."""
 

@@ -1,0 +1,55 @@
+"""Lists of schedules in memory."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedule_lists import MOST_COUNTED
+from cronhare.ports.schedules import StoredSchedule
+
+from .schedule_edits import is_meant
+from .schedule_table import ScheduleRow
+from .schedules import stored
+from .tables import MemoryLedger
+
+
+class MemoryScheduleLists:
+    """Satisfies `ScheduleListPort`. Each public method is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._schedules = ledger.schedules
+
+    def page(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        """See `ScheduleListPort.page`."""
+        with self._ledger.lock:
+            rows = [row for row in self._by_name(which, now) if row.draft.name > (after or "")]
+            return [stored(self._schedules, row) for row in rows[:limit]]
+
+    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
+        """See `ScheduleListPort.count`."""
+        with self._ledger.lock:
+            return min(len(self._by_name(which, now)), MOST_COUNTED + 1)
+
+    def due_next(self, *, until: datetime, limit: int) -> Sequence[StoredSchedule]:
+        """See `ScheduleListPort.due_next`."""
+        with self._ledger.lock:
+            due = [
+                (next_due, row.id, row)
+                for row in self._users()
+                if (next_due := self._schedules.cursor_of(row).next_due) is not None
+                and row.draft.status
+                and next_due <= until
+            ]
+            ordered = sorted(due, key=lambda each: each[:2])
+            return [stored(self._schedules, row) for _, _, row in ordered[:limit]]
+
+    def _by_name(self, which: ScheduleFilter, now: datetime) -> list[ScheduleRow]:
+        pauses = self._schedules.pauses
+        meant = (row for row in self._users() if is_meant(row, pauses.get(row.id), which, now))
+        return sorted(meant, key=lambda row: row.draft.name)
+
+    def _users(self) -> list[ScheduleRow]:
+        return [row for row in self._schedules.rows() if not row.draft.task.is_system]

@@ -1,0 +1,86 @@
+"""Lists of schedules: a page is found by the index of names, and only its rows are read."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Connection, Engine, bindparam, func, select
+
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedule_lists import MOST_COUNTED
+from cronhare.ports.schedules import StoredSchedule
+
+from .mapping.execution_rows import id_of_display_name
+from .schedule_edits import conditions_of
+from .schedule_names import HAS_NAME, HAS_NONE, IS_ON, IS_USERS
+from .schedules import STORED, stored
+from .schema.tables import pauses, plans, schedulers
+from .transactions.database import Database, repeatable
+
+_ROW: Final = schedulers.c
+_IDS: Final = (
+    select(_ROW.id)
+    .select_from(schedulers.outerjoin(pauses, pauses.c.scheduler_id == _ROW.id))
+    .where(IS_USERS)
+)
+_THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
+_DUE: Final = (
+    select(plans.c.scheduler_id)
+    .join(schedulers, _ROW.id == plans.c.scheduler_id)
+    .where(
+        plans.c.next_due_at <= bindparam("until", type_=plans.c.next_due_at.type),
+        IS_USERS,
+        IS_ON,
+    )
+    .order_by(plans.c.next_due_at, plans.c.scheduler_id)
+    .limit(bindparam("limit"))
+)
+
+
+class SqlScheduleLists:
+    """Satisfies `ScheduleListPort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def page(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        """See `ScheduleListPort.page`."""
+        those = _IDS.where(*conditions_of(which, now))
+        past = None if after is None else id_of_display_name(after)
+        with self._database.read("listing schedules") as connection:
+            ids = list[int]()
+            if past is None:
+                named = those.where(HAS_NAME).order_by(_ROW.name).limit(limit)
+                if after is not None:
+                    named = named.where(_ROW.name > after)
+                ids += connection.scalars(named)
+            if len(ids) < limit:
+                nameless = those.where(HAS_NONE, _ROW.id > (past or -LARGEST_ID))
+                ids += connection.scalars(nameless.order_by(_ROW.id).limit(limit - len(ids)))
+            return _these(connection, ids)
+
+    @repeatable
+    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
+        """See `ScheduleListPort.count`."""
+        some = _IDS.where(*conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
+        with self._database.read("counting schedules") as connection:
+            return connection.scalar(select(func.count()).select_from(some)) or 0
+
+    @repeatable
+    def due_next(self, *, until: datetime, limit: int) -> Sequence[StoredSchedule]:
+        """See `ScheduleListPort.due_next`."""
+        with self._database.read("looking for what is due next") as connection:
+            ids = list(connection.scalars(_DUE, {"until": until, "limit": limit}))
+            return _these(connection, ids)
+
+
+def _these(connection: Connection, ids: Sequence[int]) -> Sequence[StoredSchedule]:
+    rows = connection.execute(_THESE, {"ids": ids}) if ids else ()
+    found = {row.id: stored(row) for row in rows}
+    return [found[id_] for id_ in ids if id_ in found]

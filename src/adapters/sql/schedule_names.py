@@ -1,0 +1,59 @@
+"""What is asked of all schedules, and answered without reading them: names, and queues."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from sqlalchemy import func, or_, select
+
+from cronhare.domain.schedules.schedule import LONGEST_NAME
+from cronhare.domain.schedules.standalone import standalone_queue
+from cronhare.domain.topology import MAIN_QUEUE
+
+from .mapping.execution_rows import display_name
+from .schema.tables import schedulers
+from .transactions.database import StorePart, repeatable
+
+_ROW: Final = schedulers.c
+IS_USERS: Final = _ROW.system_id.is_(None)
+IS_ON: Final = func.coalesce(_ROW.status, 0) != 0
+
+#: What `display_name` shows as it is.
+HAS_NAME: Final = (_ROW.name > "") & (func.length(_ROW.name) <= LONGEST_NAME)
+HAS_NONE: Final = or_(_ROW.name.is_(None), _ROW.name == "", func.length(_ROW.name) > LONGEST_NAME)
+
+_NAMES: Final = select(_ROW.name).where(IS_USERS, HAS_NAME)
+_NAMELESS: Final = select(_ROW.id).where(IS_USERS, HAS_NONE).order_by(_ROW.id)
+_STAYS: Final = func.coalesce(_ROW.stay_alive, 0) != 0
+_ON_QUEUES: Final = (
+    select(_ROW.queue, func.count()).where(IS_USERS, IS_ON, ~_STAYS).group_by(_ROW.queue)
+)
+_ALIVE: Final = select(_ROW.id, _ROW.name).where(IS_USERS, IS_ON, _STAYS)
+
+
+class ScheduleNames(StorePart):
+    """The part of `ScheduleStorePort` that reads no row in full."""
+
+    @repeatable
+    def near(self, name: str, *, limit: int) -> Collection[str]:
+        """See `ScheduleStorePort.near`."""
+        half = limit // 2
+        before = _NAMES.where(_ROW.name < name).order_by(_ROW.name.desc()).limit(half)
+        after = _NAMES.where(_ROW.name >= name).order_by(_ROW.name).limit(half)
+        with self._database.read("looking for names") as connection:
+            found = [*connection.scalars(before), *connection.scalars(after)]
+            if len(found) < half:  # there are few schedules
+                nameless = connection.scalars(_NAMELESS.limit(half))
+                found += [display_name(None, id_) for id_ in nameless]
+        return found
+
+    @repeatable
+    def on_queues(self) -> Mapping[str, int]:
+        """See `ScheduleStorePort.on_queues`."""
+        counted = Counter[str]()
+        with self._database.read("counting the schedules of queues") as connection:
+            for queue, number in connection.execute(_ON_QUEUES):
+                counted[queue if isinstance(queue, str) and queue else MAIN_QUEUE] += number
+            for id_, name in connection.execute(_ALIVE):
+                counted[standalone_queue(display_name(name, id_))] += 1
+        return counted

@@ -1,0 +1,60 @@
+"""Lists of schedules, a page at a time: what people look through when there are very many."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.ports.records import RecordsPort
+from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedule_lists import ScheduleListPort
+from cronhare.ports.schedules import StoredSchedule
+
+from .views.schedules import SchedulePage, ScheduleView
+
+
+@attrs.define(kw_only=True, eq=False)
+class ScheduleLists:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+
+    *now* is the ledger's clock, *policy* that of schedules without one.
+    """
+
+    _lists: ScheduleListPort
+    _records: RecordsPort
+    _policy: RetryPolicy
+    _now: Callable[[], datetime]
+
+    def page(self, which: ScheduleFilter, *, after: str | None = None, limit: int) -> SchedulePage:
+        """List schedules by name, those that come *after* one; see `SchedulePage.after`."""
+        found = self._lists.page(which, after=after, limit=limit + 1, now=self._now())
+        shown = self._shown(found[:limit])
+        return SchedulePage(
+            schedules=shown, after=shown[-1].name if shown and len(found) > limit else None
+        )
+
+    def count(self, which: ScheduleFilter) -> int:
+        """Count schedules, up to one more than `MOST_COUNTED`."""
+        return self._lists.count(which, now=self._now())
+
+    def due_within(self, time: timedelta, *, limit: int) -> Sequence[ScheduleView]:
+        """List what is due within some *time* from now, or overdue; the earliest first."""
+        return self._shown(self._lists.due_next(until=self._now() + time, limit=limit))
+
+    def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
+        return shown_schedules(found, self._records, policy=self._policy, now=self._now())
+
+
+def shown_schedules(
+    found: Sequence[StoredSchedule],
+    records: RecordsPort,
+    *,
+    policy: RetryPolicy,
+    now: datetime,
+) -> Sequence[ScheduleView]:
+    """Show schedules with their last runs."""
+    last = records.last_runs({stored.id for stored in found})
+    return [
+        ScheduleView.of(stored, last.get(stored.id), policy=policy, now=now) for stored in found
+    ]

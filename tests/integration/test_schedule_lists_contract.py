@@ -1,0 +1,75 @@
+"""What every list of schedules promises."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.schedules.pause import Pause
+from cronhare.ports import schedule_lists
+from cronhare.ports.schedule_edits import ScheduleFilter
+from tests.integration.ledgers import HOUR, MINUTE, Ledger, draft
+
+ALL = ScheduleFilter()
+
+
+def names(ledger: Ledger, which: ScheduleFilter = ALL, *, after: str | None = None) -> list[str]:
+    page = ledger.lists.page(which, after=after, limit=2, now=ledger.now)
+    return [stored.name for stored in page]
+
+
+def test_schedules_are_listed_by_name_a_page_at_a_time(ledger: Ledger) -> None:
+    ledger.save(*map(draft, ["cleanup", "backup", "report", "archive", "Mail"]))
+
+    assert names(ledger) == ["Mail", "archive"]
+    assert names(ledger, after="archive") == ["backup", "cleanup"]
+    assert names(ledger, after="by-now-deleted") == ["cleanup", "report"]
+    assert names(ledger, after="report") == []
+
+
+def test_a_listed_schedule_is_the_stored_one(ledger: Ledger) -> None:
+    ledger.add("report")
+    ledger.schedules.pause("report", Pause(since=ledger.now, by="ann"), now=ledger.now)
+
+    assert [*ledger.lists.page(ALL, limit=9, now=ledger.now)] == [*ledger.schedules.schedules()]
+
+
+def test_a_page_has_what_its_filter_takes(ledger: Ledger) -> None:
+    ledger.save(draft("a"), draft("b", status=False), draft("c"), draft("d", description="Weekly"))
+    ledger.schedules.pause("c", Pause(since=ledger.now), now=ledger.now)
+
+    assert names(ledger, ScheduleFilter(enabled=False)) == ["b"]
+    assert names(ledger, ScheduleFilter(paused=True)) == ["c"]
+    assert names(ledger, ScheduleFilter(paused=False, enabled=True)) == ["a", "d"]
+    assert names(ledger, ScheduleFilter(search="week")) == ["d"]
+
+
+def test_many_schedules_are_counted_up_to_a_bound(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = type(ledger.lists).__module__
+    monkeypatch.setattr(f"{module}.MOST_COUNTED", 2)
+    assert schedule_lists.MOST_COUNTED > 2
+    ledger.save(draft("a"), draft("b", status=False))
+    assert ledger.lists.count(ALL, now=ledger.now) == 2
+
+    ledger.save(*(draft(name) for name in "cdef"))
+
+    assert ledger.lists.count(ALL, now=ledger.now) == 3
+    assert ledger.lists.count(ScheduleFilter(enabled=False), now=ledger.now) == 1
+
+
+def test_what_is_due_next_comes_first_and_what_is_off_not_at_all(ledger: Ledger) -> None:
+    soon, later = ledger.now + MINUTE, ledger.now + 2 * MINUTE
+    ledger.add("later", schedule=None, date_time=later)
+    ledger.add("soon", schedule=None, date_time=soon)
+    ledger.add("far", schedule=None, date_time=ledger.now + 2 * HOUR)
+    ledger.add("off", schedule=None, date_time=soon)
+    ledger.disable("off")
+
+    until = ledger.now + HOUR
+    found = ledger.lists.due_next(until=until, limit=9)
+
+    assert [(one.name, one.next_due_at) for one in found] == [("soon", soon), ("later", later)]
+    assert [one.name for one in ledger.lists.due_next(until=until, limit=1)] == ["soon"]
+    ledger.clock.advance(timedelta(minutes=90))
+    assert ledger.lists.due_next(until=ledger.now, limit=1)[0].name == "soon"
