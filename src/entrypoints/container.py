@@ -23,6 +23,7 @@ from cronhare.adapters.sql import (
     SqlEventStore,
     SqlLimitStore,
     SqlNodeStore,
+    SqlOverview,
     SqlRecords,
     SqlRedeliveryStore,
     SqlReplayStore,
@@ -46,6 +47,7 @@ from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.metrics import Metrics
 from cronhare.application.administration.outbox import Outbox
+from cronhare.application.administration.overview import Overview
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.retry_limits import RetryLimitDesk
@@ -378,6 +380,14 @@ class Container(containers.DeclarativeContainer):
         lists=schedule_lists,
         records=records,
         policy=settings.provided.policy,
+        now=claims.provided.now,
+    )
+    overview = providers.Singleton(
+        Overview,
+        overview=providers.Singleton(SqlOverview, engine, clock),
+        records=records,
+        nodes=nodes,
+        queries=queries,
         now=claims.provided.now,
     )
     ledger_inspection = providers.Singleton(SqlInspection, engine.provider, clock)

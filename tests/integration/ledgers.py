@@ -18,6 +18,7 @@ from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.overview import MemoryOverview
 from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
@@ -36,6 +37,7 @@ from cronhare.adapters.sql import (
     SqlEventStore,
     SqlLimitStore,
     SqlNodeStore,
+    SqlOverview,
     SqlRecords,
     SqlRedeliveryStore,
     SqlReplayStore,
@@ -78,6 +80,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.limits import LimitStorePort
 from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.overview import OverviewPort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.replays import Advance, ReplayStorePort
@@ -159,6 +162,7 @@ class Ledger:
     statistics: StatisticsPort
     timings: TimingStorePort
     timeline: TimelineStorePort
+    overview: OverviewPort
     alerts: AlertStorePort
     redeliveries: RedeliveryStorePort
 
@@ -346,6 +350,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         statistics=MemoryStatistics(ledger),
         timings=MemoryTimingStore(ledger),
         timeline=MemoryTimelineStore(ledger),
+        overview=MemoryOverview(ledger),
         alerts=MemoryAlertStore(ledger),
         redeliveries=MemoryRedeliveryStore(ledger),
     )
@@ -396,6 +401,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         statistics=SqlStatistics(engine, clock),
         timings=SqlTimingStore(engine, clock),
         timeline=SqlTimelineStore(engine, clock),
+        overview=SqlOverview(engine, clock),
         alerts=SqlAlertStore(engine, clock),
         redeliveries=SqlRedeliveryStore(engine, clock),
     )

@@ -9,6 +9,7 @@ from .events.store import SqlEventStore
 from .limits.store import SqlLimitStore
 from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
+from .records.overview import SqlOverview
 from .records.replays import SqlReplayStore
 from .records.statistics import SqlStatistics
 from .records.store import SqlRecords
@@ -25,6 +26,7 @@ __all__ = [
     "SqlEventStore",
     "SqlLimitStore",
     "SqlNodeStore",
+    "SqlOverview",
     "SqlRecords",
     "SqlRedeliveryStore",
     "SqlReplayStore",

@@ -54,7 +54,7 @@ def follow(
     Raises:
         NotFound: there is no such execution, or no more.
     """
-    reading = _Reading(records)
+    reading = Reading(records)
     told: tuple[State, int] | None = None
     while True:
         # Before the output: what is read after the end was seen is all there is.
@@ -76,8 +76,8 @@ def follow(
 
 
 @attrs.define
-class _Reading:
-    """What was read so far. Output is read again only if the ledger has more of it."""
+class Reading:
+    """What was read so far of an execution's output: it is read again only if there is more."""
 
     _records: RecordsPort
     _seen: dict[int, tuple[object, ...]] = attrs.field(

@@ -23,6 +23,10 @@ LARGEST_HEAD: Final = 16 * 1024
 #: Seconds in which a request must have come as a whole, and its answer have been taken.
 ARRIVAL, ANSWER = 10.0, 60.0
 
+#: The member of a request's state with which an answer says that it goes on: it may take as long as
+#: it is read, and is ended by a shutdown.
+STREAMS: Final = "streams"
+
 
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol, which by itself waits for ever for the rest of a request."""
@@ -60,6 +64,13 @@ class BoundedProtocol(H11Protocol):
         self._give(ARRIVAL)
         super().on_response_complete()
 
+    def shutdown(self) -> None:
+        """End what would go on; wait for other answers."""
+        if self._streams():
+            self.transport.abort()
+        else:
+            super().shutdown()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, or has too large a head; no application sees it."""
         client = self.client[0] if self.client else ""
@@ -83,4 +94,12 @@ class BoundedProtocol(H11Protocol):
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._end)
 
     def _end(self) -> None:
-        self.transport.abort()
+        # What waits to be read for as long as this is not read at all.
+        if self._streams() and not self.transport.get_write_buffer_size():
+            self._give(ARRIVAL)
+        else:
+            self.transport.abort()
+
+    def _streams(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return self._answering and cycle is not None and STREAMS in cycle.scope.get("state", {})

@@ -1,6 +1,8 @@
 // Everything works without this file, except what is live.
 import { keys } from "./keys.js";
+import { live } from "./live.js";
+import { output } from "./output.js";
 import { themes } from "./themes.js";
 import { times } from "./times.js";
 
-for (const begin of [themes, times, keys]) begin();
+for (const begin of [themes, times, keys, live, output]) begin();

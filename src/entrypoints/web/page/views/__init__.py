@@ -6,10 +6,11 @@ from typing import Final
 from starlette.routing import BaseRoute
 
 from ..pages import Pages
-from . import keys, load, now
+from . import keys, live, load, now
 
 VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     now.routes,
     load.routes,
     keys.routes,
+    live.routes,
 )

@@ -6,6 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from ..bars import minutes_chart
+from ..live.feeds import NOW
 from ..pages import Pages
 
 
@@ -13,6 +15,8 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
 
     async def show(request: Request) -> Response:
-        return pages.render(request, "empty.html", title="Now")
+        view = await pages.ask(pages.container.overview().now)
+        chart = minutes_chart(view.coming_minutes)
+        return pages.render(request, "now.html", now=view.now, view=view, chart=chart, feed=NOW)
 
     return [pages.get("/", show)]

@@ -1,0 +1,147 @@
+"""What is looked at often: by indexes alone, however long the history is."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from itertools import chain, repeat
+from typing import Any, Final
+
+from sqlalchemy import Engine, Row, Select, bindparam, func, select, union_all
+
+from cronhare.domain.execution import State
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.overview import Coming, Run
+
+from ..mapping.execution_rows import batches, display_name
+from ..mapping.tolerant_reading import COUNTS, TableReader, whole
+from ..schema.tables import executions, plans, schedulers
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database, repeatable
+
+#: So many schedules are asked for in one statement: SQLite takes 500 parts of a UNION.
+_AT_ONCE: Final = 50
+
+#: A state that should begin soon.
+_TO_BEGIN: Final = (State.CLAIMED.value, State.PUBLISHED.value)
+
+_READER: Final = TableReader(
+    executions,
+    id=whole(range(LARGEST_ID + 1)),
+    scheduler_id=whole(range(LARGEST_ID + 1)),
+    attempt=whole(COUNTS[1:]),
+)
+_RUN: Final = select(
+    executions.c.id,
+    executions.c.scheduler_id,
+    executions.c.state,
+    executions.c.due_at,
+    executions.c.executed_at,
+    executions.c.started_at,
+    executions.c.finished_at,
+    executions.c.attempt,
+)
+_STATES: Final = {state.value: state for state in State}
+
+_BETWEEN: Final = (
+    plans.c.next_due_at >= bindparam("since", type_=UtcDateTime),
+    plans.c.next_due_at < bindparam("until", type_=UtcDateTime),
+)
+_COMING: Final = (
+    select(schedulers.c.id, schedulers.c.name, plans.c.next_due_at)
+    .join_from(plans, schedulers, schedulers.c.id == plans.c.scheduler_id)
+    .where(*_BETWEEN, schedulers.c.system_id.is_(None))
+    .order_by(plans.c.next_due_at, plans.c.scheduler_id)
+    .limit(bindparam("most"))
+)
+#: Without a join, so that it is read from the index alone.
+_COUNTS: Final = (
+    select(plans.c.next_due_at, func.count()).where(*_BETWEEN).group_by(plans.c.next_due_at)
+)
+_WAITING: Final = (
+    select(executions.c.id)
+    .where(
+        executions.c.state.in_(_TO_BEGIN),
+        executions.c.due_at < bindparam("since", type_=UtcDateTime),
+    )
+    .limit(bindparam("most"))
+)
+
+
+class SqlOverview:
+    """Satisfies `OverviewPort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def recent(self, scheduler_ids: Collection[int], *, each: int) -> Mapping[int, Sequence[Run]]:
+        """See `OverviewPort.recent`."""
+        known = [id_ for id_ in scheduler_ids if 0 < id_ <= LARGEST_ID]
+        found: dict[int, list[tuple[bool, datetime, Run]]] = {}
+        with self._database.read("looking for recent runs") as connection:
+            for ids in batches(known, _AT_ONCE):
+                # Nothing has 0: a statement of one length is compiled once.
+                width = 1 if len(ids) == 1 else _AT_ONCE
+                padded = chain(ids, repeat(0, width - len(ids)))
+                asked = {f"id_{place}": id_ for place, id_ in enumerate(padded)}
+                for row in connection.execute(_recent(width), {**asked, "most": each}):
+                    cells, _ = _READER.read(row)
+                    ended = cells.finished_at
+                    place = ended is None, ended or cells.executed_at, _run(cells)
+                    found.setdefault(cells.scheduler_id, []).append(place)
+        return {
+            scheduler_id: [run for *_, run in sorted(runs, key=_in_order)[-each:]]
+            for scheduler_id, runs in found.items()
+        }
+
+    @repeatable
+    def coming(self, since: datetime, until: datetime, *, limit: int) -> Sequence[Coming]:
+        """See `OverviewPort.coming`."""
+        with self._database.read("looking for what is due next") as connection:
+            asked = {"since": since, "until": until, "most": limit}
+            rows = connection.execute(_COMING, asked)
+            return [Coming(display_name(row.name, row.id), row.next_due_at) for row in rows]
+
+    @repeatable
+    def count_coming(self, since: datetime, until: datetime) -> Mapping[datetime, int]:
+        """See `OverviewPort.count_coming`."""
+        with self._database.read("counting what is due next") as connection:
+            rows = connection.execute(_COUNTS, {"since": since, "until": until})
+            return {at: count for at, count in rows if isinstance(at, datetime)}
+
+    @repeatable
+    def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
+        """See `OverviewPort.waiting`."""
+        with self._database.read("looking for what has not begun") as connection:
+            return [*connection.scalars(_WAITING, {"since": since, "most": limit})]
+
+
+@lru_cache
+def _recent(schedules: int) -> Select[Any]:
+    """Ask for two ranges of the index (scheduler_id, finished_at) of each schedule."""
+    parts = []
+    for place in range(schedules):
+        ours = _RUN.where(executions.c.scheduler_id == bindparam(f"id_{place}"))
+        has_ended = executions.c.finished_at.is_not(None)
+        ended = ours.where(has_ended).order_by(executions.c.finished_at.desc())
+        is_open = ours.where(executions.c.finished_at.is_(None)).order_by(executions.c.id.desc())
+        parts += [part.limit(bindparam("most")).subquery() for part in (ended, is_open)]
+    return union_all(*(select(part) for part in parts))  # type: ignore[return-value]
+
+
+def _in_order(found: tuple[bool, datetime, Run]) -> tuple[bool, datetime, int]:
+    is_open, at, run = found
+    return is_open, at, run.id
+
+
+def _run(cells: Row[Any]) -> Run:
+    return Run(
+        id=cells.id,
+        state=_STATES.get(cells.state, State.SKIPPED),
+        due_at=cells.due_at or cells.executed_at,
+        started_at=cells.started_at,
+        finished_at=cells.finished_at,
+        attempt=cells.attempt,
+    )

@@ -1,0 +1,82 @@
+"""What happens now, on one page: bounded, however much that is."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.overview import OverviewPort, Run
+from cronhare.ports.records import ExecutionFilter, RecordsPort
+
+from .queries import Queries
+from .views.overview import ComingMinute, FailingView, OverviewView
+from .views.work import NodesView
+
+#: So much of each kind is listed, and so much is counted.
+LISTED: Final = 12
+COUNTED: Final = 1_000
+
+#: So far ahead it is looked.
+AHEAD: Final = timedelta(hours=1)
+
+#: So far back schedules are looked for that nobody has claimed.
+_BACK: Final = timedelta(days=36_500)
+
+#: So many runs of a schedule are on its line in a list.
+SPARKS: Final = 20
+
+
+class Overview:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+
+    def __init__(
+        self,
+        *,
+        overview: OverviewPort,
+        records: RecordsPort,
+        nodes: NodeStorePort,
+        queries: Queries,
+        now: Callable[[], datetime],
+    ) -> None:
+        """*now* is the ledger's clock."""
+        self._overview = overview
+        self._records = records
+        self._nodes = nodes
+        self._queries = queries
+        self._now = now
+
+    def now(self) -> OverviewView:
+        """Show what runs, is late, fails, and comes within the hour."""
+        now = self._now()
+        late = self._overview.coming(now - _BACK, now - OVERDUE_AFTER, limit=COUNTED + 1)
+        waiting = self._overview.waiting(now - OVERDUE_AFTER, limit=COUNTED + 1)
+        counts = self._overview.count_coming(now, now + AHEAD)
+        unresolved = self._records.archive(UNRESOLVED, limit=COUNTED + 1)
+        running = self._queries.executions(
+            ExecutionFilter(states={State.RUNNING, State.RETRYING}, limit=COUNTED + 1)
+        )
+        return OverviewView(
+            now=now,
+            running=running[:LISTED],
+            running_count=sum(one.state is State.RUNNING for one in running),
+            retrying_count=sum(one.state is State.RETRYING for one in running),
+            late=late[:LISTED],
+            late_count=len(late),
+            waiting=[self._queries.execution(id_).execution for id_ in sorted(waiting)[:LISTED]],
+            waiting_count=len(waiting),
+            failing=FailingView.of(unresolved)[:LISTED],
+            unresolved_count=len(unresolved),
+            coming=self._overview.coming(now, now + AHEAD, limit=LISTED),
+            coming_minutes=ComingMinute.of(counts, now),
+            latest=self._queries.executions(ExecutionFilter(limit=LISTED)),
+            nodes=NodesView.of(self._nodes.nodes(now=now, limit=MOST_REPORTS), now=now),
+            counted=COUNTED,
+        )
+
+    def sparks(self, scheduler_ids: Collection[int]) -> Mapping[int, Sequence[Run]]:
+        """Show the last runs of many schedules, oldest first."""
+        return self._overview.recent(scheduler_ids, each=SPARKS)

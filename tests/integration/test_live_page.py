@@ -1,0 +1,167 @@
+"""What is sent to open pages: over real sockets, and where it is shared out."""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import pytest
+
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web.page.live.broadcast import MOST_LISTENERS, Broadcast, Listener
+from cronhare.entrypoints.web.page.live.feeds import PARTS, Event, Feed, OutputFeed
+from cronhare.entrypoints.web.problems import Problem
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.runner import Captured, Written
+from tests.integration.ledgers import Ledger
+from tests.integration.web import SECONDS, site
+
+
+@pytest.fixture
+def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Container:
+    copyfile(migrated_sqlite, tmp_path / "ledger.db")
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+    return Container(settings=Settings.read())
+
+
+def opened(port: int, query: str) -> socket.socket:
+    link = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+    link.sendall(f"GET /ui/live?{query} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    return link
+
+
+def until(link: socket.socket, end: bytes) -> bytes:
+    found = b""
+    while end not in found and (more := link.recv(65_536)):
+        found += more
+    return found
+
+
+def test_a_page_gets_all_parts_at_once_and_a_shutdown_ends_it(container: Container) -> None:
+    with site(container) as web:
+        link = opened(web.port, "feed=now")
+        head, _, body = until(link, b"}\n\n").partition(b"\r\n\r\n")
+        assert b"200 OK" in head
+        assert b"text/event-stream" in head
+        [data] = [line for line in body.splitlines() if line.startswith(b"data: ")]
+        assert json.loads(data.removeprefix(b"data: "))["parts"].keys() == {*PARTS}
+        began = time.monotonic()
+
+    assert time.monotonic() - began < 3
+    assert link.recv(1) == b""
+    link.close()
+
+
+def test_what_cannot_be_listened_to_is_refused(container: Container) -> None:
+    with site(container) as web:
+        for query in ("", "?feed=x", "?execution=0x1", "?execution=7", f"?execution={'9' * 99}"):
+            assert web.get(f"/ui/live{query}").status == 404, query
+
+
+class Counting:
+    """A feed that counts the looks."""
+
+    every = 0.01
+    is_over = False
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.fails = False
+
+    def look(self) -> Sequence[Event]:
+        self.looks += 1
+        if self.fails:
+            raise LedgerUnavailable("away")
+        return [Event(str(self.looks), "count", json.dumps(self.looks))]
+
+    def after(self, id_: str | None) -> Sequence[Event]:
+        return () if id_ else [Event("0", "count", "0")]
+
+
+async def in_place(question: Callable[[], Any]) -> Any:  # noqa: ANN401
+    return question()
+
+
+ASK: Callable[[Callable[[], Any]], Awaitable[Any]] = in_place
+
+
+async def numbers(listener: Listener, many: int) -> list[int]:
+    found: list[int] = []
+    while len(found) < many:
+        found += [int(event.data) for event in await listener.take() or ()]
+    return found
+
+
+async def test_all_who_listen_share_one_look_and_it_ends_with_the_last() -> None:
+    feed, broadcast = Counting(), Broadcast(ASK)
+    made: list[Feed] = []
+
+    def make() -> Feed:
+        made.append(feed)
+        return feed
+
+    async with (
+        broadcast.listening("x", make, after=None) as first,
+        broadcast.listening("x", make, after=None) as second,
+    ):
+        assert (await numbers(first, 3))[:3] == (await numbers(second, 3))[:3] == [0, 1, 2]
+        assert broadcast.listeners == 2
+    looks = feed.looks
+    await asyncio.sleep(0.05)
+
+    assert feed.looks == looks
+    assert broadcast.listeners == 0
+
+
+async def test_a_ledger_that_is_away_is_asked_again() -> None:
+    feed, broadcast = Counting(), Broadcast(ASK)
+    async with broadcast.listening("x", lambda: feed, after="0") as listener:
+        await numbers(listener, 1)
+        feed.fails = True
+        await asyncio.sleep(0.05)
+        feed.fails = False
+
+        assert await numbers(listener, 1)
+
+
+async def test_who_reads_nothing_is_dropped_and_too_many_are_refused() -> None:
+    listener = Listener()
+    listener.give([Event("1", "x", "a" * 600_000)])
+    listener.give([Event("2", "x", "a" * 600_000)])
+    assert await listener.take() is None
+
+    broadcast = Broadcast(ASK)
+    open_ones = [broadcast.listening("x", Counting, after=None) for _ in range(MOST_LISTENERS)]
+    for each in open_ones:
+        await each.__aenter__()
+    with pytest.raises(Problem, match="32 pages are live already"):
+        await broadcast.listening("x", Counting, after=None).__aenter__()
+    for each in open_ones:
+        await each.__aexit__(None, None, None)
+    assert broadcast.listeners == 0
+
+
+def test_output_comes_line_by_line_and_goes_on_where_it_was_left(memory: Ledger) -> None:
+    started = memory.running("a")
+    feed = OutputFeed(memory.records, started.id)
+
+    def write(text: str) -> None:
+        stdout = Captured(head=text, bytes=len(text), lines=text.count("\n"))
+        written = Written(execution_id=started.id, attempt=1, stdout=stdout)
+        memory.attempts.keep_written([written], now=memory.now, node="ant")
+
+    assert [event.name for event in feed.look()] == ["state"]
+    assert feed.look() == []
+    write("one\ntw")
+    [line] = feed.look()
+    write("one\n</script>two\n")
+    assert [json.loads(event.data)["text"] for event in feed.look()] == ["</script>two"]
+    assert [event.name for event in feed.after(None)] == ["anew", "state", "line", "line"]
+    assert [event.name for event in feed.after(line.id)] == ["line"]
+    assert len(feed.after("of-another-feed.7")) == 4
+    assert not feed.is_over

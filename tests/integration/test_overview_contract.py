@@ -1,0 +1,93 @@
+"""What every ledger promises of what is looked at often."""
+
+from datetime import timedelta
+
+from cronhare.domain.execution import State
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger
+
+HOUR = timedelta(hours=1)
+
+
+def test_the_newest_runs_of_many_schedules_come_at_once_the_oldest_first(ledger: Ledger) -> None:
+    first = ledger.claimed("a")
+    ledger.succeeded(first)
+    other = ledger.claimed("b")
+    ledger.failed("c")
+    ledger.clock.advance(MINUTE)
+    second = ledger.claimed("a")
+    ledger.finish(ledger.started(second), FOR_GOOD)
+    ids = [first.scheduler_id, other.scheduler_id, 2**40]
+
+    found = ledger.overview.recent(ids, each=20)
+
+    assert [(run.id, run.state) for run in found[first.scheduler_id]] == [
+        (first.id, State.SUCCEEDED),
+        (second.id, State.FAILED),
+    ]
+    assert [run.id for run in found[other.scheduler_id]] == [other.id]
+    assert found.keys() == {first.scheduler_id, other.scheduler_id}
+    [newest] = ledger.overview.recent(ids, each=1)[first.scheduler_id]
+    assert newest.id == second.id
+
+
+def test_what_has_not_ended_is_newer_than_what_has(ledger: Ledger) -> None:
+    waits = ledger.claimed("a")
+    ledger.clock.advance(MINUTE)
+    ended = ledger.claimed("a")
+    ledger.succeeded(ended)
+
+    found = ledger.overview.recent([waits.scheduler_id], each=2)[waits.scheduler_id]
+
+    assert [run.id for run in found] == [ended.id, waits.id]
+
+
+def test_a_run_lasts_from_its_first_start_to_its_end(ledger: Ledger) -> None:
+    retried = ledger.finished(ledger.claimed("a"), IN_30_S)
+    ledger.clock.advance(MINUTE)
+    started = ledger.started(retried)
+    ledger.clock.advance(3 * SECOND)
+    ledger.finish(started, FOR_GOOD)
+
+    [run] = ledger.overview.recent([retried.scheduler_id], each=5)[retried.scheduler_id]
+
+    assert (run.attempt, run.seconds, run.due_at) == (2, 63, retried.due_at)
+
+
+def test_what_is_due_next_comes_in_its_order_without_the_systems_own(ledger: Ledger) -> None:
+    ledger.add("later", schedule="30 * * * *")
+    ledger.add("soon")
+    ledger.add("never", schedule="0 8 1 1 *")
+    ledger.add("off", status=False)
+    soon = ledger.now + MINUTE
+
+    found = ledger.overview.coming(ledger.now, ledger.now + HOUR, limit=10)
+
+    assert [(each.name, each.due_at) for each in found] == [
+        ("soon", soon),
+        ("later", soon.replace(minute=30)),
+    ]
+    assert ledger.overview.coming(ledger.now, ledger.now + HOUR, limit=1) == found[:1]
+    assert ledger.overview.coming(soon + SECOND, ledger.now + HOUR, limit=9) == found[1:]
+    assert ledger.overview.coming(ledger.now, soon, limit=9) == []
+
+
+def test_schedules_are_counted_by_when_they_are_due_next(ledger: Ledger) -> None:
+    ledger.add("a")
+    ledger.add("b")
+    ledger.add("c", schedule="30 * * * *")
+    soon = ledger.now + MINUTE
+
+    found = ledger.overview.count_coming(ledger.now, ledger.now + HOUR)
+
+    assert found == {soon: 2, soon.replace(minute=30): 1}
+
+
+def test_what_was_due_and_has_not_begun_waits(ledger: Ledger) -> None:
+    claimed, published = ledger.claimed("a"), ledger.published("b")
+    ledger.running("c")
+    ledger.succeeded(ledger.claimed("d"))
+    due = max(claimed.due_at, published.due_at)
+
+    assert {*ledger.overview.waiting(due + SECOND, limit=9)} == {claimed.id, published.id}
+    assert len(ledger.overview.waiting(due + SECOND, limit=1)) == 1
+    assert ledger.overview.waiting(claimed.due_at, limit=9) == []
