@@ -19,6 +19,7 @@ from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAlertStore,
     SqlAttemptStore,
+    SqlAuditStore,
     SqlClaimStore,
     SqlEventStore,
     SqlLimitStore,
@@ -40,6 +41,8 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.fifo_bell import FifoBell
 from cronhare.adapters.system.host import release, this_boot
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+from cronhare.application.administration.audit_queries import AuditQueries
+from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.backfills import Backfills
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.days import Days
@@ -318,6 +321,9 @@ class Container(containers.DeclarativeContainer):
         fifo=providers.Singleton(FifoBell, settings.provided.ledger.path),
         none=providers.Singleton(SilentBell),
     )
+    audit_store = providers.Singleton(SqlAuditStore, engine, clock)
+    audit_trail = providers.Singleton(AuditTrail, entries=audit_store)
+    audit = providers.Singleton(AuditQueries, audit_store)
     administrator = providers.Singleton(
         Administrator,
         schedules=schedules,
@@ -326,8 +332,9 @@ class Container(containers.DeclarativeContainer):
         uuid=uuid4,
         policy=settings.provided.policy,
         bell=bell,
+        trail=audit_trail,
     )
-    schedule_desk = providers.Singleton(ScheduleDesk, schedules)
+    schedule_desk = providers.Singleton(ScheduleDesk, schedules, audit_trail)
     report_desk = providers.Singleton(
         ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
     )
@@ -340,10 +347,12 @@ class Container(containers.DeclarativeContainer):
         now=claims.provided.now,
     )
     replays = providers.Singleton(
-        Replays, replays=replay_store, records=records, schedules=schedules
+        Replays, replays=replay_store, records=records, schedules=schedules, trail=audit_trail
     )
-    backfills = providers.Singleton(Backfills, replays=replay_store, schedules=schedules)
-    applier = providers.Singleton(JobsFileApplier, schedules)
+    backfills = providers.Singleton(
+        Backfills, replays=replay_store, schedules=schedules, trail=audit_trail
+    )
+    applier = providers.Singleton(JobsFileApplier, schedules, audit_trail)
     outbox = providers.Singleton(Outbox, events)
     statistics_store = providers.Singleton(SqlStatistics, engine, clock)
     statistics = providers.Singleton(Statistics, statistics_store)
@@ -362,7 +371,9 @@ class Container(containers.DeclarativeContainer):
             rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),
     )
-    limit_desk = providers.Singleton(RetryLimitDesk, limits=limits, now=claims.provided.now)
+    limit_desk = providers.Singleton(
+        RetryLimitDesk, limits=limits, trail=audit_trail, now=claims.provided.now
+    )
     queries = providers.Singleton(
         Queries,
         schedules=schedules,

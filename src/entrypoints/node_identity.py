@@ -2,14 +2,17 @@
 
 import hashlib
 import os
+import pwd
 import secrets
 import socket
 from contextlib import suppress
 from pathlib import Path
 
 from cronhare.adapters.system.host import BOOT_ID
+from cronhare.domain.access import LONGEST_ACTOR, Actor, Channel, Scope
 from cronhare.domain.nodes import Node
 from cronhare.domain.retries.redeliveries import Holder
+from cronhare.domain.texts.printable import printable
 
 _PIDS = Path("/proc/self/ns/pid")
 
@@ -26,6 +29,19 @@ def this_holder(node: Node) -> Holder:
     with suppress(OSError):
         boot = BOOT_ID.read_text(encoding="ascii").strip()[:64]
     return Holder(node=str(node), host=node.host, boot=boot)
+
+
+def this_actor() -> Actor:
+    """Name the person whose process this is, as far as the system knows: `user@host`.
+
+    By the number of the user, which no variable of the environment changes.
+    """
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user without a name, in a container say
+        user = f"user {os.getuid()}"
+    name = printable(f"{user}@{_host()}")[:LONGEST_ACTOR]
+    return Actor(name=name, channel=Channel.CLI, scope=Scope.ADMIN)
 
 
 def is_alive(pid: int) -> bool:

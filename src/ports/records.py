@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from cronhare.domain.access.audit import KEPT_FOR
 from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
@@ -125,6 +126,7 @@ class Retention:
     completed_rows: int = 1_000
     failed: timedelta = timedelta(seconds=2_592_000)
     others: timedelta = timedelta(days=30)
+    audit: timedelta = KEPT_FOR
 
 
 @attrs.frozen(kw_only=True)

@@ -138,7 +138,7 @@ class Desk:
 
     def __init__(self, path: Path, ledger: Ledger, inspection: SqlInspection) -> None:
         self.path, self.ledger, self.inspection = path, ledger, inspection
-        self.limits = RetryLimitDesk(limits=ledger.limits, now=ledger.clock.now)
+        self.limits = RetryLimitDesk(limits=ledger.limits, trail=ledger.trail, now=ledger.clock.now)
         self.queries = Queries(
             schedules=ledger.schedules,
             records=ledger.records,

@@ -15,6 +15,7 @@ from sqlalchemy import URL, Engine
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
+from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
 from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
@@ -33,6 +34,7 @@ from cronhare.adapters.memory.ledger.timings import MemoryTimingStore
 from cronhare.adapters.sql import (
     SqlAlertStore,
     SqlAttemptStore,
+    SqlAuditStore,
     SqlClaimStore,
     SqlEventStore,
     SqlLimitStore,
@@ -50,6 +52,7 @@ from cronhare.adapters.sql import (
     open_engine,
 )
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
+from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
@@ -76,6 +79,7 @@ from cronhare.ports.attempts import (
     StartAnswer,
     StartRequest,
 )
+from cronhare.ports.audit import AuditStorePort
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.limits import LimitStorePort
@@ -165,11 +169,17 @@ class Ledger:
     overview: OverviewPort
     alerts: AlertStorePort
     redeliveries: RedeliveryStorePort
+    audit: AuditStorePort
 
     @property
     def now(self) -> datetime:
         """The time on the frozen clock."""
         return self.clock.now()
+
+    @property
+    def trail(self) -> AuditTrail:
+        """What writes down who changes what."""
+        return AuditTrail(entries=self.audit)
 
     def planner(self, planned: Planned) -> Plan:
         """Plan as the dispatcher does."""
@@ -353,6 +363,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         overview=MemoryOverview(ledger),
         alerts=MemoryAlertStore(ledger),
         redeliveries=MemoryRedeliveryStore(ledger),
+        audit=MemoryAuditStore(ledger),
     )
 
 
@@ -404,12 +415,14 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         overview=SqlOverview(engine, clock),
         alerts=SqlAlertStore(engine, clock),
         redeliveries=SqlRedeliveryStore(engine, clock),
+        audit=SqlAuditStore(engine, clock),
     )
 
 
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
     tables = (
+        "AuditEntry",
         "RedeliveryHold",
         "Alert",
         "RetryBudget",

@@ -19,6 +19,7 @@ from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
+from tests.actors import ADA
 from tests.integration.ledgers import (
     EVERY_MINUTE,
     FOR_GOOD,
@@ -142,13 +143,13 @@ def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledge
     ledger.schedules.save([], source=None, now=ledger.now, calendars=[calendar])
     ledger.add(**HOURLY, conditions=Conditions(skip_on=("early",), blackout=("10:00-12:00",)))
     ledger.clock.advance(MINUTE)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules)
+    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
     hours = {"since": NOON - 4 * HOUR, "until": NOON}
     out = {"since": NOON - 2 * HOUR, "until": NOON}
 
     _, preview = backfills.look("report", **hours, now=NOON)
     asked, _ = backfills.look("report", **out, now=NOON)
-    ordered = backfills.order(asked, now=ledger.now)
+    ordered = backfills.order(asked, now=ledger.now, actor=ADA)
     ended = ledger.advanced().replay
 
     assert (preview.instants, preview.left_out) == (4, 3)
@@ -316,7 +317,7 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
     ledger: Ledger, since: datetime, until: datetime, told: str
 ) -> None:
     ledger.add(**EVERY_MINUTE)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules)
+    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
 
     with pytest.raises(ReplayOrderInvalid) as refused:
         backfills.look("report", since=since, until=until, now=ledger.now)
@@ -326,7 +327,7 @@ def test_what_cannot_be_filled_is_refused_with_the_number(
 
 def test_what_stays_alive_is_filled_by_nothing_beside_its_run(ledger: Ledger) -> None:
     ledger.add("pump", stay_alive=True, **HOURLY)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules)
+    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
 
     with pytest.raises(ReplayOrderInvalid, match="schedule: it stays alive, one run at a time"):
         backfills.look("pump", since=NOON - HOUR, until=NOON, now=ledger.now)
@@ -335,7 +336,7 @@ def test_what_stays_alive_is_filled_by_nothing_beside_its_run(ledger: Ledger) ->
 def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledger) -> None:
     ledger.add(**HOURLY)
     ledger.add("by-hand", schedule=None)
-    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules)
+    backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
     with pytest.raises(ReplayOrderInvalid) as refused:
         backfills.look(
             "by-hand", since=NOON, until=NOON + HOUR, now=NOON, rate=float("nan"), at_once=0

@@ -12,6 +12,7 @@ from cronhare.domain.retries.budget import BudgetPolicy
 from cronhare.domain.retries.limits import IDLE_FOR, RetryLimits
 from cronhare.ports.attempts import Finish, Recorded
 from cronhare.ports.records import Retention
+from tests.actors import ADA
 from tests.integration.ledgers import FAILURE, IN_30_S, MINUTE, SECOND, Ledger, all_running
 
 BUDGET = RetryLimits(budget=BudgetPolicy(most=2, window=MINUTE))
@@ -19,7 +20,7 @@ BREAKER = RetryLimits(breaker=BreakerPolicy(least=2, window=5 * MINUTE, pause=MI
 
 
 def desk(ledger: Ledger) -> RetryLimitDesk:
-    return RetryLimitDesk(limits=ledger.limits, now=ledger.clock.now)
+    return RetryLimitDesk(limits=ledger.limits, trail=ledger.trail, now=ledger.clock.now)
 
 
 def fail(ledger: Ledger, limits: RetryLimits, *executions: Execution) -> list[Recorded]:
@@ -56,7 +57,7 @@ def test_an_open_breaker_is_seen_and_closed_by_a_reset(ledger: Ledger) -> None:
     fail(ledger, BREAKER, first, second)
     [was] = desk(ledger).breakers()
 
-    answer = desk(ledger).reset("report 25")
+    answer = desk(ledger).reset("report 25", actor=ADA)
 
     assert (was.task, was.state, was.failed, was.succeeded) == ("report 25", "open", 2, 0)
     assert (was.opened_at, was.probe_at) == (ledger.now, ledger.now + MINUTE)
@@ -72,7 +73,7 @@ def test_of_what_an_open_breaker_let_fail_it_is_said_how_to_go_on(ledger: Ledger
     opened, again = desk(ledger).about(
         msgspec.structs.replace(ledger.seen(third), task_name="daily")
     )
-    desk(ledger).reset("report 25")
+    desk(ledger).reset("report 25", actor=ADA)
     [after_reset] = desk(ledger).about(ledger.seen(third))
 
     assert opened.endswith("`cronhare breakers reset 'report 25'` closes it.")
@@ -84,7 +85,7 @@ def test_of_what_is_no_breaker_nothing_is_reset(ledger: Ledger) -> None:
     fail(ledger, BREAKER, *all_running(ledger, 1))
 
     with pytest.raises(NotFound, match="no circuit breaker of 'report 2'; there is report 25"):
-        desk(ledger).reset("report 2")
+        desk(ledger).reset("report 2", actor=ADA)
 
 
 def test_limits_that_were_idle_for_long_are_cleaned_up_and_no_others(ledger: Ledger) -> None:

@@ -343,6 +343,7 @@ def test_a_run_that_is_refused_keeps_no_other_from_a_start_or_a_boot(
         uuid=uuid4,
         policy=RetryPolicy(),
         bell=SilentBell(),
+        trail=ledger.trail,
     )
     names = ("unknown", "refused", "fine")
 

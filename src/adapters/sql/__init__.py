@@ -2,6 +2,7 @@
 
 from .attempts.redeliveries import SqlRedeliveryStore
 from .attempts.store import SqlAttemptStore
+from .audit import SqlAuditStore
 from .claims.store import SqlClaimStore
 from .dialects import open_engine
 from .events.alerts import SqlAlertStore
@@ -22,6 +23,7 @@ from .timings import SqlTimingStore
 __all__ = [
     "SqlAlertStore",
     "SqlAttemptStore",
+    "SqlAuditStore",
     "SqlClaimStore",
     "SqlEventStore",
     "SqlLimitStore",

@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 import msgspec
 
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action
 from cronhare.domain.lifecycle.backfill import (
     MOST_INSTANTS,
     NOT_BESIDE,
@@ -23,6 +25,7 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
+from .audit_trail import AuditTrail
 from .lookup import find_calendars, find_schedule, understood
 from .views.replays import ReplayView
 
@@ -52,6 +55,7 @@ class Backfills:
 
     _replays: ReplayStorePort
     _schedules: ScheduleStorePort
+    _trail: AuditTrail
 
     def look(
         self,
@@ -99,9 +103,15 @@ class Backfills:
         )
         return order, preview
 
-    def order(self, order: BackfillOrder, *, now: datetime) -> ReplayView:
+    def order(self, order: BackfillOrder, *, now: datetime, actor: Actor) -> ReplayView:
         """Begin a backfill; whichever scheduler is there carries it out."""
-        return ReplayView.of(self._replays.order(order, now=now), now=now)
+        span = {"since": order.since.isoformat(), "until": order.until.isoformat()}
+        with self._trail.change(
+            actor, Action.BACKFILL, order.schedule, now=now, after=span
+        ) as note:
+            begun = self._replays.order(order, now=now)
+            note.after = {"replay": begun.id, **span}
+        return ReplayView.of(begun, now=now)
 
 
 def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]:

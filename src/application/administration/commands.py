@@ -7,7 +7,9 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action
+from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
@@ -25,7 +27,13 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
+from .audit_trail import AuditTrail
+from .audit_values import plain, values_of_filter
 from .lookup import NotFound, find_schedule, find_schedules, refuse_unknown
+from .views.values import json_value
+
+#: What the audit calls failures that are changed together.
+_SEVERAL: Final = "failures"
 
 #: So many failures are discarded in one transaction.
 MOST_AT_ONCE: Final = 1_000
@@ -96,6 +104,7 @@ class Administrator:
         uuid: Callable[[], UUID],
         policy: RetryPolicy,
         bell: BellPort,
+        trail: AuditTrail,
     ) -> None:
         """*uuid* gives the names of manual runs; *policy* holds for schedules without one.
 
@@ -107,9 +116,16 @@ class Administrator:
         self._uuid = uuid
         self._policy = policy
         self._bell = bell
+        self._trail = trail
 
     def run_now(
-        self, name: str, *, params: str | None, now: datetime, request: UUID | None = None
+        self,
+        name: str,
+        *,
+        params: str | None,
+        now: datetime,
+        actor: Actor,
+        request: UUID | None = None,
     ) -> Execution:
         """Begin a manual run; the schedule's next due instant does not move.
 
@@ -124,7 +140,10 @@ class Administrator:
         if params is not None and (fault := fault_of_params(params)) is not None:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
         key, head_start = manual_key(request or self._uuid()), self._bell.head_start
-        began = self._begin(schedule, key=key, params=params, now=now, head_start=head_start)
+        asked = {} if params is None else {"params": json_value(params)}
+        with self._trail.change(actor, Action.RUN, schedule.name, now=now, after=asked) as note:
+            began = self._begin(schedule, key=key, params=params, now=now, head_start=head_start)
+            note.after = {"execution": began.id, **asked}
         self._bell.ring([began], now=now)
         return began
 
@@ -184,14 +203,24 @@ class Administrator:
         except (NotToBeRun, LedgerRefused) as error:
             raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
 
-    def switch(self, names: Sequence[str], *, on: bool, now: datetime) -> Sequence[Switched]:
+    def switch(
+        self, names: Sequence[str], *, on: bool, now: datetime, actor: Actor
+    ) -> Sequence[Switched]:
         """Enable or disable schedules, all or none; what runs goes on.
 
         Raises:
             NotFound: one of them does not exist; nothing was changed.
         """
         found = find_schedules(self._schedules, names)
-        changed = self._schedules.switch([each.name for each in found], on=on, now=now)
+        action = Action.ENABLE if on else Action.DISABLE
+        asked = {
+            each.name: ({"status": each.draft.status} if each.draft else None, {"status": on})
+            for each in found
+        }
+        with self._trail.changes(actor, action, asked, now=now) as notes:
+            changed = self._schedules.switch(list(asked), on=on, now=now)
+            for name, note in notes.items():
+                note.unless(changed=name in changed)
         return [
             Switched(
                 name=each.name,
@@ -210,6 +239,7 @@ class Administrator:
         reason: str | None,
         by: str | None,
         now: datetime,
+        actor: Actor,
     ) -> Mapping[str, Pause]:
         """Let the due instants of schedules be skipped from *now* on, *until* then or a resume.
 
@@ -232,11 +262,15 @@ class Administrator:
         kept = {}
         for schedule in find_schedules(self._schedules, list(until)):
             asked = Pause(since=now, until=until[schedule.name], by=by, reason=reason)
-            kept[schedule.name] = self._schedules.pause(schedule.name, asked, now=now) or asked
+            was = plain(schedule.pause)
+            with self._trail.change(
+                actor, Action.PAUSE, schedule.name, now=now, before=was, after=plain(asked)
+            ):
+                kept[schedule.name] = self._schedules.pause(schedule.name, asked, now=now) or asked
         return kept
 
     def resume(
-        self, names: Sequence[str], *, now: datetime
+        self, names: Sequence[str], *, now: datetime, actor: Actor
     ) -> Mapping[str, tuple[Pause | None, bool]]:
         """End the pauses of schedules; answers by name the pause and whether it was on.
 
@@ -245,23 +279,37 @@ class Administrator:
         Raises:
             NotFound: one of them does not exist; none is resumed.
         """
-        return {
-            schedule.name: (
-                self._schedules.resume(schedule.name, now=now),
-                schedule.pause is not None and schedule.pause.is_on(now),
-            )
-            for schedule in find_schedules(self._schedules, names)
-        }
+        resumed = {}
+        for schedule in find_schedules(self._schedules, names):
+            was_on = schedule.pause is not None and schedule.pause.is_on(now)
+            was = plain(schedule.pause)
+            with self._trail.change(
+                actor, Action.RESUME, schedule.name, now=now, before=was
+            ) as note:
+                ended = self._schedules.resume(schedule.name, now=now)
+                note.after = plain(ended)
+                note.unless(changed=was_on)
+            resumed[schedule.name] = ended, was_on
+        return resumed
 
-    def cancel(self, execution_id: int, *, now: datetime) -> State:
+    def cancel(self, execution_id: int, *, now: datetime, actor: Actor) -> State:
         """Ask for the end of an execution; answers the state that it is in now.
 
         Raises:
             NotFound: there is no such execution.
         """
-        state = self._records.cancel(execution_id, now=now)
-        if state is None:
+        execution = self._records.execution(execution_id)
+        if execution is None:
             raise NotFound(f"there is no execution {execution_id}")
+        was = {"schedule": execution.schedule_name, "state": execution.state.value}
+        with self._trail.change(
+            actor, Action.CANCEL, str(execution_id), now=now, before=was
+        ) as note:
+            state = self._records.cancel(execution_id, now=now)
+            if state is None:
+                raise NotFound(f"there is no execution {execution_id}")
+            note.after = {"state": state.value}
+            note.unless(changed=execution.state in UNFINISHED)
         return state
 
     def archived(self, ids: Collection[int]) -> Sequence[Archived]:
@@ -277,7 +325,7 @@ class Administrator:
         return found
 
     def replay(
-        self, ids: Collection[int], *, now: datetime, attempts: int | None = None
+        self, ids: Collection[int], *, now: datetime, actor: Actor, attempts: int | None = None
     ) -> Replayed:
         """Send failed executions again at once, with *attempts* in all, or as many as before.
 
@@ -287,11 +335,16 @@ class Administrator:
             NotFound: one of the ids does not exist; nothing was sent.
         """
         chosen = set(ids)
-        self.archived(chosen)
+        rows = self.archived(chosen)
         allowance = Allowance(attempts=attempts, policy=self._policy)
-        again = self._records.replay(
-            chosen, now=now, allowance=allowance, head_start=self._bell.head_start
-        )
+        held = all(row.state is State.QUARANTINED for row in rows)
+        action = Action.RELEASE if held else Action.REPLAY
+        with self._trail.change(actor, action, _named(rows), now=now, before=_told(rows)) as note:
+            again = self._records.replay(
+                chosen, now=now, allowance=allowance, head_start=self._bell.head_start
+            )
+            note.after = {"executions": [execution.id for execution in again]}
+            note.unless(changed=bool(again))
         self._bell.ring(again, now=now)
         left = [row for row in self.archived(chosen) if row.resolution is None]
         return Replayed(
@@ -314,29 +367,47 @@ class Administrator:
             raise NotFound(f"{numbers}: failed, and not quarantined; see `cronhare failed replay`")
         return list(ids)
 
-    def discard_all(self, which: FailureFilter, *, note: str, now: datetime) -> Discarded:
+    def discard_all(
+        self, which: FailureFilter, *, note: str, now: datetime, actor: Actor
+    ) -> Discarded:
         """Resolve without a run what a filter takes of the archive as it is now.
 
         Raises:
             NotFound: there is no such schedule, and nothing is left of one.
         """
-        count, asked, last = 0, 0, None
-        while page := self._records.archive(which, before=last, limit=MOST_AT_ONCE):
-            last, asked = page[-1].id, asked + len(page)
-            count += self._records.discard([row.id for row in page], note=note, now=now)
-        if not asked:
+        if not self._records.archive(which, limit=1):
             refuse_unknown(self._schedules, which)
+            return Discarded(failures=0, asked=0)
+        count, asked, last = 0, 0, None
+        target, chosen = which.schedule or _SEVERAL, values_of_filter(which)
+        with self._trail.change(
+            actor, Action.DISCARD, target, now=now, before=chosen, after={"note": note}
+        ) as kept:
+            while page := self._records.archive(which, before=last, limit=MOST_AT_ONCE):
+                last, asked = page[-1].id, asked + len(page)
+                count += self._records.discard([row.id for row in page], note=note, now=now)
+            kept.after = {"note": note, "discarded": count}
+            kept.unless(changed=count > 0)
         return Discarded(failures=count, asked=asked)
 
-    def discard(self, ids: Collection[int], *, note: str, now: datetime) -> Discarded:
+    def discard(self, ids: Collection[int], *, note: str, now: datetime, actor: Actor) -> Discarded:
         """Resolve failures without a run; they stay in the archive.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was changed.
         """
         chosen = set(ids)
-        self.archived(chosen)
-        count = self._records.discard(chosen, note=note, now=now)
+        rows = self.archived(chosen)
+        with self._trail.change(
+            actor,
+            Action.DISCARD,
+            _named(rows),
+            now=now,
+            before=_told(rows),
+            after={"note": note},
+        ) as kept:
+            count = self._records.discard(chosen, note=note, now=now)
+            kept.unless(changed=count > 0)
         return Discarded(failures=count, asked=len(chosen))
 
     def _why_not_replayed(self, archived: Archived) -> str:
@@ -351,6 +422,16 @@ class Administrator:
             f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it "
             f"came from, then: cronhare failed discard {archived.id}"
         )
+
+
+def _named(rows: Sequence[Archived]) -> str:
+    return str(rows[0].id) if len(rows) == 1 else _SEVERAL
+
+
+def _told(rows: Sequence[Archived]) -> dict[str, object]:
+    """Say which failures a change is about."""
+    schedules = dict.fromkeys(row.schedule_name for row in rows)
+    return {"failures": sorted(row.id for row in rows), "schedules": list(schedules)}
 
 
 def _too_long(what: str, text: str | None, most: int) -> tuple[str, ...]:

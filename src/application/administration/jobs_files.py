@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Protocol
+from typing import Any, Final, Protocol
 
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import MOST_ENTRIES, Action
 from cronhare.domain.schedules.calendar_faults import (
     CalendarFault,
     calendars_of,
@@ -18,6 +20,8 @@ from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
+from .audit_trail import AuditTrail
+from .audit_values import names_of, values_of_change
 from .difference import Change, ChangedKind, ScheduleChange, calendar_difference, difference
 
 
@@ -54,9 +58,10 @@ class CannotApply(ValueError):
 class JobsFileApplier:
     """Makes the schedules table as jobs files say; the schedulers notice by themselves."""
 
-    def __init__(self, schedules: ScheduleStorePort) -> None:
+    def __init__(self, schedules: ScheduleStorePort, trail: AuditTrail) -> None:
         """Keep the table."""
         self._schedules = schedules
+        self._trail = trail
 
     def compare(self, file: FileContent) -> tuple[ScheduleChange, ...]:
         """Say what `apply` would change.
@@ -80,23 +85,27 @@ class JobsFileApplier:
         stored, calendars = self._schedules.schedules(), self._schedules.calendars()
         return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
 
-    def apply(self, file: FileContent, *, now: datetime) -> tuple[ScheduleChange, ...]:
+    def apply(
+        self, file: FileContent, *, now: datetime, actor: Actor
+    ) -> tuple[ScheduleChange, ...]:
         """Make the table as the file says; what is as it should be is not touched.
 
         Raises:
             CannotApply: see `compare`.
         """
         changes = self.compare(file)
-        self._save(changes, source=file.source, now=now)
+        self._save(changes, source=file.source, now=now, actor=actor)
         return changes
 
-    def take_over(self, file: FileContent, *, now: datetime) -> tuple[ScheduleChange, ...]:
+    def take_over(
+        self, file: FileContent, *, now: datetime, actor: Actor
+    ) -> tuple[ScheduleChange, ...]:
         """Apply a file in spite of clashes: a row must not keep a machine from starting.
 
         Schedules of its names are taken over, as when the file goes by another name now.
         """
         changes = _difference(file, self._schedules.schedules(), self._schedules.calendars())
-        self._save(changes, source=file.source, now=now)
+        self._save(changes, source=file.source, now=now, actor=actor)
         return changes
 
     def shared_queues(self, file: FileContent) -> Mapping[str, Sequence[str]]:
@@ -111,7 +120,9 @@ class JobsFileApplier:
         ]
         return shared_queues(used)
 
-    def _save(self, changes: Sequence[ScheduleChange], *, source: str, now: datetime) -> None:
+    def _save(
+        self, changes: Sequence[ScheduleChange], *, source: str, now: datetime, actor: Actor
+    ) -> None:
         """Make all changes or none; to name a task is no edit of its schedule."""
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
         named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
@@ -120,7 +131,10 @@ class JobsFileApplier:
         disabled = [change.name for change in gone if change.kind is ChangedKind.SCHEDULE]
         dropped = [change.name for change in gone if change.kind is ChangedKind.CALENDAR]
         calendars = [change.calendar for change in wanted if change.calendar]
-        if named or edited or gone or calendars:
+        if not (named or edited or gone or calendars):
+            return
+        asked, actions = _entries(changes, source)
+        with self._trail.changes(actor, actions, asked, now=now):
             self._schedules.save(
                 edited,
                 source=source,
@@ -130,6 +144,42 @@ class JobsFileApplier:
                 calendars=calendars,
                 dropped=dropped,
             )
+
+
+#: What the audit calls what becomes of a schedule, and of a calendar.
+_ACTIONS: Final = {
+    (ChangedKind.SCHEDULE, Change.ADD): Action.CREATE,
+    (ChangedKind.SCHEDULE, Change.CHANGE): Action.EDIT,
+    (ChangedKind.SCHEDULE, Change.DISABLE): Action.DISABLE,
+    (ChangedKind.CALENDAR, Change.ADD): Action.SAVE_CALENDAR,
+    (ChangedKind.CALENDAR, Change.CHANGE): Action.SAVE_CALENDAR,
+    (ChangedKind.CALENDAR, Change.DISABLE): Action.DELETE_CALENDAR,
+}
+
+
+def _entries(
+    changes: Sequence[ScheduleChange], source: str
+) -> tuple[dict[str, tuple[Any, Any]], dict[str, Action]]:
+    """Give an entry of the audit for the file, and one for each change unless these are many."""
+    made = [change for change in changes if change.change is not Change.KEEP]
+    said = {
+        f"{kind.value}s {word}": {"how many": len(names), "names": names}
+        for kind in ChangedKind
+        for change, word in _WORDS.items()
+        if (names := names_of([each for each in made if each.kind is kind], change))
+    }
+    asked: dict[str, tuple[Any, Any]] = {source: (None, said)}
+    actions = {source: Action.APPLY}
+    if len(made) <= MOST_ENTRIES:
+        for change in made:
+            is_calendar = change.kind is ChangedKind.CALENDAR
+            name = f"calendar {change.name}" if is_calendar else change.name
+            asked[name] = values_of_change(change)
+            actions[name] = _ACTIONS[change.kind, change.change]
+    return asked, actions
+
+
+_WORDS: Final = {Change.ADD: "added", Change.CHANGE: "changed", Change.DISABLE: "taken away"}
 
 
 def _difference(

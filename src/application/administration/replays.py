@@ -5,6 +5,8 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
@@ -12,6 +14,8 @@ from cronhare.ports.records import RecordsPort
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort
 
+from .audit_trail import AuditTrail
+from .audit_values import values_of_filter
 from .lookup import NotFound, refuse_unknown
 from .views.replays import ReplayView
 
@@ -34,6 +38,7 @@ class Replays:
     _replays: ReplayStorePort
     _records: RecordsPort
     _schedules: ScheduleStorePort
+    _trail: AuditTrail
 
     def count(self, which: FailureFilter) -> int:
         """Say how many failures a replay would be about: S2.6 in docs/compatibility.md.
@@ -45,7 +50,7 @@ class Replays:
             refuse_unknown(self._schedules, which)
         return failures
 
-    def order(self, order: ReplayOrder, *, now: datetime) -> Ordered:
+    def order(self, order: ReplayOrder, *, now: datetime, actor: Actor) -> Ordered:
         """Begin a replay of what the archive has now, unless that is nothing.
 
         Raises:
@@ -53,7 +58,13 @@ class Replays:
         """
         if not (failures := self.count(order.which)):
             return Ordered(failures=0)
-        begun = self._replays.order(order, now=now)
+        which = values_of_filter(order.which)
+        target = order.which.schedule or "failures"
+        with self._trail.change(
+            actor, Action.ORDER_REPLAY, target, now=now, before={"which": which}
+        ) as note:
+            begun = self._replays.order(order, now=now)
+            note.after = {"replay": begun.id, "failures": failures}
         return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
 
     def list(self, *, limit: int, now: datetime) -> Sequence[ReplayView]:
@@ -68,22 +79,28 @@ class Replays:
         """
         return _shown(self._replays.replay(replay_id), replay_id, now)
 
-    def stop(self, replay_id: int, *, author: str, now: datetime) -> ReplayView:
+    def stop(self, replay_id: int, *, author: str, now: datetime, actor: Actor) -> ReplayView:
         """Let nothing of it begin any more; what has begun goes on.
 
         Raises:
             NotFound: there is none.
         """
         reason = f"stopped by {author}" if author else "stopped by hand"
-        return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id, now)
+        _shown(self._replays.replay(replay_id), replay_id, now)
+        with self._trail.change(
+            actor, Action.STOP_REPLAY, str(replay_id), now=now, after={"reason": reason}
+        ):
+            return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id, now)
 
-    def resume(self, replay_id: int, *, now: datetime) -> ReplayView:
+    def resume(self, replay_id: int, *, now: datetime, actor: Actor) -> ReplayView:
         """Let a stopped one go on, to its end: its rules to stop hold no more.
 
         Raises:
             NotFound: there is none.
         """
-        return _shown(self._replays.resume(replay_id, now=now), replay_id, now)
+        _shown(self._replays.replay(replay_id), replay_id, now)
+        with self._trail.change(actor, Action.RESUME_REPLAY, str(replay_id), now=now):
+            return _shown(self._replays.resume(replay_id, now=now), replay_id, now)
 
 
 def _shown(replay: Replay | None, replay_id: int, now: datetime) -> ReplayView:

@@ -7,6 +7,8 @@ from typing import Final
 
 import attrs
 
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState
 from cronhare.domain.retries.budget import said
@@ -14,6 +16,8 @@ from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.limits import LimitStorePort
 
+from .audit_trail import AuditTrail
+from .audit_values import plain
 from .lookup import NotFound
 from .views.limits import BreakerView, BudgetView
 
@@ -26,6 +30,7 @@ class RetryLimitDesk:
     """Shows limits, and resets breakers. *now* is the ledger's clock."""
 
     _limits: LimitStorePort
+    _trail: AuditTrail
     _now: Callable[[], datetime]
 
     def budgets(self) -> Sequence[BudgetView]:
@@ -40,7 +45,7 @@ class RetryLimitDesk:
         found = self._limits.breakers(now=now, limit=MOST_LISTED)
         return [BreakerView.of(breaker, now=now) for breaker in found]
 
-    def reset(self, task: str) -> BreakerView:
+    def reset(self, task: str, *, actor: Actor) -> BreakerView:
         """Close a breaker, and let it count anew; answer what it was.
 
         *task* is `report 25`, or the task's name in a jobs file.
@@ -52,9 +57,15 @@ class RetryLimitDesk:
         known = self._limits.breakers(now=now, limit=MOST_LISTED)
         named = [each for each in known if each.name == task]
         breaker = self._limits.breaker(task, now=now) or (named[0] if len(named) == 1 else None)
-        if breaker is None or not self._limits.reset(breaker.task):
+        if breaker is None:
             raise NotFound(_no_breaker(task, named or known))
-        return BreakerView.of(breaker, now=now)
+        was = BreakerView.of(breaker, now=now)
+        with self._trail.change(
+            actor, Action.RESET_BREAKER, breaker.task, now=now, before=plain(was)
+        ):
+            if not self._limits.reset(breaker.task):
+                raise NotFound(_no_breaker(task, named or known))
+        return was
 
     def about(self, execution: Execution) -> Iterator[str]:
         """Say which limits keep an execution from another retry, now or in the end."""

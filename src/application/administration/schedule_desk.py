@@ -7,6 +7,8 @@ from uuid import UUID
 
 import attrs
 
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.catalog import Catalog, reports_called
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -16,6 +18,8 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort
 
+from .audit_trail import AuditTrail
+from .audit_values import values_of
 from .commands import Administrator, CannotRun
 from .lookup import NotFound
 
@@ -35,11 +39,14 @@ class RequestReused(ValueError):
 class ScheduleDesk:
     """Creates schedules of no file."""
 
-    def __init__(self, schedules: ScheduleStorePort) -> None:
+    def __init__(self, schedules: ScheduleStorePort, trail: AuditTrail) -> None:
         """Keep the table."""
         self._schedules = schedules
+        self._trail = trail
 
-    def create(self, draft: ScheduleDraft, *, now: datetime, again: bool = False) -> int:
+    def create(
+        self, draft: ScheduleDraft, *, now: datetime, actor: Actor, again: bool = False
+    ) -> int:
         """Create a schedule of a draft without faults; answers its id.
 
         *again* says that this may be a repetition: if that name has just such a schedule, it is it.
@@ -48,13 +55,17 @@ class ScheduleDesk:
             NameTaken: another schedule has the name, or this one is no more as it was made.
             LedgerRefused: the table refuses it.
         """
-        id_ = self._schedules.create(draft, now=now)
-        if id_ is not None:
-            return id_
-        for stored in self._schedules.schedules([draft.name]):
-            if again and stored.source is None and _is_made_of(stored.draft, draft):
-                return stored.id
-        raise NameTaken(f"there is a schedule {draft.name} already")
+        with self._trail.change(
+            actor, Action.CREATE, draft.name, now=now, after=values_of(draft)
+        ) as note:
+            id_ = self._schedules.create(draft, now=now)
+            if id_ is not None:
+                return id_
+            for stored in self._schedules.schedules([draft.name]):
+                if again and stored.source is None and _is_made_of(stored.draft, draft):
+                    note.unless(changed=False)
+                    return stored.id
+            raise NameTaken(f"there is a schedule {draft.name} already")
 
 
 def _is_made_of(stored: ScheduleDraft | None, draft: ScheduleDraft) -> bool:
@@ -80,7 +91,7 @@ class ReportDesk:
         self._catalog = catalog
 
     def generate(
-        self, controller: str, *, params: str, now: datetime, request: UUID | None
+        self, controller: str, *, params: str, now: datetime, actor: Actor, request: UUID | None
     ) -> Execution:
         """Begin a run; a *request* that is asked again is answered the run that it began.
 
@@ -90,7 +101,9 @@ class ReportDesk:
             RequestReused: the request began a run with other params.
         """
         name = self._schedule_of(self._report(controller), now=now)
-        execution = self._administrator.run_now(name, params=params, now=now, request=request)
+        execution = self._administrator.run_now(
+            name, params=params, now=now, actor=actor, request=request
+        )
         if request is not None and not same_params(execution.params, params):
             raise RequestReused(f"it began execution {execution.id}, with other params")
         return execution

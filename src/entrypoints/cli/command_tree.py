@@ -42,6 +42,7 @@ class Commands(CommandsOnDemand):
             "replays:app",
             "Replays of many failures, and backfills.",
         ),
+        "audit": ("audit:app", "Who changed what, when, from where."),
         "import": ("import_crontab:app", "Bring schedules from elsewhere."),
         "db": ("db:app", "The ledger's schema."),
     }

@@ -10,6 +10,7 @@ from cronhare.application.administration.views.failures import DiscardedView, Re
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.texts.listing import counted
 
+from ..node_identity import this_actor
 from .errors import Status
 from .output import print_json, print_line
 
@@ -57,7 +58,7 @@ def replay_filtered(
     if dry_run:
         _say_count(replays.count(order.which), words, json=json)
         return
-    ordered = replays.order(order, now=now)
+    ordered = replays.order(order, now=now, actor=this_actor())
     if ordered.replay is None:
         if json:
             print_json({"failures": ordered.failures})
@@ -92,7 +93,9 @@ def replay_named(
         unresolved = [row for row in administrator.archived(ids) if row.resolution is None]
         _say_count(len(unresolved), words, json=json)
         return
-    done = administrator.replay(ids, now=container.claims().now(), attempts=attempts)
+    done = administrator.replay(
+        ids, now=container.claims().now(), attempts=attempts, actor=this_actor()
+    )
     if json:
         print_json(ReplayedView.of(done))
     else:

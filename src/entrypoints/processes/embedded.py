@@ -21,7 +21,7 @@ from cronhare.domain.texts.listing import counted
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..container import Container
-from ..node_identity import is_alive
+from ..node_identity import is_alive, this_actor
 from ..signals.shutdown import Shutdown
 from . import worker
 from .boot_runs import run_at_start
@@ -82,7 +82,7 @@ def apply(container: Container, jobs: JobsFile) -> None:
     _warn_of_other_files(applier, jobs)
     for note in notes_on_keys(jobs):
         say(log, logging.WARNING, "jobs.key", f"{jobs.path}: {note}")
-    changes = applier.take_over(jobs, now=container.claims().now())
+    changes = applier.take_over(jobs, now=container.claims().now(), actor=this_actor())
     changed = [change for change in changes if change.kind is ChangedKind.SCHEDULE]
     counts = Counter(change.change for change in changed)
     tasks, schedules = counted(len(jobs.tasks), "task"), counted(len(jobs.drafts), "schedule")

@@ -14,10 +14,12 @@ from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
 from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
+from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
@@ -100,6 +102,8 @@ class House:
     attempts: AttemptsWithOutages = attrs.field(init=False)
     schedules: MemoryScheduleStore = attrs.field(init=False)
     records: RecordsWithOutages = attrs.field(init=False)
+    audit: MemoryAuditStore = attrs.field(init=False)
+    trail: AuditTrail = attrs.field(init=False)
     broker: MemoryBroker = attrs.field(init=False)
     connection: MemoryConnection = attrs.field(init=False)
     runner: ScriptedRunner = attrs.field(init=False)
@@ -179,7 +183,9 @@ class House:
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
         )
-        self.applier = JobsFileApplier(self.schedules)
+        self.audit = MemoryAuditStore(self.ledger)
+        self.trail = AuditTrail(entries=self.audit)
+        self.applier = JobsFileApplier(self.schedules, self.trail)
         self.administrator = Administrator(
             schedules=self.schedules,
             records=self.records,
@@ -187,6 +193,7 @@ class House:
             uuid=self.uuid,
             policy=self.policy,
             bell=SilentBell(),
+            trail=self.trail,
         )
 
     def neighbour(self, node: str, *, seal: Seal | None = None) -> "House":

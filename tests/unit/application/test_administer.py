@@ -25,6 +25,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.records import ExecutionFilter
+from tests.actors import ADA
 from tests.unit.application.deliveries import live, run
 from tests.unit.application.endings import CRASH, Seen, always, failure, one_by_one
 from tests.unit.application.house import REPORT, House
@@ -51,7 +52,7 @@ def apply(
     tasks: Sequence[Task] = (),
     source: str = "jobs.toml",
 ) -> dict[str, Change]:
-    changes = house.applier.apply(File(drafts, tasks, source), now=house.now)
+    changes = house.applier.apply(File(drafts, tasks, source), now=house.now, actor=ADA)
     return {change.name: change.change for change in changes}
 
 
@@ -209,7 +210,9 @@ def test_a_start_takes_over_what_is_of_its_name() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="old.toml")
 
-    [change] = house.applier.take_over(File([scheduled(BACKUP, "backup")]), now=house.now)
+    [change] = house.applier.take_over(
+        File([scheduled(BACKUP, "backup")]), now=house.now, actor=ADA
+    )
 
     assert change.fields == (FieldChange("source", "old.toml", "jobs.toml"),)
     assert find_schedule(house.schedules, "backup").source == "jobs.toml"
@@ -274,7 +277,7 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
     house.dispatcher.tick(house.now)
     due = house.claims.next_due()
 
-    asked = house.administrator.run_now("report", params='{"v":1}', now=house.now)
+    asked = house.administrator.run_now("report", params='{"v":1}', now=house.now, actor=ADA)
     await house.open()
     await house.turn()
 
@@ -292,13 +295,15 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
         ),
         (lambda house: find_schedule(house.schedules, "xyz"), "there is hourly, nightly"),
         (
-            lambda house: house.administrator.run_now("nope", params=None, now=house.now),
+            lambda house: house.administrator.run_now(
+                "nope", params=None, now=house.now, actor=ADA
+            ),
             "no schedule 'nope'",
         ),
-        (lambda house: house.administrator.cancel(99, now=house.now), "no execution 99"),
-        (lambda house: house.administrator.replay([7, 9], now=house.now), "no row 7, 9"),
+        (lambda house: house.administrator.cancel(99, now=house.now, actor=ADA), "no execution 99"),
+        (lambda house: house.administrator.replay([7, 9], now=house.now, actor=ADA), "no row 7, 9"),
         (
-            lambda house: house.administrator.discard([7], note="", now=house.now),
+            lambda house: house.administrator.discard([7], note="", now=house.now, actor=ADA),
             "the archive has no row 7",
         ),
     ],
@@ -316,7 +321,9 @@ def test_params_that_no_message_could_carry_are_refused() -> None:
     apply(house, NIGHTLY)
 
     with pytest.raises(CannotRun, match="102402 bytes of JSON, 102400 are allowed"):
-        house.administrator.run_now("nightly", params=f'"{"x" * LARGEST_PARAMS}"', now=house.now)
+        house.administrator.run_now(
+            "nightly", params=f'"{"x" * LARGEST_PARAMS}"', now=house.now, actor=ADA
+        )
 
     assert house.claims.unfinished(after=0, limit=9) == ()
 
@@ -327,7 +334,7 @@ async def test_the_largest_params_reach_their_task_even_if_all_of_them_must_be_e
     largest = '"' + '\\"' * (LARGEST_PARAMS // 2 - 1) + '"'
     house.add(schedule=None, params=largest)
 
-    house.administrator.run_now("report", params=None, now=house.now)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     await house.open()
     await house.turn()
 
@@ -341,7 +348,7 @@ async def test_a_replay_has_a_fresh_retry_allowance() -> None:
     await live(house, timedelta(seconds=31))
     [archived] = house.records.archive()
 
-    house.administrator.replay([archived.id], now=house.now)
+    house.administrator.replay([archived.id], now=house.now, actor=ADA)
     await live(house, timedelta(seconds=31))
 
     first, second = sorted(house.records.archive(EVERY_FAILURE), key=lambda row: row.id)
@@ -353,7 +360,7 @@ async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
     house = await _with_failures(1)
     [archived] = house.records.archive()
 
-    house.administrator.replay([archived.id], now=house.now, attempts=3)
+    house.administrator.replay([archived.id], now=house.now, attempts=3, actor=ADA)
 
     execution = house.records.execution(archived.execution_id)
     assert execution is not None
@@ -364,7 +371,7 @@ async def test_a_replay_names_the_message_of_each_execution() -> None:
     house = await _with_failures(1)
     [archived] = house.records.archive()
 
-    done = house.administrator.replay([archived.id], now=house.now)
+    done = house.administrator.replay([archived.id], now=house.now, actor=ADA)
 
     assert done.messages == (f"{archived.execution_id}:2",)
     assert ReplayedView.of(done).messages == done.messages
@@ -376,7 +383,7 @@ async def test_what_a_filter_takes_is_discarded_page_by_page(
     monkeypatch.setattr(commands, "MOST_AT_ONCE", 2)
     house = await _with_failures(5)
 
-    done = house.administrator.discard_all(UNRESOLVED, note="known", now=house.now)
+    done = house.administrator.discard_all(UNRESOLVED, note="known", now=house.now, actor=ADA)
 
     assert (done.failures, done.asked, done.resolved_before) == (5, 5, 0)
     assert house.records.archive() == ()
@@ -385,12 +392,12 @@ async def test_what_a_filter_takes_is_discarded_page_by_page(
 async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
     house = await _with_failures(2)
     gone, known = house.records.archive()
-    house.administrator.discard([known.id], note="", now=house.now)
+    house.administrator.discard([known.id], note="", now=house.now, actor=ADA)
     execution = house.ledger.executions.get(gone.execution_id)
     assert execution is not None
     house.ledger.executions.delete(execution)
 
-    done = house.administrator.replay([gone.id, known.id, known.id], now=house.now)
+    done = house.administrator.replay([gone.id, known.id, known.id], now=house.now, actor=ADA)
 
     assert (done.executions, done.asked, done.resolved_before) == ((), 2, 1)
     assert done.refused == {gone.id: f"execution {gone.execution_id} is no more in the ledger"}
@@ -401,7 +408,7 @@ async def _with_failures(count: int) -> House:
     house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
     house.add(schedule=None)
     for _ in range(count):
-        house.administrator.run_now("report", params=None, now=house.now)
+        house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     await house.open()
     await house.turn()
     assert len(house.records.archive()) == count
@@ -415,7 +422,7 @@ async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None
     [pill] = house.records.archive()
     chosen = house.administrator.quarantined([pill.id])
 
-    released = house.administrator.replay(chosen, now=house.now).executions
+    released = house.administrator.replay(chosen, now=house.now, actor=ADA).executions
     await live(house, timedelta(seconds=200))
 
     assert list(released) == [house.only.id]
@@ -436,7 +443,9 @@ async def test_discarding_resolves_and_keeps_the_row() -> None:
     await run(house)
     [archived] = house.records.archive()
 
-    count = house.administrator.discard([archived.id], note="known", now=house.now).failures
+    count = house.administrator.discard(
+        [archived.id], note="known", now=house.now, actor=ADA
+    ).failures
 
     [kept] = house.administrator.archived([archived.id])
     assert (count, kept.resolution, kept.note) == (1, "discarded", "known")
@@ -449,7 +458,7 @@ async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
     [archived] = house.records.archive()
 
     with pytest.raises(NotFound):
-        house.administrator.replay([archived.id, 99], now=house.now)
+        house.administrator.replay([archived.id, 99], now=house.now, actor=ADA)
 
     assert house.only.state is State.FAILED
 
@@ -467,7 +476,7 @@ def test_more_failures_than_a_page_shows_are_resolved_at_once() -> None:
         house.records.keep_failure(reported, now=house.now, node="ant")
     ids = [row.id for row in house.records.archive(limit=1_000)]
 
-    count = house.administrator.discard(ids, note="", now=house.now).failures
+    count = house.administrator.discard(ids, note="", now=house.now, actor=ADA).failures
 
     assert count == 101
 
@@ -504,15 +513,15 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
     house = House()
     apply(house, NIGHTLY)
     house.clock.advance(timedelta(minutes=10))
-    house.administrator.pause({"nightly": None}, reason="no", by="ann", now=house.now)
+    house.administrator.pause({"nightly": None}, reason="no", by="ann", now=house.now, actor=ADA)
     with pytest.raises(CannotRun, match="does not run by itself: it is paused by ann"):
         house.administrator.run_at_start("nightly", now=house.now)
-    house.administrator.resume(["nightly"], now=house.now)
-    house.administrator.switch(["nightly"], on=False, now=house.now)
+    house.administrator.resume(["nightly"], now=house.now, actor=ADA)
+    house.administrator.switch(["nightly"], on=False, now=house.now, actor=ADA)
     with pytest.raises(CannotRun, match="does not run by itself: it is disabled"):
         house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
 
-    house.administrator.switch(["nightly"], on=True, now=house.now)
+    house.administrator.switch(["nightly"], on=True, now=house.now, actor=ADA)
     run = house.administrator.run_at_start("nightly", now=house.now)
 
     assert run.key.startswith("start-")
@@ -541,7 +550,7 @@ def test_a_switch_says_what_changed_and_which_file_has_the_last_word() -> None:
     house.add("by-hand")
 
     told = house.administrator.switch(
-        ["nightly", "hourly", "by-hand", "nightly"], on=False, now=house.now
+        ["nightly", "hourly", "by-hand", "nightly"], on=False, now=house.now, actor=ADA
     )
 
     assert [(each.name, each.changed, each.source) for each in told] == [
@@ -560,7 +569,7 @@ def test_of_several_names_an_unknown_one_keeps_the_others_from_a_switch() -> Non
     house.add("known")
 
     with pytest.raises(NotFound, match="known"):
-        house.administrator.switch(["known", "unknwon"], on=False, now=house.now)
+        house.administrator.switch(["known", "unknwon"], on=False, now=house.now, actor=ADA)
 
     assert find_schedule(house.schedules, "known").draft == attrs.evolve(
         NIGHTLY, name="known", schedule="* * * * *"
@@ -648,7 +657,9 @@ PAYROLL = attrs.evolve(NIGHTLY, name="payroll", conditions=Conditions(skip_on=("
 
 def test_a_calendar_that_nobody_has_is_refused_with_what_may_be_meant() -> None:
     house = House()
-    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now)
+    house.applier.apply(
+        File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now, actor=ADA
+    )
     typo = Conditions(skip_on=("de-holiday",), only_on=("workdays",))
 
     with pytest.raises(CannotApply) as refused:
@@ -663,7 +674,9 @@ def test_a_calendar_that_nobody_has_is_refused_with_what_may_be_meant() -> None:
 
 def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() -> None:
     house = House()
-    house.applier.apply(File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now)
+    house.applier.apply(
+        File([], source="shared.toml", calendars=[HOLIDAYS]), now=house.now, actor=ADA
+    )
     off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
 
     assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
@@ -672,21 +685,21 @@ def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() 
 def test_a_calendar_that_another_schedule_names_is_not_removed() -> None:
     house = House()
     shared = File([], source="shared.toml", calendars=[HOLIDAYS, CLOSED])
-    house.applier.apply(shared, now=house.now)
+    house.applier.apply(shared, now=house.now, actor=ADA)
     apply(house, PAYROLL)
 
     with pytest.raises(CannotApply) as refused:
-        house.applier.apply(attrs.evolve(shared, calendars=[]), now=house.now)
+        house.applier.apply(attrs.evolve(shared, calendars=[]), now=house.now, actor=ADA)
 
     [fault] = map(str, refused.value.calendars)
     assert fault.startswith("calendars.de-holidays: would be removed, and is named by payroll of")
-    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), now=house.now)
+    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), now=house.now, actor=ADA)
     assert [one.name for one in house.schedules.calendars()] == ["de-holidays"]
 
 
 def test_to_a_file_of_what_is_chosen_belong_its_calendars() -> None:
     house = House()
-    house.applier.apply(File([PAYROLL], calendars=[HOLIDAYS, CLOSED]), now=house.now)
+    house.applier.apply(File([PAYROLL], calendars=[HOLIDAYS, CLOSED]), now=house.now, actor=ADA)
     exporter = Exporter(house.schedules)
 
     chosen = exporter.choose([], source=None, by_hand=False)

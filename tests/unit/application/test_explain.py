@@ -25,6 +25,7 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPo
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.cli.failure_output import failure_columns
 from cronhare.ports.attempts import Apart
+from tests.actors import ADA
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import CRASH, always, failure
 from tests.unit.application.house import NOON, House
@@ -84,7 +85,7 @@ async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     else:
         due(house)
     if state is State.CANCELLED:
-        house.administrator.cancel(house.only.id, now=house.now)
+        house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     told = ask(house)
 
@@ -277,7 +278,7 @@ def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
 def test_a_run_of_a_backfill_is_not_said_to_be_late() -> None:
     house = House()
     house.add(schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     by_hand = house.only
     filled = msgspec.structs.replace(
         by_hand, key=backfill_key(NOON), due_at=NOON - timedelta(days=200)

@@ -12,6 +12,7 @@ from cronhare.domain.retries.retry import LONGEST_AWAY, RetryPolicy
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
+from tests.actors import ADA
 from tests.unit.application.deliveries import MINUTE, due, foreign_body
 from tests.unit.application.house import LEASE, House, Inline
 
@@ -104,7 +105,7 @@ async def test_cancelling_what_was_handed_over_comes_too_late() -> None:
     house = house_of_a_foreign_queue()
     due(house)
 
-    answer = house.administrator.cancel(house.only.id, now=house.now)
+    answer = house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     assert answer is house.only.state is State.HANDED_OVER
 

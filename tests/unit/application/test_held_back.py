@@ -7,6 +7,7 @@ import pytest
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.schedule import OverlapPolicy
+from tests.actors import ADA
 from tests.unit.application.house import House
 
 MINUTE = timedelta(minutes=1)
@@ -55,7 +56,7 @@ async def test_runs_asked_for_by_hand_wait_as_well() -> None:
     house = House(holds=True)
     house.add(schedule=None, overlap=OverlapPolicy.QUEUE_ALL)
     for _ in range(3):
-        house.administrator.run_now("report", params=None, now=house.now)
+        house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     await house.open_wide()
     house.reconciler.tick(house.now)
     await house.settle()

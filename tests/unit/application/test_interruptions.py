@@ -9,6 +9,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.runner import StopReason
+from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, foreign_body, live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
@@ -24,7 +25,7 @@ async def test_what_waits_for_its_first_attempt_is_cancelled_at_once(published: 
     due(house)
     house.broker.come_back()
 
-    house.administrator.cancel(house.only.id, now=house.now)
+    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
     await house.open()
     await live(house, timedelta(minutes=10), MINUTE)
 
@@ -35,7 +36,7 @@ async def test_cancelling_between_two_attempts_ends_the_retries() -> None:
     house = House(script=one_by_one([failure()]))
     await run(house)
 
-    house.administrator.cancel(house.only.id, now=house.now)
+    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
     await live(house, MINUTE)
 
     assert (house.only.state, len(house.records.attempts(house.only.id))) == (State.CANCELLED, 1)
@@ -45,7 +46,7 @@ async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None
     house = House(holds=True)
     await begin(house)
 
-    answered = house.administrator.cancel(house.only.id, now=house.now)
+    answered = house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
     house.keeper.renew()
     await house.settle()
 
@@ -59,7 +60,7 @@ async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None
 async def test_a_cancel_wins_over_a_late_success_whose_result_is_kept() -> None:
     house = House(holds=True)
     await begin(house)
-    house.administrator.cancel(house.only.id, now=house.now)
+    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     house.runner.release(house.only.id)
     await house.settle()
@@ -72,7 +73,7 @@ async def test_cancelling_what_has_ended_changes_nothing() -> None:
     house = House()
     await run(house)
 
-    answered = house.administrator.cancel(house.only.id, now=house.now)
+    answered = house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     assert (answered, house.only.state) == (State.SUCCEEDED, State.SUCCEEDED)
 

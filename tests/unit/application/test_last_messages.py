@@ -20,6 +20,7 @@ from cronhare.domain.retries.retry import Fail, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed, ToQuarantine
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, live, run
 from tests.unit.application.endings import CRASH, always, failure
@@ -168,7 +169,7 @@ async def test_what_was_resolved_meanwhile_is_not_sent() -> None:
     house = doomed()
     await cut_off(house)
     [archived] = house.records.archive()
-    house.administrator.discard([archived.id], note="known", now=house.now)
+    house.administrator.discard([archived.id], note="known", now=house.now, actor=ADA)
 
     await live(house, 2 * GRACE)
 

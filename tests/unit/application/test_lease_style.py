@@ -7,6 +7,7 @@ from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
+from tests.actors import ADA
 from tests.unit.application.deliveries import MINUTE
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import House
@@ -38,7 +39,7 @@ async def test_a_job_that_fails_each_time_goes_the_original_way(tmp_path: Path) 
     path.write_text(FILE)
     file = read_jobs(path, policy=RetryPolicy())
     house = House(script=always(failure()), tasks=file.tasks)
-    house.applier.apply(file, now=house.now)
+    house.applier.apply(file, now=house.now, actor=ADA)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)
     house.dispatcher.tick(house.now)

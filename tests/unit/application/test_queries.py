@@ -39,6 +39,7 @@ from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, Output
 from cronhare.ports.runner import Captured
+from tests.actors import ADA
 from tests.unit.application.deliveries import begin, due, live, run
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import LEASE, NOON, REPORT, House
@@ -76,7 +77,9 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         records=house.records,
         nodes=MemoryNodeStore(house.ledger),
         replays=MemoryReplayStore(house.ledger),
-        limits=RetryLimitDesk(limits=MemoryLimitStore(house.ledger), now=house.clock.now),
+        limits=RetryLimitDesk(
+            limits=MemoryLimitStore(house.ledger), trail=house.trail, now=house.clock.now
+        ),
         broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
         policy=RetryPolicy(),
@@ -306,7 +309,7 @@ async def test_an_event_that_was_heard_ran() -> None:
 async def test_what_is_to_be_cancelled_waits_for_its_worker() -> None:
     house = House(holds=True)
     await begin(house)
-    house.administrator.cancel(house.only.id, now=house.now)
+    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     shown = only(house)
 
@@ -386,7 +389,7 @@ async def test_the_end_of_a_run_is_waited_for() -> None:
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            house.administrator.cancel(house.only.id, now=house.now)
+            house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     ended = queries(house).wait_for_end(
         house.only.id, pause=pause, on_silence=lambda _: pytest.fail("it was not that long")
@@ -404,7 +407,7 @@ def test_who_waits_is_told_once_that_nobody_begins() -> None:
     def pause(seconds: float) -> None:
         waited[0] += seconds
         if waited[0] > 4 * SILENT_FOR:
-            house.administrator.cancel(house.only.id, now=house.now)
+            house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     queries(house).wait_for_end(
         house.only.id, pause=pause, on_silence=lambda shown: silent.append(shown.state)
@@ -606,7 +609,7 @@ async def test_what_is_watched_is_told_once_and_again_when_it_moves_on() -> None
 
     def pause(_seconds: float) -> None:
         if next(pauses) == 1:
-            house.administrator.cancel(house.only.id, now=house.now)
+            house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
 
     looks = queries(house).watch(ExecutionFilter(), pause=pause)
     seen = [[str(one.state) for one in next(looks)] for _ in range(4)]
@@ -632,7 +635,7 @@ async def test_a_failure_that_is_watched_is_told_once_and_again_when_it_is_resol
 
     def pause(_seconds: float) -> None:
         if next(pauses) == 1:
-            house.administrator.discard([1], note="known", now=house.now)
+            house.administrator.discard([1], note="known", now=house.now, actor=ADA)
 
     looks = queries(house).watch_failures(FailureFilter(unresolved=False), limit=9, pause=pause)
     seen = [[one.resolution for one in next(looks)] for _ in range(4)]
@@ -650,7 +653,7 @@ async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved
     def pause(_seconds: float) -> None:
         match next(pauses):
             case 0:
-                house.administrator.discard([2], note="", now=house.now)
+                house.administrator.discard([2], note="", now=house.now, actor=ADA)
             case _:
                 house.ledger.archive[3] = attrs.evolve(first, id=3)
 
@@ -705,11 +708,11 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
     asked = queries(house)
 
     never = asked.explain_instant("report", None)
-    house.administrator.run_now("report", params=None, now=house.now)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     house.clock.advance(MINUTE)
     house.administrator.run_at_start("report", now=house.now)
     for one in house.executions():
-        house.administrator.cancel(one.id, now=house.now)
+        house.administrator.cancel(one.id, now=house.now, actor=ADA)
     last = asked.explain_instant("report", None)
 
     assert (never.ran, never.answer) == (False, "It has not run yet")
@@ -726,7 +729,7 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
 def test_a_run_that_has_not_ended_says_what_it_waits_for_and_not_who_would_begin_another() -> None:
     house = House()
     house.add(schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
 
     because = queries(house).explain_instant("report", None).because
 

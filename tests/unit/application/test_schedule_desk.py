@@ -22,6 +22,7 @@ from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import TaskPolicy
+from tests.actors import ADA
 from tests.unit.application.house import NOON, REPORT, House
 
 DRAFT = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
@@ -36,33 +37,33 @@ def report_desk(house: House, tasks: Sequence[Task] = (REPORT,)) -> ReportDesk:
 
 def test_a_repetition_is_the_schedule_that_was_made_whatever_its_policies_are_by_now() -> None:
     house = House()
-    desk = ScheduleDesk(house.schedules)
-    id_ = desk.create(DRAFT, now=NOON)
+    desk = ScheduleDesk(house.schedules, house.trail)
+    id_ = desk.create(DRAFT, now=NOON, actor=ADA)
 
-    assert desk.create(DRAFT, now=NOON, again=True) == id_
+    assert desk.create(DRAFT, now=NOON, again=True, actor=ADA) == id_
     stricter = attrs.evolve(DRAFT, retry=RetryPolicy(attempts=1))
-    assert desk.create(stricter, now=NOON, again=True) == id_
+    assert desk.create(stricter, now=NOON, again=True, actor=ADA) == id_
 
 
 def test_what_is_not_said_to_be_a_repetition_is_refused() -> None:
     house = House()
-    desk = ScheduleDesk(house.schedules)
-    desk.create(DRAFT, now=NOON)
+    desk = ScheduleDesk(house.schedules, house.trail)
+    desk.create(DRAFT, now=NOON, actor=ADA)
 
     with pytest.raises(NameTaken):
-        desk.create(DRAFT, now=NOON)
+        desk.create(DRAFT, now=NOON, actor=ADA)
 
 
 def test_a_repetition_that_says_something_else_or_meets_a_files_schedule_is_refused() -> None:
     house = House()
-    desk = ScheduleDesk(house.schedules)
-    desk.create(DRAFT, now=NOON)
+    desk = ScheduleDesk(house.schedules, house.trail)
+    desk.create(DRAFT, now=NOON, actor=ADA)
 
     with pytest.raises(NameTaken):
-        desk.create(attrs.evolve(DRAFT, params='{"a":1}'), now=NOON, again=True)
+        desk.create(attrs.evolve(DRAFT, params='{"a":1}'), now=NOON, again=True, actor=ADA)
     house.schedules.save([DRAFT], source="jobs.toml", now=NOON)
     with pytest.raises(NameTaken):
-        desk.create(DRAFT, now=NOON, again=True)
+        desk.create(DRAFT, now=NOON, again=True, actor=ADA)
 
 
 async def test_a_report_that_is_asked_for_runs_with_the_params_of_the_request() -> None:
@@ -70,7 +71,7 @@ async def test_a_report_that_is_asked_for_runs_with_the_params_of_the_request() 
     await house.open()
 
     run = report_desk(house).generate(
-        "DailyReport", params='{"controller":"DailyReport"}', now=NOON, request=None
+        "DailyReport", params='{"controller":"DailyReport"}', now=NOON, request=None, actor=ADA
     )
     await house.turn()
 
@@ -82,19 +83,19 @@ async def test_a_report_that_is_asked_for_runs_with_the_params_of_the_request() 
 def test_a_request_begins_one_run_and_another_one_another() -> None:
     desk = report_desk(House())
 
-    first = desk.generate("daily-report", params='{"a":1,"b":2}', now=NOON, request=ONE)
+    first = desk.generate("daily-report", params='{"a":1,"b":2}', now=NOON, request=ONE, actor=ADA)
 
-    again = desk.generate("daily-report", params='{"b":2,"a":1}', now=NOON, request=ONE)
+    again = desk.generate("daily-report", params='{"b":2,"a":1}', now=NOON, request=ONE, actor=ADA)
     assert again.id == first.id
-    other = desk.generate("daily-report", params="{}", now=NOON, request=OTHER)
+    other = desk.generate("daily-report", params="{}", now=NOON, request=OTHER, actor=ADA)
     assert other.id != first.id
     with pytest.raises(RequestReused):
-        desk.generate("daily-report", params='{"a":2}', now=NOON, request=ONE)
+        desk.generate("daily-report", params='{"a":2}', now=NOON, request=ONE, actor=ADA)
 
 
 def test_its_schedule_follows_the_file_and_keeps_what_people_wrote() -> None:
     house = House()
-    report_desk(house).generate("daily-report", params="{}", now=NOON, request=None)
+    report_desk(house).generate("daily-report", params="{}", now=NOON, request=None, actor=ADA)
     [stored] = house.schedules.schedules()
     assert stored.draft is not None
     by_hand = attrs.evolve(stored.draft, description="ours", queue="slow")
@@ -110,7 +111,7 @@ def test_its_schedule_follows_the_file_and_keeps_what_people_wrote() -> None:
     )
 
     run = report_desk(house, [changed]).generate(
-        "daily-report", params="{}", now=NOON, request=None
+        "daily-report", params="{}", now=NOON, request=None, actor=ADA
     )
 
     [stored] = house.schedules.schedules()
@@ -127,7 +128,9 @@ def test_params_that_are_too_large_are_refused() -> None:
     params = f'"{"x" * LARGEST_PARAMS}"'
 
     with pytest.raises(CannotRun, match="bytes of JSON"):
-        report_desk(House()).generate("daily-report", params=params, now=NOON, request=None)
+        report_desk(House()).generate(
+            "daily-report", params=params, now=NOON, request=None, actor=ADA
+        )
 
 
 def test_only_reports_are_found() -> None:
@@ -135,7 +138,9 @@ def test_only_reports_are_found() -> None:
 
     with pytest.raises(NotFound, match="did you mean daily-report"):
         report_desk(House(), [REPORT, worker]).generate(
-            "daily-reprot", params="{}", now=NOON, request=None
+            "daily-reprot", params="{}", now=NOON, request=None, actor=ADA
         )
     with pytest.raises(NotFound, match="there is none"):
-        report_desk(House(), [worker]).generate("clean", params="{}", now=NOON, request=None)
+        report_desk(House(), [worker]).generate(
+            "clean", params="{}", now=NOON, request=None, actor=ADA
+        )

@@ -21,6 +21,7 @@ from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
+from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import House
@@ -49,6 +50,7 @@ class Office:
             uuid=house.uuid,
             policy=RetryPolicy(attempts=1),
             bell=self.bell,
+            trail=house.trail,
         )
         house.add(schedule=None)
         self.report()
@@ -72,7 +74,7 @@ class Office:
 
     def run(self, name: str = "report") -> Execution:
         """Ask for a run."""
-        return self.administrator.run_now(name, params=None, now=self.house.now)
+        return self.administrator.run_now(name, params=None, now=self.house.now, actor=ADA)
 
     @property
     def waiting(self) -> int:
@@ -124,7 +126,7 @@ async def test_a_replay_begins_without_any_scheduler() -> None:
     await office.house.work()
     [archived] = office.house.records.archive()
 
-    office.administrator.replay([archived.id], now=office.house.now)
+    office.administrator.replay([archived.id], now=office.house.now, actor=ADA)
     await office.house.work()
 
     assert (office.house.only.state, office.house.only.attempt) == (State.FAILED, 2)
@@ -192,7 +194,7 @@ def test_a_queue_that_is_gone_is_told(lines: Lines) -> None:
 
 def test_the_systems_own_runs_are_sent_to_no_worker() -> None:
     office = Office(House())
-    run = office.house.administrator.run_now("report", params=None, now=office.house.now)
+    run = office.house.administrator.run_now("report", params=None, now=office.house.now, actor=ADA)
 
     office.bell.ring([msgspec.structs.replace(run, task=TaskRef(SYSTEM, 1))], now=office.house.now)
 
@@ -201,7 +203,7 @@ def test_the_systems_own_runs_are_sent_to_no_worker() -> None:
 
 def test_so_many_are_sent_and_the_others_are_a_schedulers() -> None:
     office = Office(House())
-    run = office.house.administrator.run_now("report", params=None, now=office.house.now)
+    run = office.house.administrator.run_now("report", params=None, now=office.house.now, actor=ADA)
     began = [msgspec.structs.replace(run, id=run.id + n) for n in range(MOST_AT_ONCE + 1)]
 
     office.bell.ring(began, now=office.house.now)

@@ -29,6 +29,7 @@ from cronhare.domain.schedules.task import Task
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
+from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
 
@@ -252,7 +253,7 @@ async def test_a_run_by_hand_makes_no_second_copy() -> None:
     [first] = house.executions()
 
     with pytest.raises(CannotRun, match=rf"stays alive, one run at a time.*execution {first.id};"):
-        house.administrator.run_now("pump", params=None, now=house.now)
+        house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
 
     assert [run.id for run in house.executions()] == [first.id]
 
@@ -261,7 +262,7 @@ async def test_a_run_by_hand_is_kept_like_any_other() -> None:
     house = House(queues=[OWN])
     pump(house)
 
-    by_hand = house.administrator.run_now("pump", params=None, now=house.now)
+    by_hand = house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
     keeper(house).round()
 
     assert [run.id for run in house.executions()] == [by_hand.id]
@@ -349,7 +350,7 @@ async def test_what_is_run_by_hand_between_two_looks_is_not_begun_beside_that() 
     pump(house)
 
     def by_hand() -> None:
-        house.administrator.run_now("pump", params=None, now=house.now)
+        house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
 
     keeper(house, Between(house.records, by_hand)).round()
 

@@ -10,6 +10,7 @@ from cronhare.domain.schedules.clashes import ONE_FILE_EACH
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
+from tests.actors import ADA
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, deliver, foreign_body
@@ -69,7 +70,7 @@ async def test_its_replay_runs_once_the_right_worker_has_the_queue() -> None:
     house.tasks = (theirs,)
     await house.restart()
 
-    house.administrator.replay([archived.id], now=house.now)
+    house.administrator.replay([archived.id], now=house.now, actor=ADA)
     await house.turn()
 
     assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("theirs",)])

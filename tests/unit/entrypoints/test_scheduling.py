@@ -3,6 +3,7 @@ import pytest
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.scheduler import SchedulerRound
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.actors import ADA
 from tests.unit.application.deliveries import SECOND, due
 from tests.unit.application.house import LEASE, NOON, House
 
@@ -46,7 +47,7 @@ def test_a_call_has_what_was_claimed_by_hand_published_at_once() -> None:
     house.add(schedule=None)
     scheduler = scheduling(house)
     scheduler.round()
-    house.administrator.run_now("report", params=None, now=house.now)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     scheduler.round()
     assert house.broker.depth(MAIN_QUEUE) == 0
 

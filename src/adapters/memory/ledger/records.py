@@ -238,6 +238,9 @@ class MemoryRecords:
                 self._executions.delete(execution)
             forget_idle_limits(self._ledger, now)
             forget_replays(self._ledger, now - retention.others)
+            for entry in [*self._ledger.audit.values()]:
+                if entry.at < now - retention.audit:
+                    del self._ledger.audit[entry.id]
             for notes in self._ledger.holds.values():
                 for node in [n for n, hold in notes.items() if hold.at < now - KEPT_FOR]:
                     del notes[node]

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from cronhare.domain.access.audit import AuditEntry
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.archive import Archived
@@ -63,6 +64,8 @@ class MemoryLedger:
         self.holds: dict[str, dict[str, Hold]] = {}
         self.alerts_judged_at: datetime | None = None
         self.replays: dict[int, Replay] = {}
+        self.audit: dict[int, AuditEntry] = {}
+        self.audit_ids = count(1)
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

@@ -15,6 +15,7 @@ from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.retention import LATELY
 from cronhare.ports.records import Retention
 
+from ..audit import forget_audit
 from ..gates.forgetting import forget_gates
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.refusals import bisect_batch
@@ -86,7 +87,11 @@ def clean_up(
     ):
         deleted += step
         between()
-    for _ in chain(forget_gates(database, now), forget_replays(database, limits["others"])):
+    for _ in chain(
+        forget_gates(database, now),
+        forget_replays(database, limits["others"]),
+        forget_audit(database, now - retention.audit),
+    ):
         between()
     return deleted
 

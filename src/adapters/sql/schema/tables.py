@@ -425,6 +425,26 @@ alerts = Table(
     Column("data", LongText, nullable=False),
 )
 
+#: Every change that somebody asked for; without an outcome it is not known what became of it.
+audit = Table(
+    "AuditEntry",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("actor", String(255), nullable=False),
+    Column("channel", String(16), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target", String(255), nullable=False),
+    Column("value_before", LongText),
+    Column("value_after", LongText),
+    Column("outcome", String(16)),
+    Column("problem", LongText),
+    Column("finished_at", UtcDateTime),
+    Index("ix_audit_at", "at"),
+    Index("ix_audit_target", "target", "id"),
+    Index("ix_audit_actor", "actor", "id"),
+)
+
 
 def own_tables(names: Iterable[str]) -> Iterator[str]:
     """Give those that are ours, as we write them: a database may fold their letters."""

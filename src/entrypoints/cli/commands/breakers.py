@@ -6,6 +6,7 @@ import typer
 
 from cronhare.application.administration.views.limits import BreakerView
 
+from ...node_identity import this_actor
 from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
 from ..wiring import open_ledger
 
@@ -43,7 +44,7 @@ def reset(task: Task, *, json: Json = False) -> None:
 
     What it let fail stays in the archive: see `cronhare failed replay`.
     """
-    was = open_ledger().limit_desk().reset(" ".join(task))
+    was = open_ledger().limit_desk().reset(" ".join(task), actor=this_actor())
     if json:
         print_json(was)
         return

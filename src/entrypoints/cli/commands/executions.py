@@ -19,6 +19,7 @@ from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
 
+from ...node_identity import this_actor
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
@@ -215,7 +216,7 @@ def cancel(execution_id: ID) -> None:
     """Ask for the end of an execution, whether it waits or runs."""
     container = open_ledger()
     now = container.claims().now()
-    answer = container.administrator().cancel(execution_id, now=now)
+    answer = container.administrator().cancel(execution_id, now=now, actor=this_actor())
     texts = {
         State.CANCELLED: "is cancelled",
         State.RUNNING: "is running; its worker was asked to stop it",

@@ -2,6 +2,7 @@
 
 from cronhare.domain.execution import State
 
+from ...node_identity import this_actor
 from ..failure_options import (
     All,
     Ids,
@@ -57,8 +58,8 @@ def discard(
     container = open_ledger()
     administrator, now = container.administrator(), container.claims().now()
     if ids:
-        done = administrator.discard(ids, note=note, now=now)
+        done = administrator.discard(ids, note=note, now=now, actor=this_actor())
     else:
         which = failure_filter(now=now, since=since, until=until, **asked)
-        done = administrator.discard_all(which, note=note, now=now)
+        done = administrator.discard_all(which, note=note, now=now, actor=this_actor())
     show_discarded(done, REPLAY, everything=everything, json=json)

@@ -21,6 +21,7 @@ from cronhare.application.administration.preview import next_effects
 from cronhare.application.administration.views.differences import ScheduleChangeView
 from cronhare.domain.texts.listing import counted
 
+from ...node_identity import this_actor
 from ..jobs_files import JobsArgument, load
 from ..output import Json, print_json, print_line, print_notes
 from ..wiring import open_ledger, said_ledger
@@ -53,7 +54,7 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     applier, now = container.applier(), container.claims().now()
-    changes = applier.apply(file, now=now)
+    changes = applier.apply(file, now=now, actor=this_actor())
     if json:
         print_json(_views(changes, now))
         return

@@ -13,6 +13,7 @@ from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
+from ...node_identity import this_actor
 from ..failure_options import (
     Note,
     OfSchedule,
@@ -162,9 +163,9 @@ def discard(
     which = _chosen(container, ids, asked, everything=everything)
     administrator, now = container.administrator(), container.claims().now()
     if which is None:
-        done = administrator.discard(ids or (), note=note, now=now)
+        done = administrator.discard(ids or (), note=note, now=now, actor=this_actor())
     else:
-        done = administrator.discard_all(which, note=note, now=now)
+        done = administrator.discard_all(which, note=note, now=now, actor=this_actor())
     show_discarded(done, RELEASE, everything=everything, json=json)
 
 

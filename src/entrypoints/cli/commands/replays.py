@@ -9,6 +9,7 @@ from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
+from ...node_identity import this_actor
 from ..output import (
     MOST_LINES,
     Columns,
@@ -66,7 +67,9 @@ def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
     container = open_ledger()
     now = container.claims().now()
-    replay = container.replays().stop(replay_id, author=this_author(by), now=now)
+    replay = container.replays().stop(
+        replay_id, author=this_author(by), now=now, actor=this_actor()
+    )
     _say_if_over(replay, json=json)
     _show(replay, json=json)
 
@@ -75,7 +78,7 @@ def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
     container = open_ledger()
-    replay = container.replays().resume(replay_id, now=container.claims().now())
+    replay = container.replays().resume(replay_id, now=container.claims().now(), actor=this_actor())
     _say_if_over(replay, json=json)
     _show(replay, json=json)
 

@@ -11,6 +11,7 @@ from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 
+from ...node_identity import this_actor
 from ..errors import Refusal, Status
 from ..execution_output import show_attempts, show_execution
 from ..output import Json, print_json, print_line
@@ -33,7 +34,7 @@ def run(
     container = open_ledger()
     now = container.claims().now()
     checked = None if params is None else _json(params)
-    began = container.administrator().run_now(name, params=checked, now=now)
+    began = container.administrator().run_now(name, params=checked, now=now, actor=this_actor())
     follow = f"Follow it: cronhare executions show {began.id}"
     ledger = f"Ledger: {said_ledger(container.settings())}"
     text = f"Execution {began.id} ({began.key}) is on its way. {follow}"

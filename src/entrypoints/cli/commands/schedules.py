@@ -13,6 +13,7 @@ from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_due
 
+from ...node_identity import this_actor
 from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..times import read_future
 from ..wiring import open_ledger
@@ -62,7 +63,9 @@ def pause(
         name: None if until is None else read_future(until, _zone_of(schedule), now=now)
         for name, schedule in found.items()
     }
-    kept = container.administrator().pause(ends, reason=reason, by=by or _who(), now=now)
+    kept = container.administrator().pause(
+        ends, reason=reason, by=by or _who(), now=now, actor=this_actor()
+    )
     if json:
         print_json({name: PauseView.of(each, now=now) for name, each in kept.items()})
         return
@@ -80,7 +83,7 @@ def resume(names: Names, *, json: Json = False) -> None:
     """End pauses. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
     now = container.claims().now()
-    resumed = container.administrator().resume(names, now=now)
+    resumed = container.administrator().resume(names, now=now, actor=this_actor())
     if json:
         print_json(
             {name: each and PauseView.of(each, now=now) for name, (each, _) in resumed.items()}

@@ -9,6 +9,7 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.texts.listing import counted
 
+from ...node_identity import this_actor
 from ..output import Json, print_json, print_line
 from ..replay_options import (
     Attempts,
@@ -82,7 +83,7 @@ def backfill(
     if dry_run:
         print_json(found) if json else print_line(f"{said}; nothing was changed.")
         return
-    ordered = backfills.order(order, now=now)
+    ordered = backfills.order(order, now=now, actor=this_actor())
     if json:
         print_json(ordered)
         return

@@ -8,6 +8,7 @@ import typer
 from cronhare.application.administration.commands import Switched
 from cronhare.domain.texts.listing import listed
 
+from ...node_identity import this_actor
 from ..output import Json, print_json, print_line
 from ..wiring import open_ledger
 
@@ -30,7 +31,7 @@ def disable(names: Names, *, json: Json = False) -> None:
 def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
     container = open_ledger()
     now = container.claims().now()
-    switched = container.administrator().switch(names, on=on, now=now)
+    switched = container.administrator().switch(names, on=on, now=now, actor=this_actor())
     if json:
         print_json(switched)
         return

@@ -6,10 +6,11 @@ from uuid import UUID
 from fastapi import Request, Response
 
 from cronhare.application.administration.views.executions import ExecutionView
-from cronhare.domain.access import Scope
+from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.draft import Fault
 
+from ..access import actor_of
 from ..asking import Asker
 from ..bodies import read_object
 from .answers import as_answer
@@ -47,10 +48,14 @@ class Reports:
         content = await read_object(request, faults)
         controller, params = read_report(content, faults)
         key = named(request, idempotency_key)
-        execution = await self._asker.ask(lambda: self._generate(controller, params, key))
+        execution = await self._asker.ask(
+            lambda: self._generate(controller, params, key, actor_of(request))
+        )
         return as_answer(ExecutionView.of(execution, now=execution.executed_at), 202)
 
-    def _generate(self, controller: str, params: str, key: UUID | None) -> Execution:
+    def _generate(self, controller: str, params: str, key: UUID | None, actor: Actor) -> Execution:
         container = self._asker.container
         now = container.claims().now()
-        return container.report_desk().generate(controller, params=params, now=now, request=key)
+        return container.report_desk().generate(
+            controller, params=params, now=now, request=key, actor=actor
+        )

@@ -8,9 +8,10 @@ from fastapi import Request, Response
 
 from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
 from cronhare.application.administration.views.schedules import ScheduleView
-from cronhare.domain.access import Scope
+from cronhare.domain.access import Actor, Scope
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 
+from ..access import actor_of
 from ..asking import Asker
 from ..bodies import read_object
 from .answers import as_answer
@@ -71,7 +72,9 @@ class Schedulers:
             catalog=container.catalog(),
             policy=container.settings().policy,
         )
-        view = await self._asker.ask(lambda: self._create(draft, again=idempotency_key is not None))
+        view = await self._asker.ask(
+            lambda: self._create(draft, actor_of(request), again=idempotency_key is not None)
+        )
         return as_answer(SchedulerView.with_columns(view), 201, Location=f"/schedulers/{view.id}")
 
     async def show_scheduler(self, scheduler_id: Id) -> Response:
@@ -80,11 +83,11 @@ class Schedulers:
         view = await self._asker.ask(lambda: queries.schedule_with_id(scheduler_id))
         return as_answer(SchedulerView.with_columns(view))
 
-    def _create(self, draft: ScheduleDraft, *, again: bool) -> ScheduleView:
+    def _create(self, draft: ScheduleDraft, actor: Actor, *, again: bool) -> ScheduleView:
         container = self._asker.container
         now = container.claims().now()
         try:
-            id_ = container.schedule_desk().create(draft, now=now, again=again)
+            id_ = container.schedule_desk().create(draft, now=now, again=again, actor=actor)
         except NameTaken as error:
             if again:
                 raise RequestReused(f"{error}, and not as it is asked for now") from error

@@ -1,0 +1,182 @@
+"""What is kept of a change that somebody asked for: who, how, when, what, on what, and the outcome.
+
+An entry is written ahead, so that no change is without one, and completed after the change. One
+that was never completed says that the outcome is not known: the process ended in between.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import attrs
+
+from ..texts.printable import printable, shortened
+from .actor import Actor, Channel
+
+#: Letters of what was changed, and of why it was refused.
+LONGEST_TARGET: Final = 255
+LONGEST_PROBLEM: Final = 1_000
+
+#: What is kept of a value before and after: letters of a text, members of a list or an object, and
+#: how deep these may lie in each other.
+LONGEST_TEXT: Final = 1_000
+MOST_MEMBERS: Final = 100
+DEEPEST: Final = 6
+#: Texts in one value, in all: 100 lists of 100 texts of 1,000 letters would be 10 MB.
+MOST_TEXTS: Final = 500
+
+#: A jobs file that changes more schedules than this has one entry, with how many and their names.
+MOST_ENTRIES: Final = 100
+
+#: So long entries are kept.
+KEPT_FOR: Final = timedelta(days=365)
+
+#: Members whose values are kept nowhere: the ledger's history outlives the schedule's row.
+_SECRET: Final = re.compile(
+    r"pass(word|wd|phrase)?|secret|token|api_?-?key|private_?-?key|authorization|credentials?|"
+    r"cookie|.*_(password|passwd|secret|token|key)|.*-(password|secret|token|key)",
+    re.IGNORECASE,
+)
+_HIDDEN: Final = "***"
+_LEFT_OUT: Final = "[left out]"
+#: Letters of the words that say how many were left out.
+_SAID: Final = 40
+
+
+class Action(StrEnum):
+    """What was done; the word before the dot says what kind of thing the target is."""
+
+    CREATE = "schedule.create"
+    EDIT = "schedule.edit"
+    DELETE = "schedule.delete"
+    ENABLE = "schedule.enable"
+    DISABLE = "schedule.disable"
+    PAUSE = "schedule.pause"
+    RESUME = "schedule.resume"
+    RUN = "schedule.run"
+    BACKFILL = "schedule.backfill"
+    APPLY = "jobs.apply"
+    SAVE_CALENDAR = "calendar.save"
+    DELETE_CALENDAR = "calendar.delete"
+    CANCEL = "execution.cancel"
+    REPLAY = "failure.replay"
+    DISCARD = "failure.discard"
+    RELEASE = "quarantine.release"
+    ORDER_REPLAY = "replay.order"
+    STOP_REPLAY = "replay.stop"
+    RESUME_REPLAY = "replay.resume"
+    RESET_BREAKER = "breaker.reset"
+    DRAIN = "node.drain"
+    MAKE_TOKEN = "token.create"  # noqa: S105 - a name
+    REVOKE_TOKEN = "token.revoke"  # noqa: S105 - a name
+    SIGN_IN = "session.begin"
+    SIGN_OUT = "session.end"
+    UPGRADE = "ledger.upgrade"
+
+
+class AuditOutcome(StrEnum):
+    """What became of a change; UNKNOWN also where nobody has written an outcome."""
+
+    DONE = "done"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+def kept(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """Bound a JSON value, and hide what its name calls a secret.
+
+    >>> kept({"user": "ada", "password": "hunter2"})
+    {'user': 'ada', 'password': '***'}
+    """
+    return _kept(value, DEEPEST, [MOST_TEXTS])
+
+
+def _kept(value: Any, depth: int, left: list[int]) -> Any:  # noqa: ANN401
+    match value:
+        case str():
+            left[0] -= 1
+            return shortened(printable(value), LONGEST_TEXT)
+        case None | bool() | float():
+            return value
+        case int():
+            return value if abs(value) < 2**63 else _LEFT_OUT
+        case _ if depth == 0 or left[0] <= 0:
+            return _LEFT_OUT
+        case Mapping():
+            return _kept_members(value, depth, left)
+        case Sequence():
+            return _kept_items(value, depth, left)
+    return shortened(printable(str(value)), LONGEST_TEXT)
+
+
+def _kept_members(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str, Any]:
+    found = dict[str, Any]()
+    for name, each in list(value.items())[:MOST_MEMBERS]:
+        said = shortened(printable(str(name)), LONGEST_TARGET)
+        is_secret = each is not None and _SECRET.fullmatch(said) is not None
+        left[0] -= 1
+        found[said] = _HIDDEN if is_secret else _kept(each, depth - 1, left)
+    if len(value) > MOST_MEMBERS:
+        found["…"] = f"{len(value) - MOST_MEMBERS:,} more"
+    return found
+
+
+def _kept_items(value: Sequence[Any], depth: int, left: list[int]) -> list[Any]:
+    found = [_kept(each, depth - 1, left) for each in value[:MOST_MEMBERS]]
+    if len(value) > MOST_MEMBERS:
+        found.append(f"… {len(value) - MOST_MEMBERS:,} more")
+    return found
+
+
+def _target(text: str) -> str:
+    return shortened(printable(text), LONGEST_TARGET - _SAID)
+
+
+def _problem(text: str | None) -> str | None:
+    return None if text is None else shortened(printable(text), LONGEST_PROBLEM - _SAID)
+
+
+@attrs.frozen(kw_only=True)
+class Intent:
+    """A change that is about to be made. *before* and *after* are JSON values, as `kept` has them.
+
+    *target* is a schedule's name, the number of an execution, a jobs file.
+    """
+
+    at: datetime
+    actor: Actor
+    action: Action
+    target: str = attrs.field(converter=_target)
+    before: Any = attrs.field(default=None, converter=kept)
+    after: Any = attrs.field(default=None, converter=kept)
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What became of the entry *id*; *after* replaces what was meant to be, if it is known."""
+
+    id: int
+    at: datetime
+    outcome: AuditOutcome
+    problem: str | None = attrs.field(default=None, converter=_problem)
+    after: Any = attrs.field(default=None, converter=kept)
+
+
+@attrs.frozen(kw_only=True)
+class AuditEntry:
+    """An entry as it is kept; *action* and *channel* may be of another release."""
+
+    id: int
+    at: datetime
+    actor: str
+    channel: Channel | str
+    action: Action | str
+    target: str
+    before: Any = None
+    after: Any = None
+    outcome: AuditOutcome = AuditOutcome.UNKNOWN
+    problem: str | None = None
+    finished_at: datetime | None = None

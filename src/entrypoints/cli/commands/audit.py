@@ -1,0 +1,62 @@
+"""`cronhare audit list`."""
+
+from typing import Annotated, Final
+
+import typer
+
+from cronhare.application.administration.audit_queries import MOST_LISTED
+from cronhare.application.administration.views.audit import AuditView
+
+from ..output import Columns, Json, json_line, print_rows, state
+from ..times import read_past
+from ..wiring import open_ledger
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+#: Letters of a value in a table; `--json` has it as it is kept.
+_SHOWN: Final = 60
+
+
+@app.command("list")
+def list_(
+    *,
+    since: Annotated[
+        str | None, typer.Option(help="Only from then on: a time, or how long ago, as 2d.")
+    ] = None,
+    who: Annotated[
+        str | None, typer.Option(help="Only of this actor: user@host, a token's name, local.")
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="Only on this: a schedule's name, an execution's number.")
+    ] = None,
+    before: Annotated[int | None, typer.Option(help="Only entries before this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LISTED, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List who changed what, newest first: from the command line, the API and the page.
+
+    An outcome `unknown` says that the process ended before it could tell.
+    """
+    container = open_ledger()
+    begin = None if since is None else read_past(since, now=container.claims().now())
+    found = container.audit().entries(since=begin, actor=who, target=on, before=before, limit=limit)
+    columns: Columns[AuditView] = {
+        "ID": "id",
+        "AT": "at",
+        "WHO": "actor",
+        "BY": "channel",
+        "ACTION": "action",
+        "ON": "target",
+        "BEFORE": lambda entry: _short(entry.before),
+        "AFTER": lambda entry: _short(entry.after),
+        "OUTCOME": lambda entry: state(entry.outcome),
+        "WHY": "problem",
+    }
+    print_rows(found, columns, json=json, empty="Nobody has changed anything that is kept.")
+
+
+def _short(value: object) -> str | None:
+    if value in (None, {}):
+        return None
+    text = json_line(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

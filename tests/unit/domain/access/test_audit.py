@@ -1,0 +1,72 @@
+"""What the audit keeps of a value."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cronhare.domain.access.audit import (
+    LONGEST_PROBLEM,
+    LONGEST_TARGET,
+    Action,
+    AuditOutcome,
+    Intent,
+    Result,
+    kept,
+)
+from tests.actors import ADA
+from tests.unit.application.house import NOON
+
+DEEP: Any = "end"
+for _ in range(5_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 10**6,
+        ["x" * 10**5] * 10**4,
+        {str(number): {"a": ["x" * 10**4] * 1_000} for number in range(1_000)},
+        [[["x"] * 1_000] * 1_000] * 1_000,
+        DEEP,
+        10**5_000,
+        {"\x1b" * 10**6: "\0"},
+        ["\ud800"],
+    ],
+    ids=["text", "texts", "members", "lists", "deep", "number", "name", "surrogate"],
+)
+def test_a_value_of_any_size_is_kept_as_json_of_bounded_size(value: object) -> None:
+    assert len(msgspec.json.encode(kept(value))) < 1_500_000
+
+
+def test_what_is_small_is_kept_as_it_is() -> None:
+    value = {"params": {"controller": "Report", "numbers": [1, 2.5, None, False]}}
+
+    assert kept(value) == value
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "API_KEY", "db_password", "x-api-key", "Authorization", "access_token"]
+)
+def test_what_its_name_calls_a_secret_is_kept_nowhere(name: str) -> None:
+    found = kept({"params": {"user": "ada", name: ["canary"], "inner": [{name: "canary"}]}})
+
+    assert "canary" not in str(found)
+    assert "ada" in str(found)
+
+
+@pytest.mark.parametrize("name", ["tokens_left", "passenger", "key", "keyboard", "secretary"])
+def test_other_names_are_not_taken_for_secrets(name: str) -> None:
+    assert kept({name: 7}) == {name: 7}
+
+
+def test_what_was_changed_and_why_not_deceive_no_reader() -> None:
+    intent = Intent(at=NOON, actor=ADA, action=Action.RUN, target="a\n\x1b[2J" + "x" * 1_000)
+    result = Result(id=1, at=NOON, outcome=AuditOutcome.REFUSED, problem="\x1b" * 10_000 + "\u202e")
+
+    assert intent.target.isprintable()
+    assert len(intent.target) <= LONGEST_TARGET
+    assert result.problem is not None
+    assert result.problem.isprintable()
+    assert len(result.problem) <= LONGEST_PROBLEM
