@@ -102,7 +102,8 @@ class Unheard:
 class ExecutionFilter:
     """Which executions to list, newest first: claimed at *since* or later, and before *until*.
 
-    *task* is a task's name, or its reference (`report 25`).
+    *task* is a task's name, or its reference (`report 25`). The next page is of those *before* the
+    last id of this one.
     """
 
     schedule: str | None = None
@@ -111,6 +112,7 @@ class ExecutionFilter:
     states: Collection[State] = ()
     since: datetime | None = None
     until: datetime | None = None
+    before: int | None = None
     limit: int = 20
 
 

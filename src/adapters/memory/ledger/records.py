@@ -57,6 +57,7 @@ class MemoryRecords:
                 if which.schedule in {None, execution.schedule_name}
                 and which.concurrency_key in {None, execution.concurrency_key}
                 and (not which.states or execution.state in which.states)
+                and (which.before is None or execution.id < which.before)
                 and (which.since is None or execution.executed_at >= which.since)
                 and (which.until is None or execution.executed_at < which.until)
                 and execution.task.is_meant(which.task, name=execution.task_name)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
-from sqlalchemy import Engine, Row, Select, bindparam, func, select
+from sqlalchemy import Engine, Row, bindparam, func, select
 
 from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
@@ -30,19 +30,17 @@ from ..limits.cleanup import forget_idle_limits
 from ..mapping.execution_rows import (
     BY_IDS,
     EXECUTION,
-    SCHEDULE_NAME,
     batches,
     executions_of,
     find_executions,
-    id_of_display_name,
 )
 from ..mapping.tolerant_reading import ATTEMPT, OUTPUT, TOPIC_TALLY
 from ..mapping.transition_columns import write_changes
-from ..schema.tables import attempts, executions, outputs, schedulers, topic_tallies
+from ..schema.tables import attempts, executions, outputs, topic_tallies
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
-from .failure_conditions import is_of_task
+from .execution_lists import newest
 from .last_runs import last_runs, loads
 from .retention import clean_up
 
@@ -100,23 +98,12 @@ class SqlRecords(ArchiveRecords):
     @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
         """See `RecordsPort.executions`."""
-        statement = EXECUTION.order_by(executions.c.id.desc()).limit(which.limit)
-        if which.states:
-            statement = statement.where(
-                executions.c.state.in_([state.value for state in which.states])
-            )
-        if which.since is not None:
-            statement = statement.where(executions.c.executed_at >= which.since)
-        if which.until is not None:
-            statement = statement.where(executions.c.executed_at < which.until)
-        if which.task is not None:
-            statement = statement.where(is_of_task(executions, which.task))
-        if which.schedule is not None:
-            statement = _of_schedule(statement, which.schedule)
-        if which.concurrency_key is not None:
-            statement = statement.where(executions.c.concurrency_key == which.concurrency_key)
         with self._database.read("listing executions") as connection:
-            return executions_of(connection, connection.execute(statement))
+            ids = newest(connection, which)
+            if not ids:
+                return ()
+            found = executions_of(connection, connection.execute(BY_IDS, {"ids": ids}))
+            return sorted(found, key=lambda execution: -execution.id)
 
     @repeatable
     def execution(self, execution_id: int) -> Execution | None:
@@ -234,14 +221,6 @@ class SqlRecords(ArchiveRecords):
         """See `RecordsPort.clean_up`."""
         forget_idle_limits(self._database, now)
         return clean_up(self._database, now=now, retention=retention, between=between)
-
-
-def _of_schedule(statement: Select[Any], name: str) -> Select[Any]:
-    id_ = id_of_display_name(name)
-    if id_ is None:
-        named = select(schedulers.c.id).where(schedulers.c.name == name)
-        return statement.where(executions.c.scheduler_id.in_(named))
-    return statement.where(executions.c.scheduler_id == id_, SCHEDULE_NAME.is_(None))
 
 
 def _reported(row: Row[Any]) -> Reported:
