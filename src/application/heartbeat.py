@@ -29,7 +29,10 @@ class LedgersClock(Protocol):
 
 @attrs.define(kw_only=True)
 class Heartbeat:
-    """Writes the reports of one node; *running* counts its attempts. See `NodeReport`."""
+    """Writes the reports of one node; *running* counts its attempts. See `NodeReport`.
+
+    *told* is called with each report, and whether the node is to be drained.
+    """
 
     nodes: NodeStorePort
     clock: LedgersClock
@@ -40,6 +43,8 @@ class Heartbeat:
     queues: tuple[str, ...]
     concurrency: int | None = None
     running: Callable[[], int | None] = lambda: None
+    consuming: Callable[[], bool | None] = lambda: None
+    told: Callable[[bool], None] = lambda _: None
     _began: datetime | None = attrs.field(init=False, default=None)
 
     def round(self) -> float:
@@ -61,8 +66,9 @@ class Heartbeat:
                 concurrency=self.concurrency,
                 running=self.running(),
                 clock_offset=offset,
+                consuming=self.consuming(),
             )
-            self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
+            self.told(self.nodes.report(report, kept_for=FORGOTTEN_AFTER))
         return REPORT_EVERY.total_seconds()
 
     def leave(self) -> None:

@@ -1,5 +1,6 @@
 """Nodes: the processes that own attempts. Their names and reports, and which of them are gone."""
 
+import enum
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -47,13 +48,23 @@ def is_silent(seen_at: datetime, now: datetime) -> bool:
     return abs(now - seen_at) > SILENT_AFTER
 
 
+class NodeState(enum.StrEnum):
+    """How a node stands."""
+
+    AT_WORK = "at work"
+    DRAINING = "draining"  # it was asked to take no more, or still runs what it had taken
+    DRAINED = "drained"  # it runs nothing, and waits to be taken back
+    SILENT = "silent"
+
+
 @attrs.frozen(kw_only=True)
 class NodeReport:
     """What a process reports of itself at *seen_at*.
 
     *role* is `scheduler`, `worker`, or `up` for both in one. *running* counts its attempts, at most
-    *concurrency*; both are None where it runs no tasks. *clock_offset* is how far its own clock is
-    ahead of the ledger's.
+    *concurrency*; *consuming* says whether it takes more. All three are None where it runs no
+    tasks. *clock_offset* is how far its own clock is ahead of the ledger's. At *drain_asked_at*
+    somebody asked it to take no more; that stays in the ledger until it is taken back.
     """
 
     name: str
@@ -66,6 +77,8 @@ class NodeReport:
     concurrency: int | None = None
     running: int | None = None
     clock_offset: timedelta = timedelta(0)
+    consuming: bool | None = None
+    drain_asked_at: datetime | None = None
 
     def is_silent(self, now: datetime) -> bool:
         """Whether it has not reported itself of late: it was killed, or is cut off.
@@ -81,8 +94,26 @@ class NodeReport:
 
     @property
     def works(self) -> bool:
-        """Whether it runs tasks, those of its queues; a scheduler only declares them."""
+        """Whether it takes tasks of its queues: a scheduler only declares them.
+
+        One that is drained takes none.
+        """
+        return self.runs_tasks and self.consuming is not False
+
+    @property
+    def runs_tasks(self) -> bool:
+        """Whether it is there to run tasks, and can be drained."""
         return self.role != "scheduler"
+
+    def state(self, now: datetime) -> "NodeState":
+        """Tell how it stands at *now*."""
+        if self.is_silent(now):
+            return NodeState.SILENT
+        if self.consuming is False:
+            return NodeState.DRAINING if self.running else NodeState.DRAINED
+        if self.drain_asked_at is not None and self.runs_tasks:
+            return NodeState.DRAINING
+        return NodeState.AT_WORK
 
 
 @attrs.frozen(kw_only=True)

@@ -49,6 +49,7 @@ from cronhare.application.administration.days import Days
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.metrics import Metrics
+from cronhare.application.administration.node_desk import NodeDesk
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.overview import Overview
 from cronhare.application.administration.queries import Queries
@@ -356,6 +357,7 @@ class Container(containers.DeclarativeContainer):
     outbox = providers.Singleton(Outbox, events)
     statistics_store = providers.Singleton(SqlStatistics, engine, clock)
     statistics = providers.Singleton(Statistics, statistics_store)
+    node_desk = providers.Singleton(NodeDesk, nodes=nodes, trail=audit_trail)
     days = providers.Singleton(
         Days,
         timings=providers.Singleton(SqlTimingStore, engine, clock),

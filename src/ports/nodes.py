@@ -12,11 +12,20 @@ class NodeStorePort(Protocol):
     What tests/integration/test_node_store_contract.py does not assert is not promised.
     """
 
-    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:
-        """Keep a report in place of the node's last one.
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
+        """Keep a report in place of the node's last one; answers whether it is to be drained.
+
+        Whether it was asked to is no part of the report, and stays.
 
         A node's first report deletes those of nodes that were seen longer than *kept_for* before
         it; or after it, which somebody wrote, or a clock that leapt.
+        """
+        ...
+
+    def drain(self, name: str, *, asked_at: datetime | None) -> bool:
+        """Ask a node to take no more work, or with None take that back; False if it is unknown.
+
+        Asked again it keeps the time of the first. It hears of it with its next report.
         """
         ...
 

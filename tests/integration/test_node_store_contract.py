@@ -27,6 +27,7 @@ ANT = NodeReport(
     concurrency=8,
     running=3,
     clock_offset=timedelta(milliseconds=-1_500),
+    consuming=True,
 )
 BEE = NodeReport(
     name="bee-2-0a1b2c3d4e5f6071",
@@ -127,6 +128,38 @@ def test_those_that_cannot_have_been_seen_come_last(ledger: Ledger) -> None:
     assert list(found.reports) == [at_work]
 
 
+def told(ledger: Ledger, *reports: NodeReport) -> list[bool]:
+    """Report nodes, and say of each whether it is to be drained."""
+    return [ledger.nodes.report(each, kept_for=HOUR) for each in reports]
+
+
+def test_a_node_is_told_with_its_reports_that_it_is_to_be_drained(ledger: Ledger) -> None:
+    assert told(ledger, ANT, ANT, BEE) == [False, False, False]
+
+    assert ledger.nodes.drain(ANT.name, asked_at=NOON)
+    assert told(ledger, ANT, ANT, BEE) == [True, True, False]
+    assert listed(ledger) == [attrs.evolve(ANT, drain_asked_at=NOON), BEE]
+
+    assert ledger.nodes.drain(ANT.name, asked_at=None)
+    assert told(ledger, ANT) == [False]
+    assert listed(ledger) == [ANT, BEE]
+
+
+def test_asked_again_a_node_is_drained_since_the_first_time(ledger: Ledger) -> None:
+    report(ledger, ANT)
+
+    assert ledger.nodes.drain(ANT.name, asked_at=NOON)
+    assert ledger.nodes.drain(ANT.name, asked_at=NOON + MINUTE)
+
+    assert listed(ledger) == [attrs.evolve(ANT, drain_asked_at=NOON)]
+
+
+def test_a_node_that_is_not_there_cannot_be_drained(ledger: Ledger) -> None:
+    assert not ledger.nodes.drain(ANT.name, asked_at=NOON)
+
+    assert told(ledger, ANT) == [False]
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
     """Give a ledger in a file, which takes any value in any column, with two reports."""
@@ -149,6 +182,8 @@ def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
         "version = hex(zeroblob(33))",
         "queues = hex(zeroblob(1000000))",
         "queues = hex(zeroblob(123))",
+        "consuming = 2",
+        "drain_asked_at = 'x'",
     ],
 )
 def test_a_spoilt_report_is_left_out_and_counted(

@@ -23,7 +23,7 @@ _NODES: Final = (
 )
 _COUNT: Final = select(func.count()).select_from(nodes)
 _INSERT: Final = insert(nodes)
-_KNOWN: Final = select(nodes.c.name).where(nodes.c.name == bindparam("node"))
+_KNOWN: Final = select(nodes.c.drain_asked_at).where(nodes.c.name == bindparam("node"))
 _UPDATE: Final = update(nodes).where(nodes.c.name == bindparam("node"))
 # Chosen first, without what others have locked: a DELETE would wait for any row that it passes.
 _OLD: Final = (
@@ -43,6 +43,9 @@ _LET_GO: Final = delete(holds).where(
 
 _SEPARATOR: Final = "\n"
 _AS_THEY_ARE: Final = ("role", "host", "version", "started_at", "seen_at", "concurrency", "running")
+_DRAIN: Final = _UPDATE.values(
+    drain_asked_at=bindparam("asked_at", type_=nodes.c.drain_asked_at.type)
+)
 
 
 class SqlNodeStore:
@@ -53,18 +56,31 @@ class SqlNodeStore:
         self._database = Database(engine, clock)
 
     @repeatable
-    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
         """See `NodeStorePort.report`."""
         values = _values(report)
         with self._database.write(f"reporting node {report.name}") as connection:
             # Asked first: MySQL counts no row that an UPDATE finds and leaves as it was.
-            if connection.scalar(_KNOWN, {"node": report.name}):
+            known = connection.execute(_KNOWN, {"node": report.name}).first()
+            if known is not None:
                 connection.execute(_UPDATE, {"node": report.name, **values})
             else:
                 kept = {"before": report.seen_at - kept_for, "latest": report.seen_at + kept_for}
                 for old in connection.scalars(_OLD, kept).all():
                     connection.execute(_REMOVE, {"node": old})
                 connection.execute(_INSERT, {"name": report.name, **values})
+        return known is not None and known.drain_asked_at is not None
+
+    @repeatable
+    def drain(self, name: str, *, asked_at: datetime | None) -> bool:
+        """See `NodeStorePort.drain`."""
+        with self._database.write(f"asking node {name} to drain") as connection:
+            known = connection.execute(_KNOWN, {"node": name}).first()
+            if known is None:
+                return False
+            if asked_at is None or known.drain_asked_at is None:
+                connection.execute(_DRAIN, {"node": name, "asked_at": asked_at})
+            return True
 
     def remove(self, name: str) -> None:
         """See `NodeStorePort.remove`."""
@@ -101,6 +117,7 @@ def _values(report: NodeReport) -> dict[str, Any]:
         **{field: getattr(report, field) for field in _AS_THEY_ARE},
         "queues": _SEPARATOR.join(report.queues),
         "clock_offset_ms": milliseconds(report.clock_offset),
+        "consuming": None if report.consuming is None else int(report.consuming),
     }
 
 
@@ -114,4 +131,6 @@ def _report(row: Row[Any]) -> NodeReport:
         **{field: getattr(row, field) for field in _AS_THEY_ARE},
         queues=tuple(row.queues.split(_SEPARATOR)) if row.queues else (),
         clock_offset=duration(row.clock_offset_ms) or timedelta(0),
+        consuming=None if row.consuming is None else bool(row.consuming),
+        drain_asked_at=row.drain_asked_at,
     )

@@ -69,6 +69,7 @@ class Action(StrEnum):
     RESUME_REPLAY = "replay.resume"
     RESET_BREAKER = "breaker.reset"
     DRAIN = "node.drain"
+    UNDRAIN = "node.undrain"
     MAKE_TOKEN = "token.create"  # noqa: S105 - a name
     REVOKE_TOKEN = "token.revoke"  # noqa: S105 - a name
     SIGN_IN = "session.begin"

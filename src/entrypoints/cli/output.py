@@ -58,6 +58,9 @@ STATE_COLOURS = {
     "done": "green",
     "open": "red",
     "half-open": "yellow",
+    "draining": "yellow",
+    "drained": "yellow",
+    "silent": "red",
 }
 
 

@@ -78,6 +78,7 @@ class WorkerConsumer:
         self._under_way = DeliveryTasks(worker.handle)
         self._room = room
         self._resting = DeliveryTasks(room.handle)
+        self.is_consuming = False
 
     @property
     def counters(self) -> Counters:
@@ -109,7 +110,14 @@ class WorkerConsumer:
             on_delivery=accept,
             weights=weights,
         )
-        return await answered("broker", ask, shutdown=shutdown)
+        begun = await answered("broker", ask, shutdown=shutdown)
+        self.is_consuming = begun
+        return begun
+
+    async def rest(self) -> None:
+        """Take no more deliveries, until it begins again; what is at hand goes on."""
+        await self._broker.pause()
+        self.is_consuming = False
 
     async def bring_back(self, shutdown: Shutdown) -> None:
         """Start to bring back what was deferred, beside the tasks: it takes none of their places.

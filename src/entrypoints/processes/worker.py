@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -23,6 +23,7 @@ from ..signals.shutdown import Shutdown
 from .boot_runs import run_at_boot
 from .clock_watch import ClockWatch
 from .consuming import CLOSING, FailedQueueConsumer, WorkerConsumer
+from .draining import Draining
 from .loops import Loop
 from .state_report import StateLine, StateReport
 from .untold import warn_of_untellable
@@ -55,8 +56,22 @@ async def run(
     state.add(partial(_state_lines, consumer, keeper, concurrency))
     watched = container.connection()
     monitoring = FailedQueueConsumer(broker=watched, monitor=container.monitor(broker=watched))
+    weights = container.weights()
+    take = partial(consumer.begin, queues, weights, concurrency=concurrency, shutdown=shutdown)
+
+    async def resume() -> None:
+        if await take():
+            watches.append(asyncio.create_task(consumer.bring_back(shutdown), name="waiting"))
+
+    watches = list[Coroutine[None, None, object] | asyncio.Task[None]]()
+    draining = Draining(rest=consumer.rest, resume=resume, shutdown=shutdown)
     heartbeat = container.heartbeat(
-        role=role, queues=queues, concurrency=concurrency, running=lambda: consumer.at_hand
+        role=role,
+        queues=queues,
+        concurrency=concurrency,
+        running=lambda: consumer.at_hand,
+        consuming=lambda: consumer.is_consuming,
+        told=draining.told,
     )
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     loops = [
@@ -71,11 +86,10 @@ async def run(
         loops.append(Loop("standalone", container.standalone(names=standalone).round))
     for loop in (reporting, *loops):
         loop.start()
-    weights = container.weights()
-    if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
+    if await take():
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
     telling = asyncio.create_task(container.outbox_relay().run(shutdown.requested), name="events")
-    watches = [consumer.bring_back(shutdown)]
+    watches += [consumer.bring_back(shutdown), draining.follow()]
     if settings.failed_monitor:
         watches.append(monitoring.begin(shutdown))
     await asyncio.gather(*watches)

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.node_desk import NotDrainable
 from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
 from cronhare.domain.schedules.draft import Fault, ScheduleInvalid
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
@@ -114,6 +115,7 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
         HTTPStatus.UNPROCESSABLE_ENTITY, "the schedule has faults", faults=error.faults
     ),
     NotFound: lambda error: Problem(HTTPStatus.NOT_FOUND, str(error)),
+    NotDrainable: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     NameTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     CannotRun: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     LedgerRefused: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),

@@ -548,7 +548,7 @@ def test_a_node_that_reports_itself_no_more_is_silent() -> None:
 class NoLedger(MemoryNodeStore):
     """A ledger that is away."""
 
-    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:  # noqa: ARG002
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:  # noqa: ARG002
         """See `NodeStorePort.report`."""
         raise LedgerUnavailable("it is away")
 

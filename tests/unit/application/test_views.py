@@ -36,7 +36,7 @@ from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.messages.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
 from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
@@ -380,6 +380,8 @@ NODE: dict[str, Any] = {
     "queues": ("letters",),
     "concurrency": 4,
     "running": 3,
+    "consuming": True,
+    "drain_asked_at": None,
 }
 
 LOADS = [
@@ -535,11 +537,23 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
         ),
         (
             NodeView.of(NodeReport(**NODE, clock_offset=-1.5 * SECOND), now=NOON),
-            NODE | {"silent": False, "clock_offset_seconds": -1.5},
+            NODE
+            | {
+                "silent": False,
+                "state": NodeState.AT_WORK,
+                "runs_tasks": True,
+                "clock_offset_seconds": -1.5,
+            },
         ),
         (
             NodeView.of(NodeReport(**NODE), now=NOON + SILENT_AFTER + SECOND),
-            NODE | {"silent": True, "clock_offset_seconds": 0.0},
+            NODE
+            | {
+                "silent": True,
+                "state": NodeState.SILENT,
+                "runs_tasks": True,
+                "clock_offset_seconds": 0.0,
+            },
         ),
         (
             DiagnosisView.of(FINDINGS),

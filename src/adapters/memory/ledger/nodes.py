@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+import attrs
+
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
 
 from .tables import MemoryLedger
@@ -13,15 +15,28 @@ class MemoryNodeStore:
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
 
-    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
         """See `NodeStorePort.report`."""
         with self._ledger.lock:
             nodes = self._ledger.nodes
-            if report.name not in nodes:
+            known = nodes.get(report.name)
+            if known is None:
                 for each in [*nodes.values()]:
                     if abs(report.seen_at - each.seen_at) > kept_for:
                         del nodes[each.name]
-            nodes[report.name] = report
+            asked_at = None if known is None else known.drain_asked_at
+            nodes[report.name] = attrs.evolve(report, drain_asked_at=asked_at)
+            return asked_at is not None
+
+    def drain(self, name: str, *, asked_at: datetime | None) -> bool:
+        """See `NodeStorePort.drain`."""
+        with self._ledger.lock:
+            known = self._ledger.nodes.get(name)
+            if known is None:
+                return False
+            if asked_at is None or known.drain_asked_at is None:
+                self._ledger.nodes[name] = attrs.evolve(known, drain_asked_at=asked_at)
+            return True
 
     def remove(self, name: str) -> None:
         """See `NodeStorePort.remove`."""

@@ -217,5 +217,6 @@ NODE: Final = TableReader(
     queues=text(LONGEST_QUEUES),
     concurrency=whole(_SIZES, nullable=True),
     running=whole(_SIZES, nullable=True),
+    consuming=whole(range(2), nullable=True),
     clock_offset_ms=whole(_OFFSETS_MS),
 )

@@ -6,7 +6,7 @@ So no index is needed that every claim and every start would have to keep.
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, bindparam, func, or_, select
+from sqlalchemy import Engine, Row, bindparam, or_, select
 
 from cronhare.domain.overlaps import Ran
 from cronhare.ports.clock import ClockPort
@@ -16,16 +16,12 @@ from ..mapping.execution_rows import display_name
 from ..schema.tables import attempts, executions, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
+from .claim_times import ids_between
 
 #: What began before the window, and may have gone on in it: so far back, and so many executions.
 LOOKED_BACK: Final = timedelta(days=1)
 MOST_BEFORE: Final = 50_000
 
-_ID: Final = executions.c.id
-_EDGES: Final = select(func.min(_ID), func.max(_ID))
-_FROM: Final = (
-    select(_ID, executions.c.executed_at).where(bindparam("id") <= _ID).order_by(_ID).limit(1)
-)
 _RAN: Final = (
     select(
         attempts.c.execution_id,
@@ -68,14 +64,14 @@ class SqlTimelineStore:
     def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
         """See `TimelineStorePort.ran`."""
         with self._database.read("reading what ran when") as connection:
-            lowest, highest = connection.execute(_EDGES).one()
-            if lowest is None:
+            between = ids_between(connection, since, until)
+            if between is None:
                 return RanInWindow(ran=())
-            begin = _first_claimed(connection, since, lowest, highest + 1)
-            before = _first_claimed(connection, since - LOOKED_BACK, lowest, begin)
+            begin, end = between
+            lowest, _ = ids_between(connection, since - LOOKED_BACK, since) or between
             asked = {
-                "first": max(before, begin - MOST_BEFORE),
-                "last": _first_claimed(connection, until, begin, highest + 1),
+                "first": max(lowest, begin - MOST_BEFORE),
+                "last": end,
                 "since": since,
                 "until": until,
                 "limit": limit + 1,
@@ -84,22 +80,6 @@ class SqlTimelineStore:
         ran = [_ran(row) for row in rows if isinstance(row.started_at, datetime)]
         left_out = rows[limit].executed_at if len(rows) > limit else None
         return RanInWindow(ran=ran[:limit], since=left_out)
-
-
-def _first_claimed(connection: Connection, moment: datetime, low: int, high: int) -> int:
-    """Find the first execution, from *low* to before *high*, that was claimed at *moment* or later.
-
-    *high* if there is none. What cannot be read counts as claimed earlier.
-    """
-    while low < high:
-        middle = (low + high) // 2
-        row = connection.execute(_FROM, {"id": middle}).first()
-        at = None if row is None or row.id >= high else row.executed_at
-        if row is None or row.id >= high or (isinstance(at, datetime) and at >= moment):
-            high = middle
-        else:
-            low = row.id + 1
-    return low
 
 
 def _ran(row: Row[*tuple[Any, ...]]) -> Ran:

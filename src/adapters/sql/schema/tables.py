@@ -344,6 +344,8 @@ nodes = Table(
     Column("concurrency", Integer),
     Column("running", Integer),
     Column("clock_offset_ms", BigInteger, nullable=False),
+    Column("consuming", Integer),
+    Column("drain_asked_at", UtcDateTime),
 )
 
 #: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/limit_rows.py`.

@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.diagnosis.queues import Fit, Thing
 from cronhare.domain.execution import State
-from cronhare.domain.nodes import NodeReport, NodeReports
+from cronhare.domain.nodes import NodeReport, NodeReports, NodeState
 from cronhare.ports.records import QueueLoad
 
 
@@ -58,7 +58,7 @@ class NodeView:
     """A process that works on the ledger; see `NodeReport`.
 
     *silent*: it has not reported itself for `SILENT_AFTER`; it was killed, or is cut off. Likewise
-    if it was seen as late as that.
+    if it was seen as late as that. *runs_tasks* says that it can be drained.
     """
 
     name: str
@@ -68,10 +68,14 @@ class NodeView:
     started_at: datetime
     seen_at: datetime
     silent: bool
+    state: NodeState
+    runs_tasks: bool
     queues: tuple[str, ...]
     concurrency: int | None
     running: int | None
     clock_offset_seconds: float
+    consuming: bool | None
+    drain_asked_at: datetime | None
 
     @classmethod
     def of(cls, report: NodeReport, *, now: datetime) -> Self:
@@ -79,7 +83,11 @@ class NodeView:
         fields = attrs.asdict(report)
         offset: timedelta = fields.pop("clock_offset")
         return cls(
-            **fields, silent=report.is_silent(now), clock_offset_seconds=offset.total_seconds()
+            **fields,
+            silent=report.is_silent(now),
+            state=report.state(now),
+            runs_tasks=report.runs_tasks,
+            clock_offset_seconds=offset.total_seconds(),
         )
 
 

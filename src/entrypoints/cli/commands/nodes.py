@@ -1,14 +1,16 @@
-"""`cronhare nodes list`."""
+"""`cronhare nodes list | drain | undrain`."""
 
 import sys
 from collections.abc import Iterator
+from typing import Annotated
 
 import typer
 
 from cronhare.application.administration.views.work import NodesView, NodeView
 from cronhare.domain.texts.listing import counted, listed
 
-from ..output import Columns, Json, print_line, print_rows, state
+from ...node_identity import this_actor
+from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..wiring import open_ledger
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -27,7 +29,7 @@ def list_(*, json: Json = False) -> None:
         "NODE": "name",
         "ROLE": "role",
         "VERSION": "version",
-        "STATE": lambda node: state("silent" if node.silent else "at work"),
+        "STATE": lambda node: state(node.state.value),
         "STARTED": "started_at",
         "LAST SEEN": "seen_at",
         "RUNNING": "running",
@@ -42,6 +44,42 @@ def list_(*, json: Json = False) -> None:
             sys.stderr.write(f"{line}\n")
         else:
             print_line(line)
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="The node's name, or as much of its beginning as no other has.", show_default=False
+    ),
+]
+
+
+@app.command()
+def drain(name: Name, *, json: Json = False) -> None:
+    """Have a worker take no more work: what it runs goes on, and it stays until it is taken back.
+
+    It hears of it within 15 s. Messages wait for other workers, or for it. A worker that is started
+    anew is another node, and takes work.
+    """
+    container = open_ledger()
+    node = container.node_desk().drain(name, actor=this_actor(), now=container.claims().now())
+    if json:
+        print_json(node)
+        return
+    runs = f"it runs {node.running or 0} of {node.concurrency}"
+    print_line(f"{node.name} is {node.state}: {runs}, and takes no more within 15 s.")
+    print_line(f"To take it back: cronhare nodes undrain {node.name}")
+
+
+@app.command()
+def undrain(name: Name, *, json: Json = False) -> None:
+    """Let a worker that was drained take work again; it hears of it within 15 s."""
+    container = open_ledger()
+    node = container.node_desk().undrain(name, actor=this_actor(), now=container.claims().now())
+    if json:
+        print_json(node)
+        return
+    print_line(f"{node.name} takes work again, within 15 s.")
 
 
 def _left_out(found: NodesView) -> Iterator[str]:

@@ -1,0 +1,101 @@
+"""Draining nodes."""
+
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.tables import MemoryLedger
+from cronhare.application.administration.audit_trail import AuditTrail
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.node_desk import NodeDesk, NotDrainable
+from cronhare.domain.nodes import NodeReport, NodeState
+from cronhare.ports.audit import AuditFilter
+from tests.actors import ADA
+from tests.integration.ledgers import NOON, SECOND
+
+ANT = NodeReport(
+    name="ant-1-0a1b2c3d4e5f6071",
+    role="worker",
+    host="ant",
+    version="0.1.0",
+    started_at=NOON,
+    seen_at=NOON,
+    concurrency=8,
+    running=1,
+    consuming=True,
+)
+OTHER = attrs.evolve(ANT, name="ant-2-0a1b2c3d4e5f6071")
+BEE = attrs.evolve(
+    ANT, name="bee-1-0a1b2c3d4e5f6071", role="scheduler", running=None, consuming=None
+)
+
+
+class Room:
+    """A desk with three nodes."""
+
+    def __init__(self) -> None:
+        ledger = MemoryLedger(FrozenClock(NOON))
+        self.nodes, self.audit = MemoryNodeStore(ledger), MemoryAuditStore(ledger)
+        for each in (ANT, OTHER, BEE):
+            self.nodes.report(each, kept_for=timedelta(hours=1))
+        self.desk = NodeDesk(nodes=self.nodes, trail=AuditTrail(entries=self.audit))
+
+    def written(self) -> list[tuple[str, str, str]]:
+        """Tell what the audit has, oldest first."""
+        found = self.audit.entries(AuditFilter(), before=None, limit=9)
+        return [(each.action, each.target, each.outcome.value) for each in reversed(found)]
+
+
+def test_a_worker_is_asked_to_drain_and_taken_back() -> None:
+    room = Room()
+
+    drained = room.desk.drain(ANT.name, actor=ADA, now=NOON)
+    assert (drained.state, drained.drain_asked_at) == (NodeState.DRAINING, NOON)
+    assert room.nodes.report(ANT, kept_for=SECOND)
+
+    back = room.desk.undrain(ANT.name, actor=ADA, now=NOON)
+    assert (back.state, back.drain_asked_at) == (NodeState.AT_WORK, None)
+    assert not room.nodes.report(ANT, kept_for=SECOND)
+    assert room.written() == [
+        ("node.drain", ANT.name, "done"),
+        ("node.undrain", ANT.name, "done"),
+    ]
+
+
+def test_the_beginning_of_a_name_is_enough_if_no_other_has_it() -> None:
+    desk = Room().desk
+
+    assert desk.drain("ant-1", actor=ADA, now=NOON).name == ANT.name
+    with pytest.raises(NotFound, match=r"ant- begins several nodes: ant-1-.*, ant-2-"):
+        desk.drain("ant-", actor=ADA, now=NOON)
+
+
+def test_a_name_that_nobody_has_is_refused_with_those_that_come_close() -> None:
+    with pytest.raises(NotFound, match=r"there is no node and-1-.*did you mean ant-1-"):
+        Room().desk.drain("and-1-0a1b2c3d4e5f6071", actor=ADA, now=NOON)
+
+
+def test_a_scheduler_cannot_be_drained() -> None:
+    with pytest.raises(NotDrainable, match="is a scheduler: it runs no tasks to drain"):
+        Room().desk.drain(BEE.name, actor=ADA, now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("report", "state", "works"),
+    [
+        (ANT, NodeState.AT_WORK, True),
+        (attrs.evolve(ANT, drain_asked_at=NOON), NodeState.DRAINING, True),
+        (attrs.evolve(ANT, consuming=False), NodeState.DRAINING, False),
+        (attrs.evolve(ANT, consuming=False, running=0), NodeState.DRAINED, False),
+        (attrs.evolve(ANT, seen_at=NOON - timedelta(hours=1)), NodeState.SILENT, True),
+        (attrs.evolve(BEE, drain_asked_at=NOON), NodeState.AT_WORK, False),
+    ],
+)
+def test_a_node_that_takes_no_more_is_drained_once_it_runs_nothing(
+    report: NodeReport, state: NodeState, works: bool
+) -> None:
+    assert (report.state(NOON), report.works) == (state, works)

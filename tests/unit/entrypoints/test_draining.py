@@ -1,0 +1,40 @@
+"""A worker consumes as the ledger wants it."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from cronhare.entrypoints.processes.draining import Draining
+from cronhare.entrypoints.signals.forced_exit import ForcedExit
+from cronhare.entrypoints.signals.shutdown import Shutdown
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - what it waits for tells nobody
+            await asyncio.sleep(0)
+
+
+async def _play() -> list[str]:
+    done: list[str] = []
+    shutdown = Shutdown(ForcedExit(grace=0))
+
+    async def rest() -> None:
+        done.append("rest")
+
+    async def resume() -> None:
+        done.append("resume")
+
+    draining = Draining(rest=rest, resume=resume, shutdown=shutdown)
+    following = asyncio.create_task(draining.follow())
+    for drain, changes in ((False, 0), (True, 1), (True, 1), (False, 2), (True, 3)):
+        # As the heartbeat does: from a thread, again and again.
+        await asyncio.to_thread(draining.told, drain)
+        await until(partial(lambda changes: len(done) == changes, changes))
+    shutdown.requested.set()
+    await asyncio.wait_for(following, 5)
+    return done
+
+
+def test_it_rests_and_resumes_once_for_each_change_and_ends_with_a_shutdown() -> None:
+    assert asyncio.run(_play()) == ["rest", "resume", "rest"]
