@@ -47,7 +47,7 @@ from cronhare.application.administration.backfills import Backfills
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.days import Days
 from cronhare.application.administration.doctor import Doctor
-from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.jobs_files import FileContent, JobsFileApplier
 from cronhare.application.administration.metrics import Metrics
 from cronhare.application.administration.node_desk import NodeDesk
 from cronhare.application.administration.outbox import Outbox
@@ -55,6 +55,7 @@ from cronhare.application.administration.overview import Overview
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.retry_limits import RetryLimitDesk
+from cronhare.application.administration.run_history import RunHistory
 from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
 from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.application.administration.statistics import Statistics
@@ -98,6 +99,8 @@ class Container(containers.DeclarativeContainer):
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
+    #: The jobs file that the tasks are of, as it was read at the start; where people look at it.
+    jobs_file: providers.Provider[FileContent | None] = providers.Object(None)
     subscriptions = providers.Object(Subscriptions())
     queues = providers.Object(())
     #: The weights of those of the queues that have another than 1.
@@ -395,9 +398,13 @@ class Container(containers.DeclarativeContainer):
         policy=settings.provided.policy,
         now=claims.provided.now,
     )
+    overview_store = providers.Singleton(SqlOverview, engine, clock)
+    run_history = providers.Singleton(
+        RunHistory, schedules=schedules, overview=overview_store, now=claims.provided.now
+    )
     overview = providers.Singleton(
         Overview,
-        overview=providers.Singleton(SqlOverview, engine, clock),
+        overview=overview_store,
         records=records,
         nodes=nodes,
         queries=queries,

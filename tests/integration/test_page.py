@@ -7,10 +7,12 @@ from shutil import copyfile
 
 import pytest
 
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.page.navigation import WAYS
-from tests.integration.web import Site, site
+from tests.integration.web import JSON, Site, site
 
 
 @pytest.fixture
@@ -56,3 +58,65 @@ def test_what_is_not_there_is_told_as_a_page(web: Site) -> None:
     assert found.headers["content-type"].startswith("text/html")
     assert "There is no page at this address." in found.text
     assert "<script>" not in found.text
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+NAME = "nightly"
+
+
+@pytest.fixture
+def schedule(container: Container) -> str:
+    draft = ScheduleDraft(
+        name=NAME, task=TaskRef("report", 25), schedule="0 2 * * *", timezone="Europe/Berlin"
+    )
+    container.schedules().save([draft], source="jobs.toml", now=container.claims().now())
+    return f"/ui/schedules/{NAME}"
+
+
+def test_a_schedule_is_found_and_shown_with_what_is_due(web: Site, schedule: str) -> None:
+    assert f'href="{schedule}"' in web.get("/ui/schedules?search=NIGHT").text
+    assert "No schedule is like that." in web.get("/ui/schedules?search=x&state=paused").text
+    shown = web.get(schedule)
+
+    assert shown.status == 200
+    assert "Europe/Berlin" in shown.text
+    assert shown.text.count("02:00 <span") == 5
+    assert web.get("/ui/schedules/nightli").status == 404
+    assert "did you mean nightly" in web.get("/ui/schedules/nightli").text
+
+
+def test_a_cell_explains_itself(web: Site, schedule: str) -> None:
+    explained = web.get(f"{schedule}/explain?at=2026-03-02T12:00:00Z")
+
+    assert "It was not due then" in explained.text
+    assert web.get(f"{schedule}/explain?at=2026-03-02").status == 400
+
+
+def test_it_is_paused_with_a_reason_resumed_run_and_disabled(
+    web: Site, container: Container, schedule: str
+) -> None:
+    paused = web.ask("POST", f"{schedule}/pause", "reason=caf%C3%A9&for=2h", FORM)
+    assert (paused.status, paused.headers["location"]) == (303, schedule)
+    said = web.get(schedule, Cookie=paused.headers["set-cookie"].split(";")[0])
+    assert "nightly is paused" in said.text
+    assert "café" in said.text
+
+    resumed = web.ask("POST", f"{schedule}/resume", "", FORM)
+    ran = web.ask("POST", f"{schedule}/run", "", FORM)
+    disabled = web.ask("POST", f"{schedule}/disable", "", FORM)
+
+    assert [each.status for each in (resumed, ran, disabled)] == [303] * 3
+    assert ran.headers["location"] == "/ui/executions/1"
+    view = container.queries().schedule(NAME)
+    assert (view.status, view.pause and view.pause.on) == (False, False)
+
+
+def test_a_form_is_refused_as_a_page_with_its_faults(web: Site, schedule: str) -> None:
+    refused = web.ask("POST", f"{schedule}/pause", "for=soon", FORM)
+    assert refused.status == 422
+    assert "is no duration" in refused.text
+    assert web.ask("POST", f"{schedule}/pause", "for=%ff", FORM).status == 400
+    assert web.ask("POST", f"{schedule}/pause", "a=&" * 300, FORM).status == 400
+    assert web.ask("POST", f"{schedule}/pause", "{}", JSON).status == 415
+    foreign = {**FORM, "Origin": "http://elsewhere.example"}
+    assert web.ask("POST", f"{schedule}/run", "", foreign).status == 403

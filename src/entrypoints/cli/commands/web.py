@@ -38,7 +38,7 @@ def web(*, jobs: Jobs = None) -> None:
     from ...web import server  # noqa: PLC0415 - its libraries are an extra
 
     file = jobs_file(jobs, settings)
-    container = usable(Container(settings=settings, tasks=file.tasks))
+    container = usable(Container(settings=settings, tasks=file.tasks, jobs_file=file))
     bound = _bound(server.bind, settings)
     _announce(container, settings, file)
     life = Lifetime(container, grace=2 * server.ENDING)

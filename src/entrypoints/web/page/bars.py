@@ -16,7 +16,7 @@ from .outcomes import tone
 _MINUTE, HEIGHT = 10, 40
 
 #: A sparkline: so wide is one run, with its gap.
-_SPARK: Final = 6
+SPARK_WIDTH: Final = 6
 SPARK_HEIGHT: Final = 20
 
 
@@ -68,10 +68,33 @@ def _spark(run: Run, place: int, longest: float) -> Bar:
         part = log1p(run.seconds * 10) / log1p(longest * 10) if longest else 0
         height = round(4 + (full - 4) * part, 1)
     return Bar(
-        x=place * _SPARK,
+        x=place * SPARK_WIDTH,
         y=round(SPARK_HEIGHT - height, 1),
-        width=_SPARK - 2,
+        width=SPARK_WIDTH - 2,
         height=height,
         tone=tone(run.state),
         mark=is_bad,
     )
+
+
+#: A picture of durations: so wide is one run, and so high the longest.
+DURATION_WIDTH, DURATION_HEIGHT = 8, 80
+
+
+def duration_bars(runs: Sequence[Run], *, most: int) -> Sequence[Bar]:
+    """Draw how long runs took, the newest at the right; those that never began are left out."""
+    longest = max((run.seconds or 0 for run in runs), default=0)
+    first = most - len(runs)
+    return [
+        Bar(
+            x=(first + place) * DURATION_WIDTH,
+            y=round(DURATION_HEIGHT - height, 1),
+            width=DURATION_WIDTH - 2,
+            height=height,
+            tone=tone(run.state),
+            mark=run.state in {State.FAILED, State.QUARANTINED},
+        )
+        for place, run in enumerate(runs)
+        if run.seconds is not None
+        and (height := round(max(2.0, (DURATION_HEIGHT - 8) * run.seconds / (longest or 1)), 1))
+    ]

@@ -6,12 +6,18 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 
+from ...json_text import as_json
 from . import charts, flash, outcomes, times
 from .assets import Assets
 from .navigation import WAYS, current
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _THEMES: Final = ("light", "dark")
+
+
+def _as_json_text(value: object) -> str:
+    """Write a value as JSON for people: to be escaped as any other text."""
+    return value if isinstance(value, str) else as_json(value, encode=str, indent=2)
 
 
 class Renderer:
@@ -29,6 +35,7 @@ class Renderer:
         )
         self._environment.filters |= times.FILTERS | outcomes.FILTERS | charts.FILTERS
         self._environment.filters["first_upper"] = lambda text: text[:1].upper() + text[1:]
+        self._environment.filters["tojson_text"] = _as_json_text
         self._environment.globals |= {"asset": assets.address, "ways": WAYS}
 
     def page(self, request: Request, template: str, **context: Any) -> str:  # noqa: ANN401

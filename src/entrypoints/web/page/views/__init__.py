@@ -6,10 +6,12 @@ from typing import Final
 from starlette.routing import BaseRoute
 
 from ..pages import Pages
-from . import keys, live, load, now
+from . import keys, live, load, now, schedule, schedules
 
 VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     now.routes,
+    schedules.routes,
+    schedule.routes,
     load.routes,
     keys.routes,
     live.routes,

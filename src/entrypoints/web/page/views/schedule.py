@@ -1,0 +1,175 @@
+"""*Schedule*: its calendar, how long it takes, its runs; and what can be done with it."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.file_change import change_by_file
+from cronhare.domain.access import Actor, Scope
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+
+from ...access import actor_of
+from ...problems import Problem
+from ..addresses import schedule_path
+from ..bars import DURATION_HEIGHT, DURATION_WIDTH, duration_bars
+from ..forms import read_form
+from ..pages import Pages
+
+_NAME: Final = "/ui/schedules/{name:path}"
+
+#: Runs in the list, in the picture of durations, and ahead.
+_LISTED: Final = 40
+_DRAWN: Final = 120
+_AHEAD: Final = 5
+
+#: So long, in letters, what is asked for may be.
+_LONGEST_MOMENT: Final = 40
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes; those with a word after the name come before the one without."""
+    return [
+        pages.get(f"{_NAME}/explain", _explain(pages)),
+        pages.post(f"{_NAME}/run", _run(pages), scope=Scope.OPERATE),
+        pages.post(f"{_NAME}/pause", _pause(pages), scope=Scope.OPERATE),
+        pages.post(f"{_NAME}/resume", _resume(pages), scope=Scope.OPERATE),
+        pages.post(f"{_NAME}/enable", _switch(pages, on=True), scope=Scope.ADMIN),
+        pages.post(f"{_NAME}/disable", _switch(pages, on=False), scope=Scope.ADMIN),
+        pages.get(_NAME, _show(pages)),
+    ]
+
+
+def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        name = request.path_params["name"]
+
+        def look() -> dict[str, Any]:
+            container = pages.container
+            queries = container.queries()
+            view, history = queries.schedule(name), container.run_history().of(name)
+            return {
+                "one": view,
+                "upcoming": queries.upcoming(view.name, count=_AHEAD),
+                "history": history,
+                "latest": history.runs[: -_LISTED - 1 : -1],
+                "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
+                "change": change_by_file(container.schedules(), name, container.jobs_file()),
+                "now": queries.now(),
+            }
+
+        picture = (_DRAWN * DURATION_WIDTH, DURATION_HEIGHT)
+        return pages.render(request, "schedule.html", **await pages.ask(look), picture=picture)
+
+    return show
+
+
+def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def explain(request: Request) -> Response:
+        name = request.path_params["name"]
+        at = _moment(request.query_params.get("at"))
+        queries = pages.container.queries()
+        found = await pages.ask(lambda: queries.explain_instant(name, at))
+        now = await pages.ask(queries.now)
+        return pages.render(request, "explain.html", found=found, now=now)
+
+    return explain
+
+
+def _run(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def run(request: Request) -> Response:
+        name, form, actor = request.path_params["name"], await read_form(request), actor_of(request)
+        params = form.get("params", "").strip() or None
+
+        def begin() -> int:
+            container = pages.container
+            now = container.claims().now()
+            administrator = container.administrator()
+            return administrator.run_now(name, params=params, now=now, actor=actor).id
+
+        id_ = await pages.ask(begin)
+        return pages.done(f"/ui/executions/{id_}", f"Execution {id_} of {name} has been asked for.")
+
+    return run
+
+
+def _pause(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def pause(request: Request) -> Response:
+        name, form, actor = request.path_params["name"], await read_form(request), actor_of(request)
+        reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
+        lasts = _duration(length) if length else None
+
+        def begin() -> None:
+            now = pages.container.claims().now()
+            pages.container.administrator().pause(
+                {name: None if lasts is None else now + lasts},
+                reason=reason,
+                by=actor.name,
+                now=now,
+                actor=actor,
+            )
+
+        await pages.ask(begin)
+        return pages.done(
+            schedule_path(name), f"{name} is paused: what is due meanwhile is skipped."
+        )
+
+    return pause
+
+
+def _resume(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    def resume(name: str, actor: Actor, now: datetime) -> str:
+        found = pages.container.administrator().resume([name], now=now, actor=actor)
+        _, was_on = found[name]
+        return f"{name} goes on." if was_on else f"{name} was not paused."
+
+    return _changing(pages, resume)
+
+
+def _switch(pages: Pages, *, on: bool) -> Any:  # noqa: ANN401 - a handler
+    def switch(name: str, actor: Actor, now: datetime) -> str:
+        [done] = pages.container.administrator().switch([name], on=on, now=now, actor=actor)
+        said = f"{name} is {'enabled' if on else 'disabled'}."
+        if done.source is not None:
+            said += f" The next apply of {done.source} has the last word."
+        return said
+
+    return _changing(pages, switch)
+
+
+def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> Any:  # noqa: ANN401
+    async def answer(request: Request) -> Response:
+        name, actor = request.path_params["name"], actor_of(request)
+        await read_form(request)
+        said = await pages.ask(lambda: change(name, actor, pages.container.claims().now()))
+        return pages.done(schedule_path(name), said)
+
+    return answer
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except DurationInvalid as error:
+        fault = Fault("for", str(error))
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "the pause has faults", faults=[fault]
+        ) from error
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text[:_LONGEST_MOMENT])
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        detail = "at is to be a time with its offset, such as 2026-03-02T12:00:00Z"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail)
+    return found
