@@ -54,8 +54,11 @@ def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
     """Ask what `says` tells."""
     begins = dialect.position(_ROW.error, MESSAGE_BEGINS) + len(MESSAGE_BEGINS)
     rest = func.substr(_ROW.error, begins)
-    found = dialect.position(rest, as_in_message(part))
-    return (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
+    said = as_in_message(part)
+    found = dialect.position(rest, said)
+    # Nearly none has it anywhere, which is told sooner.
+    has_it = dialect.position(_ROW.error, said) > 0
+    return has_it & (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
 
 
 def is_of_task(table: Table, task: str) -> ColumnElement[bool]:

@@ -34,6 +34,7 @@ from ..dialect import Dialect
 from ..mapping.execution_rows import display_name
 from ..schema.tables import executions, failed_tasks, schedulers
 from ..transactions.database import Database, repeatable
+from .claim_times import ids_between
 from .failure_conditions import those_of
 
 _NUMBER = func.count()
@@ -104,7 +105,11 @@ class SqlStatistics:
         if until is not None:
             statement = statement.where(_RUN.executed_at < until)
         with self._database.read("counting executions") as connection:
-            rows = connection.execute(_grouped(statement, by, limit)).all()
+            ids = ids_between(connection, since, until)
+            if ids is None:
+                return ()
+            ours = statement.where(_RUN.id >= ids[0], _RUN.id < ids[1])
+            rows = connection.execute(_grouped(ours, by, limit)).all()
             names = _names(connection, rows) if By.SCHEDULE in by else {}
         return [_executions(row, by, names) for row in rows]
 
