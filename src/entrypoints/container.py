@@ -1,93 +1,104 @@
-"""The container: the one place where adapters are chosen and wired."""
+"""The container: the one place where adapters are chosen and wired.
+
+For the types its parts are imported above; each is really imported when it is made: see `parts`.
+"""
+
+# ruff: noqa: TC004 - as said above
 
 import random
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from cronhare.adapters.http.client import HttpClient
-from cronhare.adapters.http.task_runner import HttpTaskRunner
-from cronhare.adapters.memory.bell import SilentBell
-from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.adapters.notify.apprise_sender import AppriseSender
-from cronhare.adapters.notify.mail import make_mailer
-from cronhare.adapters.notify.notifier import Notifier
-from cronhare.adapters.notify.reminders import ReminderRunner
-from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.adapters.sql import (
-    SqlAlertStore,
-    SqlAttemptStore,
-    SqlAuditStore,
-    SqlClaimStore,
-    SqlEventStore,
-    SqlLimitStore,
-    SqlNodeStore,
-    SqlOverview,
-    SqlRecords,
-    SqlRedeliveryStore,
-    SqlReplayStore,
-    SqlScheduleEdits,
-    SqlScheduleLists,
-    SqlScheduleStore,
-    SqlStatistics,
-    SqlTimelineStore,
-    SqlTimingStore,
-    open_engine,
-)
-from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.adapters.system.fifo_bell import FifoBell
-from cronhare.adapters.system.host import release, this_boot
-from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
-from cronhare.application.administration.audit_queries import AuditQueries
-from cronhare.application.administration.audit_trail import AuditTrail
-from cronhare.application.administration.backfills import Backfills
-from cronhare.application.administration.commands import Administrator
-from cronhare.application.administration.days import Days
-from cronhare.application.administration.doctor import Doctor
-from cronhare.application.administration.jobs_files import FileContent, JobsFileApplier
-from cronhare.application.administration.metrics import Metrics
-from cronhare.application.administration.node_desk import NodeDesk
-from cronhare.application.administration.outbox import Outbox
-from cronhare.application.administration.overview import Overview
-from cronhare.application.administration.queries import Queries
-from cronhare.application.administration.replays import Replays
-from cronhare.application.administration.retry_limits import RetryLimitDesk
-from cronhare.application.administration.run_history import RunHistory
-from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
-from cronhare.application.administration.schedule_lists import ScheduleLists
-from cronhare.application.administration.statistics import Statistics
-from cronhare.application.events.alerting import AlertWatch
-from cronhare.application.events.announcing import Announcer
-from cronhare.application.events.relay import OutboxRelay
-from cronhare.application.events.subscribers import Subscribers
-from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publishing import publish_pipeline as pipeline
-from cronhare.application.publishing.execution_publisher import ExecutionPublisher
-from cronhare.application.publishing.sending_bell import SendingBell
-from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.scheduling.housekeeping import Housekeeper
-from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.scheduling.replaying import Replayer
-from cronhare.application.worker.delivery_handler import DeliveryHandler
-from cronhare.application.worker.failed_monitor import FailedMonitor
-from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.ledger import WorkerLedger
-from cronhare.application.worker.live_output import OutputKeeper
-from cronhare.application.worker.standalone import StandaloneKeeper
-from cronhare.application.worker.task_runners import TaskRunners
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.notify import Subscriptions
 
 from . import rabbitmq
 from .background import BackgroundExecutor
 from .injection import containers, providers
 from .node_identity import is_alive, this_holder, this_node
+from .parts import LATE
 from .settings.settings import Settings
+
+if TYPE_CHECKING:
+    from cronhare.adapters.http.client import HttpClient
+    from cronhare.adapters.http.task_runner import HttpTaskRunner
+    from cronhare.adapters.memory.bell import SilentBell
+    from cronhare.adapters.memory.broker.broker import MemoryBroker
+    from cronhare.adapters.memory.inspection import MemoryInspection
+    from cronhare.adapters.notify.apprise_sender import AppriseSender
+    from cronhare.adapters.notify.mail import make_mailer
+    from cronhare.adapters.notify.notifier import Notifier
+    from cronhare.adapters.notify.reminders import ReminderRunner
+    from cronhare.adapters.process.runner import ProcessRunner
+    from cronhare.adapters.sql import (
+        SqlAlertStore,
+        SqlAttemptStore,
+        SqlAuditStore,
+        SqlClaimStore,
+        SqlEventStore,
+        SqlLimitStore,
+        SqlNodeStore,
+        SqlOverview,
+        SqlRecords,
+        SqlRedeliveryStore,
+        SqlReplayStore,
+        SqlScheduleEdits,
+        SqlScheduleLists,
+        SqlScheduleStore,
+        SqlStatistics,
+        SqlTimelineStore,
+        SqlTimingStore,
+        open_engine,
+    )
+    from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+    from cronhare.adapters.system.fifo_bell import FifoBell
+    from cronhare.adapters.system.host import release, this_boot
+    from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+    from cronhare.application.administration.audit_queries import AuditQueries
+    from cronhare.application.administration.audit_trail import AuditTrail
+    from cronhare.application.administration.backfills import Backfills
+    from cronhare.application.administration.commands import Administrator
+    from cronhare.application.administration.days import Days
+    from cronhare.application.administration.doctor import Doctor
+    from cronhare.application.administration.jobs_files import FileContent, JobsFileApplier
+    from cronhare.application.administration.metrics import Metrics
+    from cronhare.application.administration.node_desk import NodeDesk
+    from cronhare.application.administration.outbox import Outbox
+    from cronhare.application.administration.overview import Overview
+    from cronhare.application.administration.queries import Queries
+    from cronhare.application.administration.replays import Replays
+    from cronhare.application.administration.retry_limits import RetryLimitDesk
+    from cronhare.application.administration.run_history import RunHistory
+    from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
+    from cronhare.application.administration.schedule_lists import ScheduleLists
+    from cronhare.application.administration.statistics import Statistics
+    from cronhare.application.events.alerting import AlertWatch
+    from cronhare.application.events.announcing import Announcer
+    from cronhare.application.events.relay import OutboxRelay
+    from cronhare.application.events.subscribers import Subscribers
+    from cronhare.application.heartbeat import Heartbeat
+    from cronhare.application.publishing.execution_publisher import ExecutionPublisher
+    from cronhare.application.publishing.sending_bell import SendingBell
+    from cronhare.application.scheduling.dispatch import Dispatcher
+    from cronhare.application.scheduling.housekeeping import Housekeeper
+    from cronhare.application.scheduling.reconcile import Reconciler
+    from cronhare.application.scheduling.replaying import Replayer
+    from cronhare.application.worker.delivery_handler import DeliveryHandler
+    from cronhare.application.worker.failed_monitor import FailedMonitor
+    from cronhare.application.worker.leases import LeaseKeeper
+    from cronhare.application.worker.ledger import WorkerLedger
+    from cronhare.application.worker.live_output import OutputKeeper
+    from cronhare.application.worker.standalone import StandaloneKeeper
+    from cronhare.application.worker.task_runners import TaskRunners
+    from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+    from cronhare.domain.messages.signing import Seal
+    from cronhare.domain.schedules.catalog import Catalog
+else:
+    globals().update(LATE)
 
 
 def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:

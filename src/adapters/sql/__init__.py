@@ -1,24 +1,31 @@
-"""The ledger in SQL. Start reading at `claims`; what differs between databases is a `dialect`."""
+"""The ledger in SQL. Start reading at `claims`; what differs between databases is a `dialect`.
 
-from .attempts.redeliveries import SqlRedeliveryStore
-from .attempts.store import SqlAttemptStore
-from .audit import SqlAuditStore
-from .claims.store import SqlClaimStore
-from .dialects import open_engine
-from .events.alerts import SqlAlertStore
-from .events.store import SqlEventStore
-from .limits.store import SqlLimitStore
-from .migrations.upgrade import check_schema, upgrade
-from .nodes import SqlNodeStore
-from .records.overview import SqlOverview
-from .records.replays import SqlReplayStore
-from .records.statistics import SqlStatistics
-from .records.store import SqlRecords
-from .records.timeline import SqlTimelineStore
-from .schedule_edits import SqlScheduleEdits
-from .schedule_lists import SqlScheduleLists
-from .schedules import SqlScheduleStore
-from .timings import SqlTimingStore
+Each store is imported when it is asked for: a command that asks one has no need of the others.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .attempts.redeliveries import SqlRedeliveryStore
+    from .attempts.store import SqlAttemptStore
+    from .audit import SqlAuditStore
+    from .claims.store import SqlClaimStore
+    from .dialects import open_engine
+    from .events.alerts import SqlAlertStore
+    from .events.store import SqlEventStore
+    from .limits.store import SqlLimitStore
+    from .migrations.upgrade import check_schema, upgrade
+    from .nodes import SqlNodeStore
+    from .records.overview import SqlOverview
+    from .records.replays import SqlReplayStore
+    from .records.statistics import SqlStatistics
+    from .records.store import SqlRecords
+    from .records.timeline import SqlTimelineStore
+    from .schedule_edits import SqlScheduleEdits
+    from .schedule_lists import SqlScheduleLists
+    from .schedules import SqlScheduleStore
+    from .timings import SqlTimingStore
 
 __all__ = [
     "SqlAlertStore",
@@ -42,3 +49,32 @@ __all__ = [
     "open_engine",
     "upgrade",
 ]
+
+_PLACES: Final = {
+    "SqlAlertStore": ".events.alerts",
+    "SqlAttemptStore": ".attempts.store",
+    "SqlAuditStore": ".audit",
+    "SqlClaimStore": ".claims.store",
+    "SqlEventStore": ".events.store",
+    "SqlLimitStore": ".limits.store",
+    "SqlNodeStore": ".nodes",
+    "SqlOverview": ".records.overview",
+    "SqlRecords": ".records.store",
+    "SqlRedeliveryStore": ".attempts.redeliveries",
+    "SqlReplayStore": ".records.replays",
+    "SqlScheduleEdits": ".schedule_edits",
+    "SqlScheduleLists": ".schedule_lists",
+    "SqlScheduleStore": ".schedules",
+    "SqlStatistics": ".records.statistics",
+    "SqlTimelineStore": ".records.timeline",
+    "SqlTimingStore": ".timings",
+    "check_schema": ".migrations.upgrade",
+    "open_engine": ".dialects",
+    "upgrade": ".migrations.upgrade",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a function
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name], __name__), name)

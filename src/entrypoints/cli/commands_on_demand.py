@@ -8,13 +8,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from .typed_values import ChecksTyped, Command
+
 _COMMANDS: Final = f"{__package__}.commands"
 
 
-class CommandsOnDemand(TyperGroup):
+class CommandsOnDemand(ChecksTyped, TyperGroup):
     """A subclass names its commands: a help of one line, and where each is, as `module:name`.
 
-    What is found there is a function, or a `typer.Typer` of further commands.
+    What is found there is a function, a subclass of further commands, or a `typer.Typer` of them.
     """
 
     places: ClassVar[Mapping[str, tuple[str, str]]]
@@ -36,12 +38,14 @@ class CommandsOnDemand(TyperGroup):
         place, text = cls.places[name]
         module, _, attribute = place.partition(":")
         found = getattr(import_module(f"{_COMMANDS}.{module}"), attribute)
+        if isinstance(found, type) and issubclass(found, CommandsOnDemand):
+            return found(name=name, help=text, no_args_is_help=True, rich_markup_mode=None)
         if isinstance(found, typer.Typer):
             group = get_group(found)
             group.help = text
             return group
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(name)(found)
+        alone.command(name, cls=Command)(found)
         command = get_command(alone)
         assert isinstance(command, TyperCommand)
         return command

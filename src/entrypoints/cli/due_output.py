@@ -1,13 +1,15 @@
 """Due instants to come, as a table: for `next` and `schedules show`."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cronhare.application.administration.views.due import DueView
 from cronhare.domain.cron import EffectKind
 from cronhare.domain.texts.moments import say_due
 
 from .output import table
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.due import DueView
 
 #: In few words, for a line of 80 letters.
 _SHORT: Final = {
@@ -18,7 +20,7 @@ _SHORT: Final = {
 }
 
 
-def show_due(found: Sequence[DueView], timezone: str) -> None:
+def show_due(found: Sequence["DueView"], timezone: str) -> None:
     """Print when they are, in UTC and in *timezone*, and what the clock does to them."""
     rows = [(_utc(due), _local(due), _clock(due)) for due in found]
     if any(due.clock for due in found):
@@ -27,14 +29,14 @@ def show_due(found: Sequence[DueView], timezone: str) -> None:
         table("UTC", timezone, rows=[row[:2] for row in rows], empty="")
 
 
-def _utc(due: DueView) -> str:
+def _utc(due: "DueView") -> str:
     return say_due(due.utc) if due.runs else "-"
 
 
-def _local(due: DueView) -> str:
+def _local(due: "DueView") -> str:
     seconds = ":%S" if due.local.second else ""
     return due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
 
 
-def _clock(due: DueView) -> str:
+def _clock(due: "DueView") -> str:
     return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)

@@ -1,19 +1,22 @@
 """An execution and its attempts, as tables: for `executions show`, `explain` and `run --wait`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cronhare.application.administration.views.executions import AttemptView, ExecutionView
 from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import shortened
 
 from .output import facts, json_line, moment, print_line, state, table
 
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.executions import AttemptView, ExecutionView
+
 #: Letters of a result that are printed; `--json` has all of it.
 LONGEST_RESULT = 2_000
 
 
-def show_execution(execution: ExecutionView) -> None:
+def show_execution(execution: "ExecutionView") -> None:
     """Print one execution's facts."""
     claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
     facts(
@@ -59,7 +62,7 @@ def said_task(number: object, name: str | None, source: str | None) -> str:
     return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
 
 
-def show_attempts(attempts: Sequence[AttemptView]) -> None:
+def show_attempts(attempts: Sequence["AttemptView"]) -> None:
     """Print a table of attempts."""
     table(
         "ATTEMPT",
@@ -79,14 +82,14 @@ def show_attempts(attempts: Sequence[AttemptView]) -> None:
             print_line(text, style="yellow")
 
 
-def _said_result(execution: ExecutionView) -> str | None:
+def _said_result(execution: "ExecutionView") -> str | None:
     """Write a result on one line; of a long one both ends."""
     if execution.result is None:
         return None
     return shortened(json_line(execution.result), LONGEST_RESULT)
 
 
-def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:
+def _attempt_row(attempt: "AttemptView") -> tuple[object, ...]:
     seconds = None if attempt.run_seconds is None else f"{attempt.run_seconds:.2f}"
     exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
     memory = attempt.peak_memory_bytes

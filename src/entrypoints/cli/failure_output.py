@@ -2,9 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
-from cronhare.application.administration.views.schedules import ScheduleView
-from cronhare.application.administration.views.values import ErrorView
 from cronhare.domain.retries.breaker import ACTIVATED
 
 from .execution_output import said_task, show_attempts
@@ -14,11 +11,15 @@ from .watched import change_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
+    from cronhare.application.administration.views.schedules import ScheduleView
+    from cronhare.application.administration.views.values import ErrorView
+
 #: Lines of the last output that are shown of each stream; `executions logs` has all.
 LAST_LINES = 10
 
 
-def failure_columns(*, with_resolved: bool) -> Columns[FailureView]:
+def failure_columns(*, with_resolved: bool) -> Columns["FailureView"]:
     """Give the columns of a list."""
     return {
         "ID": "id",
@@ -33,7 +34,7 @@ def failure_columns(*, with_resolved: bool) -> Columns[FailureView]:
     }
 
 
-def failure_line(archived: FailureView) -> "Text":
+def failure_line(archived: "FailureView") -> "Text":
     """Write a failure on one line, as `--watch` tells of it."""
     return change_line(
         archived.id,
@@ -45,7 +46,7 @@ def failure_line(archived: FailureView) -> "Text":
     )
 
 
-def show_failure(found: FailureWithDetails) -> None:
+def show_failure(found: "FailureWithDetails") -> None:
     """Print one row of the archive with its attempts, and the end of what the last one wrote."""
     failure, output = found.failure, found.last_output
     facts([*_facts(failure), *_whose(found.schedule)])
@@ -60,7 +61,7 @@ def show_failure(found: FailureWithDetails) -> None:
             print_line(printable_lines("\n".join(lines)))
 
 
-def _facts(archived: FailureView) -> list[tuple[str, object]]:
+def _facts(archived: "FailureView") -> list[tuple[str, object]]:
     return [
         ("failure", archived.id),
         ("execution", archived.execution_id),
@@ -84,7 +85,7 @@ def _facts(archived: FailureView) -> list[tuple[str, object]]:
     ]
 
 
-def _reason(archived: FailureView) -> str:
+def _reason(archived: "FailureView") -> str:
     """Give the first line of what went wrong, which the reason of an open breaker does not say."""
     reason, error = archived.failed_reason, archived.error
     if reason == ACTIVATED and error:
@@ -92,13 +93,13 @@ def _reason(archived: FailureView) -> str:
     return reason.partition("\n")[0]
 
 
-def _crashes(archived: FailureView) -> str | None:
+def _crashes(archived: "FailureView") -> str | None:
     if archived.crash_count is None:
         return None
     return f"{archived.crash_count} from {moment(archived.first_crash_at)} on"
 
 
-def _whose(schedule: ScheduleView | None) -> list[tuple[str, object]]:
+def _whose(schedule: "ScheduleView | None") -> list[tuple[str, object]]:
     if schedule is None:
         return [("now", "the schedule is no more")]
     return [
@@ -109,7 +110,7 @@ def _whose(schedule: ScheduleView | None) -> list[tuple[str, object]]:
     ]
 
 
-def _said(error: ErrorView) -> str:
+def _said(error: "ErrorView") -> str:
     code = f" ({error.code})" if error.code else ""
     stack = f"\n{error.stack}" if error.stack else ""
     return f"{error.message}{code}{stack}"

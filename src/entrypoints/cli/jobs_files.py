@@ -1,15 +1,17 @@
 """The jobs files that commands are given: how they are named, read, and refused."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.texts.listing import counted
 
-from ..settings.settings import Settings
 from .errors import Refusal, file_refusal
+
+if TYPE_CHECKING:
+    from ..settings.settings import Settings
 
 Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
 JobsArgument = Annotated[
@@ -20,7 +22,7 @@ JobsArguments = Annotated[
 ]
 
 
-def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
+def load(path: Path, settings: "Settings", *, state: str) -> JobsFile:
     """Read a jobs file; *state* says what was not done if it is faulty.
 
     Raises:

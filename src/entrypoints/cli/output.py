@@ -1,6 +1,7 @@
 """What commands print: tables for people, JSON for pipes.
 
 rich is imported for a table, a colour or a terminal: a plain line or JSON in a pipe goes without.
+So is what writes JSON: a page of help goes without both.
 """
 
 import sys
@@ -13,8 +14,6 @@ import typer
 
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
-
-from ..json_text import as_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -74,11 +73,15 @@ def console() -> "Console":
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
     """Print a value as one JSON document."""
+    from ..json_text import as_json  # noqa: PLC0415 - as the module says
+
     sys.stdout.write(as_json(value, encode=_encode, indent=2) + "\n")
 
 
 def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Write a JSON value on one line, to stand among other facts."""
+    from ..json_text import as_json  # noqa: PLC0415 - as the module says
+
     return as_json(value, encode=_encode)
 
 

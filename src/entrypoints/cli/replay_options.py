@@ -4,15 +4,17 @@ import getpass
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import LONGEST_AUTHOR, ReplayOrder, ReplayOrderInvalid
 from cronhare.domain.texts.printable import printable
 
 from .errors import Refusal
+
+if TYPE_CHECKING:
+    from cronhare.domain.lifecycle.failure_filter import FailureFilter
 
 Rate = Annotated[float | None, typer.Option("--rate", help="At most so many begin in a second.")]
 GapJitter = Annotated[
@@ -44,7 +46,7 @@ _OPTIONS: Final = {"key": "--per", "author": "--by"}
 
 
 def replay_order(
-    which: FailureFilter,
+    which: "FailureFilter",
     *,
     stop_at: str | None,
     author: str | None,

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import typer
 
-from cronhare.application.administration.commands import Discarded
 from cronhare.application.administration.views.failures import DiscardedView, ReplayedView
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.texts.listing import counted
 
 from ..node_identity import this_actor
@@ -15,6 +13,9 @@ from .errors import Status
 from .output import print_json, print_line
 
 if TYPE_CHECKING:
+    from cronhare.application.administration.commands import Discarded
+    from cronhare.domain.lifecycle.replay_order import ReplayOrder
+
     from ..container import Container
 
 
@@ -41,7 +42,7 @@ RELEASE: Final = Words(
 
 def replay_filtered(
     container: "Container",
-    order: ReplayOrder,
+    order: "ReplayOrder",
     words: Words,
     *,
     everything: bool,
@@ -109,7 +110,7 @@ def replay_named(
         raise typer.Exit(Status.WRONG_INPUT)
 
 
-def show_discarded(done: Discarded, words: Words, *, everything: bool, json: bool) -> None:
+def show_discarded(done: "Discarded", words: Words, *, everything: bool, json: bool) -> None:
     """Say what was discarded; *everything* was asked for without a filter.
 
     Raises:

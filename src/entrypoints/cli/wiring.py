@@ -1,21 +1,19 @@
 """What most commands begin with: settings, and a container on the ledger.
 
-The container and its adapters are imported when it is wired: what asks no ledger goes without.
+All of it is imported where it is used: a page of help and a completion need nothing of it, and what
+asks no ledger needs no adapter.
 """
+
+# ruff: noqa: PLC0415 - as said above
 
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhare.application.logs import say
-from cronhare.domain.addresses import LedgerFile
-
-from .. import logs, rabbitmq
-from ..settings.settings import Settings, SettingsInvalid
-
 if TYPE_CHECKING:
     from ..container import Container
+    from ..settings.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +24,7 @@ def open_ledger() -> "Container":
     Raises:
         LedgerUnavailable: it is away, or needs `cronhare db upgrade`.
     """
-    from cronhare.adapters.sql import check_schema  # noqa: PLC0415 - as the module says
+    from cronhare.adapters.sql import check_schema
 
     container = wire()
     check_schema(container.engine())
@@ -42,23 +40,28 @@ def wire() -> "Container":
     return wire_with(read_settings())
 
 
-def wire_with(settings: Settings) -> "Container":
+def wire_with(settings: "Settings") -> "Container":
     """Wire the container.
 
     Raises:
         SettingsInvalid: with every fault at once.
     """
-    from ..container import Container  # noqa: PLC0415 - as the module says
+    from ..container import Container
 
     return usable(Container(settings=settings))
 
 
-def read_settings() -> Settings:
+def read_settings() -> "Settings":
     """Read the settings, begin to log, and warn of variables that are none.
 
     Raises:
         SettingsInvalid: with every fault at once.
     """
+    from cronhare.application.logs import say
+
+    from .. import logs
+    from ..settings.settings import Settings
+
     settings = Settings.read()
     logs.configure(style=settings.log_format, level=settings.log_level)
     for unknown in settings.sources.unknown:
@@ -72,6 +75,8 @@ def usable(container: "Container") -> "Container":
     Raises:
         SettingsInvalid: with every fault at once.
     """
+    from ..settings.settings import SettingsInvalid
+
     if faults := tuple(faults_of(container)):
         raise SettingsInvalid(faults)
     return container
@@ -86,19 +91,23 @@ def faults_of(container: "Container") -> Iterator[str]:
         yield f"{settings.called('database_url')}: {error}"
     try:
         if settings.broker_kind == "amqp":
+            from .. import rabbitmq
+
             rabbitmq.check_usable(settings.broker_url)
     except ValueError as error:
         yield f"{settings.called('broker_url')}: {error}"
 
 
-def said_ledger(settings: Settings) -> str:
+def said_ledger(settings: "Settings") -> str:
     """Name the ledger without its password: people may have several.
 
     A relative path is another file in each folder: it is shown in full.
     """
+    from cronhare.domain.addresses import LedgerFile
+
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():
-        from cronhare.adapters.sql.dialects.sqlite.file import located  # noqa: PLC0415
+        from cronhare.adapters.sql.dialects.sqlite.file import located
 
         return f"{ledger} ({located(Path(ledger.path))})"
     return str(ledger)

@@ -10,11 +10,12 @@ import encodings.idna  # noqa: F401 - a host's name is looked up
 
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
 
-from .. import rabbitmq
+from .. import parts, rabbitmq
 from ..settings.settings import Settings
 
 
 def preload(settings: Settings) -> None:
     """Import what this process may need later."""
+    parts.preload()
     if settings.broker_kind == "amqp":
         rabbitmq.preload()

@@ -11,13 +11,10 @@ from ..output import Columns, Json, json_line, print_rows, state
 from ..times import read_past
 from ..wiring import open_ledger
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
 #: Letters of a value in a table; `--json` has it as it is kept.
 _SHOWN: Final = 60
 
 
-@app.command("list")
 def list_(
     *,
     since: Annotated[

@@ -1,16 +1,15 @@
 """`cronhare breakers list` and `cronhare breakers reset`."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-
-from cronhare.application.administration.views.limits import BreakerView
 
 from ...node_identity import this_actor
 from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
 from ..wiring import open_ledger
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.limits import BreakerView
 
 _NONE: Final = "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
 
@@ -20,7 +19,6 @@ Task = Annotated[
 ]
 
 
-@app.command("list")
 def list_(*, json: Json = False) -> None:
     """List circuit breakers: which are open, since when, and when a retry tries again.
 
@@ -38,7 +36,6 @@ def list_(*, json: Json = False) -> None:
     print_rows(found, columns, json=json, empty=_NONE)
 
 
-@app.command("reset")
 def reset(task: Task, *, json: Json = False) -> None:
     """Close a task's circuit breaker, and let it count anew: its failures are retried again.
 
@@ -52,7 +49,7 @@ def reset(task: Task, *, json: Json = False) -> None:
     print_line(f"The circuit breaker of {was.task} counts anew; it was {was.state}{since}.")
 
 
-def _failed(breaker: BreakerView) -> str:
+def _failed(breaker: "BreakerView") -> str:
     """Say what opened it, or how many failures it has counted."""
     if breaker.failed is None or breaker.succeeded is None:
         return f"{breaker.failures:,}"

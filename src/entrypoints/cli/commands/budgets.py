@@ -1,16 +1,14 @@
 """`cronhare budgets list`."""
 
-import typer
-
-from cronhare.application.administration.views.limits import BudgetView
+from typing import TYPE_CHECKING
 
 from ..output import Columns, Json, print_rows
 from ..wiring import open_ledger
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.limits import BudgetView
 
 
-@app.command("list")
 def list_(*, json: Json = False) -> None:
     """List what each queue has left of its retries, and when the next place is free.
 

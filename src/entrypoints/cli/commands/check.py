@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.adapters.notify.apprise_sender import misunderstood
 from cronhare.adapters.process.attempt.account import is_known
 from cronhare.application.administration.jobs_files import clashes_among, queues_shared_among
 from cronhare.application.administration.notes import (
@@ -82,13 +81,17 @@ def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:
             f"notify.{target.name}: apprise: {service}: {fault}"
             for target in file.subscriptions.targets.values()
             if isinstance(target.means, ByApprise) and target.means.lacks is None
-            for service, fault in zip(
-                target.means.services,
-                misunderstood(target.means.services, within=DEFAULT_TIMEOUT),
-                strict=True,
-            )
+            for service, fault in _understanding(target.means)
             if fault is not None
         ]
         if faults:
             what = f"{file.path}: {counted(len(faults), 'service')} cannot be told"
             yield Refusal(what, faults, "https://github.com/caronc/apprise/wiki says how they are.")
+
+
+def _understanding(means: ByApprise) -> Iterator[tuple[object, str | None]]:
+    from cronhare.adapters.notify.apprise_sender import (  # noqa: PLC0415 - most files name none
+        misunderstood,
+    )
+
+    return zip(means.services, misunderstood(means.services, within=DEFAULT_TIMEOUT), strict=True)

@@ -2,17 +2,12 @@
 
 from pathlib import Path
 
-import typer
-
 from cronhare.domain.addresses import LedgerFile
 
 from ..output import print_line
 from ..wiring import said_ledger, wire
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command("upgrade")
 def upgrade_schema() -> None:
     """Bring the ledger's schema to this version; what is there stays there."""
     from cronhare.adapters.sql import upgrade  # noqa: PLC0415 - `--help` does without

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
@@ -15,7 +15,6 @@ from cronhare.domain.diagnosis.finding import Finding, Severity
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.targets import judge_targets
 from cronhare.domain.schedules.notify import Subscriptions
-from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.listing import counted
 
 from ... import logs
@@ -23,6 +22,9 @@ from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Status
 from ..output import Json, console, print_json, print_line, table, text
 from ..wiring import faults_of
+
+if TYPE_CHECKING:
+    from cronhare.domain.schedules.task import Task
 
 SIGNS = {
     Severity.OK: ("✓", "green"),
@@ -36,7 +38,7 @@ SIGNS = {
 class Jobs:
     """The tasks and targets of the jobs file, None without a file; or its faults."""
 
-    tasks: tuple[Task, ...] | None = None
+    tasks: tuple["Task", ...] | None = None
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
     faults: tuple[str, ...] = ()
 

@@ -1,19 +1,18 @@
 """`cronhare events list`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.application.administration.views.events import EventView
 from cronhare.domain.lifecycle.events import OutboxState
 
 from ..output import MOST_LINES, Columns, Json, moment, print_rows, state
 from ..wiring import open_ledger
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.events import EventView
 
 
-@app.command("list")
 def list_(
     *,
     states: Annotated[
@@ -40,7 +39,7 @@ def list_(
     print_rows(found, columns, json=json, empty="Nobody was told of anything.")
 
 
-def _error(event: EventView) -> str | None:
+def _error(event: "EventView") -> str | None:
     """Say what went wrong, and when it is tried again or how often it was."""
     error = event.problem or event.last_error
     if error is None or not event.tries:

@@ -1,11 +1,10 @@
 """`cronhare explain`."""
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cronhare.application.administration.queries import Queries
 from cronhare.domain.cron import find_zone
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.moments import say_due
@@ -14,6 +13,9 @@ from ..execution_output import show_attempts
 from ..output import Json, local_time, print_json, print_line
 from ..times import read_time
 from ..wiring import open_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.queries import Queries
 
 What = Annotated[
     str,
@@ -69,6 +71,6 @@ def _execution_id(text: str) -> int:
     return id_ if id_ <= LARGEST_ID else 0
 
 
-def _instant(queries: Queries, name: str, at: str) -> datetime:
+def _instant(queries: "Queries", name: str, at: str) -> datetime:
     zone = find_zone(queries.schedule(name).timezone or "UTC")
     return read_time(at, zone, now=queries.now())

@@ -33,18 +33,8 @@ from ..output import (
 )
 from ..watched import Watch, print_changes
 from ..wiring import open_ledger
-from .failed_discard import discard
-from .failed_replay import replay
-from .stats import failures
-
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-app.command("replay")(replay)
-app.command("discard")(discard)
-app.command("stats")(failures)
 
 
-@app.command("list")
 def list_(
     *,
     schedule: OfSchedule = None,
@@ -99,7 +89,6 @@ def list_(
         print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
 
 
-@app.command()
 def show(
     archived_id: Annotated[
         int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `failed list`.")

@@ -34,8 +34,6 @@ from cronhare.domain.texts.listing import counted
 from ..errors import Refusal, file_refusal
 from ..output import text
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")
 STDIN = Path("-")
@@ -47,7 +45,6 @@ class CrontabTooLarge(ValueError):
     """A file that no cron daemon would read."""
 
 
-@app.command()
 def crontab(
     files: Annotated[
         list[Path],

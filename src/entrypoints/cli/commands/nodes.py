@@ -2,21 +2,20 @@
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.application.administration.views.work import NodesView, NodeView
 from cronhare.domain.texts.listing import counted, listed
 
 from ...node_identity import this_actor
 from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..wiring import open_ledger
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.work import NodesView, NodeView
 
 
-@app.command("list")
 def list_(*, json: Json = False) -> None:
     """List schedulers and workers: what they run, when they were seen, and how far clocks are off.
 
@@ -54,7 +53,6 @@ Name = Annotated[
 ]
 
 
-@app.command()
 def drain(name: Name, *, json: Json = False) -> None:
     """Have a worker take no more work: what it runs goes on, and it stays until it is taken back.
 
@@ -71,7 +69,6 @@ def drain(name: Name, *, json: Json = False) -> None:
     print_line(f"To take it back: cronhare nodes undrain {node.name}")
 
 
-@app.command()
 def undrain(name: Name, *, json: Json = False) -> None:
     """Let a worker that was drained take work again; it hears of it within 15 s."""
     container = open_ledger()
@@ -82,7 +79,7 @@ def undrain(name: Name, *, json: Json = False) -> None:
     print_line(f"{node.name} takes work again, within 15 s.")
 
 
-def _left_out(found: NodesView) -> Iterator[str]:
+def _left_out(found: "NodesView") -> Iterator[str]:
     if found.unread:
         known = len(found.nodes) + found.broken + found.unread
         others = f"{counted(found.unread, 'other')} of {known:,} in all"

@@ -2,13 +2,12 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import attrs
 import typer
 
-from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.domain.lifecycle.events import OutboxRow, trial
 from cronhare.domain.schedules.notify import (
     ByApprise,
@@ -23,13 +22,15 @@ from cronhare.domain.schedules.untellable import lacks
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
-from ...settings.settings import Settings
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs, load
 from ..output import Columns, Json, print_line, print_rows
 from ..wiring import read_settings, wire_with
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from cronhare.adapters.jobs.reader import JobsFile
+
+    from ...settings.settings import Settings
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +48,6 @@ class TargetView:
     lacks: str | None
 
 
-@app.command("list")
 def list_(*, jobs: Jobs = None, json: Json = False) -> None:
     """List the targets that a jobs file names."""
     settings = read_settings()
@@ -67,7 +67,6 @@ def list_(*, jobs: Jobs = None, json: Json = False) -> None:
     print_rows(views, columns, json=json, empty="Nobody is told of anything.")
 
 
-@app.command("test")
 def try_(
     name: Annotated[str, typer.Argument(help="A target: NAME of a [notify.NAME].")],
     *,
@@ -101,7 +100,7 @@ async def _tell(notifier: NotifierPort, target: Target, event: OutboxRow) -> Non
         await notifier.close()
 
 
-def _file(jobs: Jobs, settings: Settings) -> JobsFile:
+def _file(jobs: Jobs, settings: "Settings") -> "JobsFile":
     path = jobs or settings.jobs
     if path is None:
         raise Refusal("no jobs file is named", advice="Name it: --jobs jobs.toml, or CRON_JOBS.")

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import attrs
 import msgspec
 
-from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.administration.difference import Change, ChangedKind, ScheduleChange
-from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.notes import (
     notes_on,
     notes_on_changes,
@@ -25,6 +24,10 @@ from ...node_identity import this_actor
 from ..jobs_files import JobsArgument, load
 from ..output import Json, print_json, print_line, print_notes
 from ..wiring import open_ledger, said_ledger
+
+if TYPE_CHECKING:
+    from cronhare.adapters.jobs.reader import JobsFile
+    from cronhare.application.administration.jobs_files import JobsFileApplier
 
 SIGNS = {
     Change.ADD: ("+", "green"),
@@ -80,8 +83,8 @@ def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[Schedul
 
 def _print_changes(
     changes: Sequence[ScheduleChange],
-    file: JobsFile,
-    applier: JobsFileApplier,
+    file: "JobsFile",
+    applier: "JobsFileApplier",
     *,
     applied: bool,
 ) -> None:

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
-from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
@@ -31,9 +29,10 @@ from ..replaying import RELEASE, replay_filtered, replay_named, show_discarded
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from ...container import Container
+    from cronhare.application.administration.views.failures import FailureView
+    from cronhare.domain.lifecycle.failure_filter import FailureFilter
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    from ...container import Container
 
 Ids = Annotated[
     list[int] | None,
@@ -42,7 +41,6 @@ Ids = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
 
 
-@app.command("list")
 def list_(
     *,
     schedule: OfSchedule = None,
@@ -97,7 +95,6 @@ def list_(
         )
 
 
-@app.command()
 def show(
     archived_id: Annotated[
         int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `quarantine list`.")
@@ -115,7 +112,6 @@ def show(
     show_failure(found)
 
 
-@app.command()
 def release(
     ids: Ids = None,
     *,
@@ -144,7 +140,6 @@ def release(
         )
 
 
-@app.command()
 def discard(
     ids: Ids = None,
     *,
@@ -175,7 +170,7 @@ def _chosen(
     asked: Mapping[str, str | None],
     *,
     everything: bool,
-) -> FailureFilter | None:
+) -> "FailureFilter | None":
     """Give the filter of what is meant, or None for the numbers, which are of the quarantine.
 
     Raises:

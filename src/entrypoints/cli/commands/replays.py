@@ -1,10 +1,9 @@
 """`cronhare replays list | show | stop | resume`: replays of many, and backfills."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cronhare.application.administration.views.replays import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
@@ -24,14 +23,14 @@ from ..output import (
 from ..replay_options import By, this_author
 from ..wiring import open_ledger
 
-_MINUTE: Final = 60
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.replays import ReplayView
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+_MINUTE: Final = 60
 
 Id = Annotated[int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `replays list`.")]
 
 
-@app.command("list")
 def list_(
     *,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
@@ -54,7 +53,6 @@ def list_(
     print_rows(found, columns, json=json, empty="No replay of many and no backfill was ordered.")
 
 
-@app.command()
 def show(replay_id: Id, *, json: Json = False) -> None:
     """Show one: what it is about, how far it has come, and what it waits for."""
     container = open_ledger()
@@ -62,7 +60,6 @@ def show(replay_id: Id, *, json: Json = False) -> None:
     _show(container.replays().show(replay_id, now=now), json=json)
 
 
-@app.command()
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
     container = open_ledger()
@@ -74,7 +71,6 @@ def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     _show(replay, json=json)
 
 
-@app.command()
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
     container = open_ledger()
@@ -83,13 +79,13 @@ def resume(replay_id: Id, *, json: Json = False) -> None:
     _show(replay, json=json)
 
 
-def _say_if_over(replay: ReplayView, *, json: bool) -> None:
+def _say_if_over(replay: "ReplayView", *, json: bool) -> None:
     """Say that there was nothing to stop or resume."""
     if replay.state == ReplayState.DONE and not json:
         print_line(f"It is {replay.state} already: nothing was changed.")
 
 
-def _show(replay: ReplayView, *, json: bool) -> None:
+def _show(replay: "ReplayView", *, json: bool) -> None:
     if json:
         print_json(replay)
         return
@@ -123,16 +119,16 @@ def _show(replay: ReplayView, *, json: bool) -> None:
     )
 
 
-def _waiting(replay: ReplayView) -> str:
+def _waiting(replay: "ReplayView") -> str:
     return str(replay.waiting) if replay.is_collected else f"{replay.waiting}, and counting"
 
 
-def _under_way(replay: ReplayView) -> str:
+def _under_way(replay: "ReplayView") -> str:
     failing = f", {replay.failing} of them failing, with a retry to come" if replay.failing else ""
     return f"{replay.released}{failing}"
 
 
-def _say_left(replay: ReplayView) -> str | None:
+def _say_left(replay: "ReplayView") -> str | None:
     if replay.seconds_left is None:
         return None
     if replay.seconds_left < _MINUTE:
@@ -140,15 +136,15 @@ def _say_left(replay: ReplayView) -> str | None:
     return f"about {counted(round(replay.seconds_left / _MINUTE), 'minute')}, at its pace so far"
 
 
-def _left_out(replay: ReplayView) -> str | None:
+def _left_out(replay: "ReplayView") -> str | None:
     return f"{replay.left_out} by calendars or blackout windows" if replay.left_out else None
 
 
-def _limit(replay: ReplayView) -> str | None:
+def _limit(replay: "ReplayView") -> str | None:
     return None if replay.key is None else f"{replay.at_once} with the same {replay.key}"
 
 
-def _how_to_go_on(replay: ReplayView) -> str | None:
+def _how_to_go_on(replay: "ReplayView") -> str | None:
     is_broken = replay.which is None
     is_stopped = replay.state == ReplayState.STOPPED and replay.waiting and not is_broken
     return f"cronhare replays resume {replay.id}" if is_stopped else None

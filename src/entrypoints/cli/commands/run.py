@@ -2,12 +2,11 @@
 
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 
@@ -16,6 +15,9 @@ from ..errors import Refusal, Status
 from ..execution_output import show_attempts, show_execution
 from ..output import Json, print_json, print_line
 from ..wiring import open_ledger, said_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.queries import Queries
 
 Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
 
@@ -58,7 +60,7 @@ def run(
             )
 
 
-def _wait(queries: Queries, execution_id: int, *, json: bool) -> Status:
+def _wait(queries: "Queries", execution_id: int, *, json: bool) -> Status:
     found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=_print_silence)
     if json:
         print_json(found.execution)

@@ -17,27 +17,10 @@ from ...node_identity import this_actor
 from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..times import read_future
 from ..wiring import open_ledger
-from .run import run
-from .schedules_backfill import backfill
-from .schedules_export import export
-from .schedules_show import say_pause, show
-from .schedules_switch import Names, disable, enable
-
-app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+from .schedules_show import say_pause
+from .schedules_switch import Names
 
 
-@app.callback()
-def schedules(context: typer.Context, *, json: Json = False) -> None:
-    """List the schedules: how the last run of each stands, and when it is due next.
-
-    The last run is one that has not ended, else the one that ended last: where a retry did, that
-    may be one which was due before others.
-    """
-    if context.invoked_subcommand is None:
-        _list(json=json)
-
-
-@app.command()
 def pause(
     names: Names,
     *,
@@ -78,7 +61,6 @@ def pause(
         print_line(f"No end was said; then: cronhare schedules resume {' '.join(kept)}")
 
 
-@app.command()
 def resume(names: Names, *, json: Json = False) -> None:
     """End pauses. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
@@ -96,14 +78,6 @@ def resume(names: Names, *, json: Json = False) -> None:
             print_line(f"{name} was not paused.")
 
 
-app.command("show")(show)
-app.command("enable")(enable)
-app.command("disable")(disable)
-app.command("run")(run)
-app.command("backfill")(backfill)
-app.command("export")(export)
-
-
 def _zone_of(schedule: ScheduleView) -> ZoneInfo:
     return find_zone(schedule.timezone or "UTC")
 
@@ -115,7 +89,8 @@ def _who() -> str | None:
         return None
 
 
-def _list(*, json: bool) -> None:
+def list_(*, json: bool) -> None:
+    """List the schedules."""
     found = open_ledger().queries().schedules()
     columns: Columns[ScheduleView] = {
         "NAME": "name",

@@ -1,10 +1,9 @@
 """`cronhare schedules backfill`: past due instants of a schedule run on request."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cronhare.application.administration.backfills import BackfillPreview
 from cronhare.domain.cron import find_zone
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.texts.listing import counted
@@ -25,6 +24,9 @@ from ..replay_options import (
 )
 from ..times import read_time
 from ..wiring import open_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.backfills import BackfillPreview
 
 Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
 
@@ -93,7 +95,7 @@ def backfill(
     print_line(f"cronhare replays show {ordered.id}; cronhare replays stop {ordered.id}")
 
 
-def _say_instants(found: BackfillPreview) -> str:
+def _say_instants(found: "BackfillPreview") -> str:
     said = f"{counted(found.instants, 'instant')} of {found.schedule}"
     if found.ran:
         said += f", {found.ran} of which have a run"

@@ -1,16 +1,18 @@
 """`cronhare schedules enable | disable`."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.application.administration.commands import Switched
 from cronhare.domain.texts.listing import listed
 
 from ...node_identity import this_actor
 from ..output import Json, print_json, print_line
 from ..wiring import open_ledger
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.commands import Switched
 
 Names = Annotated[list[str], typer.Argument(help="The schedules' names.", show_default=False)]
 
@@ -46,7 +48,7 @@ def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
         )
 
 
-def _said(each: Switched) -> str:
+def _said(each: "Switched") -> str:
     word = "on" if each.on else "off"
     was = "" if each.changed else " already"
     broken = f", but its row is broken: {each.problem}" if each.problem else ""

@@ -1,15 +1,10 @@
 """`cronhare failed stats` and `cronhare executions stats`: how many, by day, type or reason."""
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cronhare.application.administration.views.statistics import (
-    ExecutionCountView,
-    FailureCountView,
-    GroupView,
-)
 from cronhare.domain.lifecycle.statistics import (
     DAY_AND_TYPE,
     MOST_GROUPS,
@@ -25,6 +20,13 @@ from ..output import MOST_LINES, Columns, Json, print_rows
 from ..times import read_past
 from ..wiring import open_ledger
 
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.statistics import (
+        ExecutionCountView,
+        FailureCountView,
+        GroupView,
+    )
+
 Grouped = Annotated[
     list[By] | None,
     typer.Option("--by", help="Count by this; may be repeated. By day and type if left out."),
@@ -38,7 +40,7 @@ Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many
 #: The original's weekly report looks back so far.
 A_WEEK: Final = say_duration(WEEK)
 
-_HEADINGS: Final[Columns[GroupView]] = {
+_HEADINGS: Final[Columns["GroupView"]] = {
     "DATE": "date",
     "TYPE": "type",
     "TASK": "task",

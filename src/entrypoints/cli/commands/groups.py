@@ -1,0 +1,156 @@
+"""The groups of commands: what each has, and where. The list of a group imports none of it."""
+
+from typing import Annotated
+
+import typer
+
+from ..commands_on_demand import CommandsOnDemand
+
+
+class Schedules(CommandsOnDemand):
+    """`cronhare schedules …`."""
+
+    places = {  # noqa: RUF012 - a class variable, as its base says
+        "show": ("schedules_show:show", "Show one: its row, its last run, its next due instants."),
+        "pause": ("schedules:pause", "Let nothing of them run until a time, or `resume`."),
+        "resume": ("schedules:resume", "End pauses."),
+        "enable": ("schedules_switch:enable", "Let them be due again, from now on."),
+        "disable": ("schedules_switch:disable", "Let them not be due, until they are enabled."),
+        "run": ("run:run", "Run one now; its next due instant does not move."),
+        "backfill": ("schedules_backfill:backfill", "Run past due instants, in the background."),
+        "export": ("schedules_export:export", "Write a jobs file of what is in the table."),
+    }
+
+
+class Executions(CommandsOnDemand):
+    """`cronhare executions …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("executions:list_", "List them, newest first; --watch tells of changes."),
+        "show": ("executions:show", "Show one with its attempts: who runs it, what it waits for."),
+        "logs": ("logs:logs", "Print what one wrote: the same command as `cronhare logs`."),
+        "cancel": ("executions:cancel", "Ask for the end of one, whether it waits or runs."),
+        "stats": ("stats:executions", "Count the runs of the last week, per day and type."),
+    }
+
+
+class Failed(CommandsOnDemand):
+    """`cronhare failed …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("failed:list_", "List the archive, newest first; --watch tells of changes."),
+        "show": ("failed:show", "Show one: its attempts, its last output, and whose it is."),
+        "replay": ("failed_replay:replay", "Run them again, with a fresh retry allowance."),
+        "discard": ("failed_discard:discard", "Resolve them; they stay in the archive."),
+        "stats": ("stats:failures", "Count the failures of the last week, per day and type."),
+    }
+
+
+class Quarantine(CommandsOnDemand):
+    """`cronhare quarantine …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("quarantine:list_", "List what is quarantined, newest first."),
+        "show": ("quarantine:show", "Show one: its crashes, its attempts, and its last output."),
+        "release": ("quarantine:release", "Let them run again, with a fresh allowance."),
+        "discard": ("quarantine:discard", "Resolve them without a run, with a note."),
+    }
+
+
+class Replays(CommandsOnDemand):
+    """`cronhare replays …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("replays:list_", "List them, newest first."),
+        "show": ("replays:show", "Show one: how far it has come, and what it waits for."),
+        "stop": ("replays:stop", "Let no other run begin; what has begun goes on."),
+        "resume": ("replays:resume", "Let a stopped one go on, to its end."),
+    }
+
+
+class Nodes(CommandsOnDemand):
+    """`cronhare nodes …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("nodes:list_", "List them: what they run, when they were seen, their clocks."),
+        "drain": ("nodes:drain", "Have a worker take no more work, until it is taken back."),
+        "undrain": ("nodes:undrain", "Let a worker that was drained take work again."),
+    }
+
+
+class Budgets(CommandsOnDemand):
+    """`cronhare budgets …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("budgets:list_", "List what each queue has left of its retries."),
+    }
+
+
+class Breakers(CommandsOnDemand):
+    """`cronhare breakers …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("breakers:list_", "List them: which are open, since when, until when."),
+        "reset": ("breakers:reset", "Close one, and let it count anew."),
+    }
+
+
+class Events(CommandsOnDemand):
+    """`cronhare events …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("events:list_", "List events and who is told of them, newest first."),
+    }
+
+
+class Notify(CommandsOnDemand):
+    """`cronhare notify …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("notify:list_", "List the targets that a jobs file names."),
+        "test": ("notify:try_", "Tell a target of an event that says it is a test."),
+    }
+
+
+class Audit(CommandsOnDemand):
+    """`cronhare audit …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("audit:list_", "List who changed what, newest first."),
+    }
+
+
+class Import(CommandsOnDemand):
+    """`cronhare import …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "crontab": ("import_crontab:crontab", "Turn crontabs into a jobs file."),
+    }
+
+
+class Database(CommandsOnDemand):
+    """`cronhare db …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "upgrade": ("db:upgrade_schema", "Bring the schema to this version; nothing is lost."),
+    }
+
+
+schedules = typer.Typer(cls=Schedules, invoke_without_command=True, rich_markup_mode=None)
+
+
+@schedules.callback()
+def list_schedules(
+    context: typer.Context,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")] = False,
+) -> None:
+    """List the schedules: how the last run of each stands, and when it is due next.
+
+    The last run is one that has not ended, else the one that ended last: where a retry did, that
+    may be one which was due before others.
+    """
+    if context.invoked_subcommand is None:
+        from .schedules import list_  # noqa: PLC0415 - whoever lists imports it
+
+        list_(json=json)

@@ -1,0 +1,111 @@
+"""The parts that the container wires: where each is. It is imported when the first of it is made.
+
+A command that lists nodes needs neither the worker nor what lies behind it, and imports are most of
+the time of whoever asks one question. What lives long imports all of them before it begins.
+"""
+
+from importlib import import_module
+from typing import Any, Final
+
+_PLACES: Final = (
+    "cronhare.adapters.http.client:HttpClient",
+    "cronhare.adapters.http.task_runner:HttpTaskRunner",
+    "cronhare.adapters.memory.bell:SilentBell",
+    "cronhare.adapters.memory.broker.broker:MemoryBroker",
+    "cronhare.adapters.memory.inspection:MemoryInspection",
+    "cronhare.adapters.notify.apprise_sender:AppriseSender",
+    "cronhare.adapters.notify.mail:make_mailer",
+    "cronhare.adapters.notify.notifier:Notifier",
+    "cronhare.adapters.notify.reminders:ReminderRunner",
+    "cronhare.adapters.process.runner:ProcessRunner",
+    "cronhare.adapters.sql.events.alerts:SqlAlertStore",
+    "cronhare.adapters.sql.attempts.store:SqlAttemptStore",
+    "cronhare.adapters.sql.audit:SqlAuditStore",
+    "cronhare.adapters.sql.claims.store:SqlClaimStore",
+    "cronhare.adapters.sql.events.store:SqlEventStore",
+    "cronhare.adapters.sql.limits.store:SqlLimitStore",
+    "cronhare.adapters.sql.nodes:SqlNodeStore",
+    "cronhare.adapters.sql.records.overview:SqlOverview",
+    "cronhare.adapters.sql.records.store:SqlRecords",
+    "cronhare.adapters.sql.attempts.redeliveries:SqlRedeliveryStore",
+    "cronhare.adapters.sql.records.replays:SqlReplayStore",
+    "cronhare.adapters.sql.schedule_edits:SqlScheduleEdits",
+    "cronhare.adapters.sql.schedule_lists:SqlScheduleLists",
+    "cronhare.adapters.sql.schedules:SqlScheduleStore",
+    "cronhare.adapters.sql.records.statistics:SqlStatistics",
+    "cronhare.adapters.sql.records.timeline:SqlTimelineStore",
+    "cronhare.adapters.sql.timings:SqlTimingStore",
+    "cronhare.adapters.sql.dialects:open_engine",
+    "cronhare.adapters.sql.inspection.ledger_inspection:SqlInspection",
+    "cronhare.adapters.system.fifo_bell:FifoBell",
+    "cronhare.adapters.system.host:release",
+    "cronhare.adapters.system.host:this_boot",
+    "cronhare.adapters.system.ledger_clock:HostClock",
+    "cronhare.adapters.system.ledger_clock:LedgerClock",
+    "cronhare.application.administration.audit_queries:AuditQueries",
+    "cronhare.application.administration.audit_trail:AuditTrail",
+    "cronhare.application.administration.backfills:Backfills",
+    "cronhare.application.administration.commands:Administrator",
+    "cronhare.application.administration.days:Days",
+    "cronhare.application.administration.doctor:Doctor",
+    "cronhare.application.administration.jobs_files:FileContent",
+    "cronhare.application.administration.jobs_files:JobsFileApplier",
+    "cronhare.application.administration.metrics:Metrics",
+    "cronhare.application.administration.node_desk:NodeDesk",
+    "cronhare.application.administration.outbox:Outbox",
+    "cronhare.application.administration.overview:Overview",
+    "cronhare.application.administration.queries:Queries",
+    "cronhare.application.administration.replays:Replays",
+    "cronhare.application.administration.retry_limits:RetryLimitDesk",
+    "cronhare.application.administration.run_history:RunHistory",
+    "cronhare.application.administration.schedule_desk:ReportDesk",
+    "cronhare.application.administration.schedule_desk:ScheduleDesk",
+    "cronhare.application.administration.schedule_lists:ScheduleLists",
+    "cronhare.application.administration.statistics:Statistics",
+    "cronhare.application.events.alerting:AlertWatch",
+    "cronhare.application.events.announcing:Announcer",
+    "cronhare.application.events.relay:OutboxRelay",
+    "cronhare.application.events.subscribers:Subscribers",
+    "cronhare.application.heartbeat:Heartbeat",
+    "cronhare.application.publishing.execution_publisher:ExecutionPublisher",
+    "cronhare.application.publishing.sending_bell:SendingBell",
+    "cronhare.application.scheduling.dispatch:Dispatcher",
+    "cronhare.application.scheduling.housekeeping:Housekeeper",
+    "cronhare.application.scheduling.reconcile:Reconciler",
+    "cronhare.application.scheduling.replaying:Replayer",
+    "cronhare.application.worker.delivery_handler:DeliveryHandler",
+    "cronhare.application.worker.failed_monitor:FailedMonitor",
+    "cronhare.application.worker.leases:LeaseKeeper",
+    "cronhare.application.worker.ledger:WorkerLedger",
+    "cronhare.application.worker.live_output:OutputKeeper",
+    "cronhare.application.worker.standalone:StandaloneKeeper",
+    "cronhare.application.worker.task_runners:TaskRunners",
+    "cronhare.domain.lifecycle.retry_policies:RetryPolicies",
+    "cronhare.domain.messages.signing:Seal",
+    "cronhare.domain.schedules.catalog:Catalog",
+)
+
+
+class Late:
+    """A class or a function of another module, which is imported when it is called."""
+
+    def __init__(self, place: str) -> None:
+        """Know where it is: `module:name`."""
+        self._module, _, self.name = place.partition(":")
+
+    def found(self) -> Any:  # noqa: ANN401 - whatever it is
+        """Import it."""
+        return getattr(import_module(self._module), self.name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as it takes them
+        """Call it."""
+        return self.found()(*arguments, **options)
+
+
+LATE: Final = {late.name: late for late in map(Late, _PLACES)}
+
+
+def preload() -> None:
+    """Import all of them, for a process that lives long."""
+    for late in LATE.values():
+        late.found()
