@@ -111,7 +111,7 @@ class Container(containers.DeclarativeContainer):
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
     #: The jobs file that the tasks are of, as it was read at the start; where people look at it.
-    jobs_file: providers.Provider[FileContent | None] = providers.Object(None)
+    jobs_file: "providers.Provider[FileContent | None]" = providers.Object(None)
     subscriptions = providers.Object(Subscriptions())
     queues = providers.Object(())
     #: The weights of those of the queues that have another than 1.
