@@ -17,10 +17,11 @@ PAGE: Final = ROOT / "docs" / "reference" / "log-actions.md"
 _HEAD: Final = """\
 # Log actions
 
-Each line of the log has an action beside its sentence: `"action"` with `CRON_LOG_FORMAT=json`. Actions are stable;
-sentences are for people, and may change. What to do about a warning or an error is in
-[what the log says](../operators.md#what-the-log-says-and-what-to-do). A line about an execution has `type`, `id`,
-`scheduler_id`, `execution`, `attempt` and `schedule` too, and every line its `node`.
+Each line of the log has an action beside its sentence: `"action"` with `CRON_LOG_FORMAT=json`.
+Actions are stable; sentences are for people, and may change. What to do about a warning or an error
+is in [what the log says](../operators.md#what-the-log-says-and-what-to-do). A line about an
+execution has `type`, `id`, `scheduler_id`, `execution`, `attempt` and `schedule` too, and every line
+its `node`.
 
 Made from the code by `python -m scripts.log_actions`.
 
@@ -89,7 +90,7 @@ def _row(action: str, places: list[Said]) -> str:
     levels = ", ".join(sorted({place.level for place in places}))
     fields = ", ".join(f"`{name}`" for name in sorted(set().union(*(p.fields for p in places))))
     modules = ", ".join(f"`{name}`" for name in sorted({place.module for place in places}))
-    return f"| `{action}` | {levels} | {fields or '–'} | {modules} |\n"
+    return f"| `{action}` | {levels} | {fields or 'nothing'} | {modules} |\n"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 What stands behind the language of a block says what it is:
 
     ```toml NAME        a file of that name (any language but sh)
-    ```sh               commands that end with status 0, or, `sh status 4`, the last one with another
+    ```sh               commands that end with status 0, `sh status 4`: the last with another
     ```sh background    one that runs on, `sh restart` again: it ends with the page
     ```sh elsewhere: …  commands that no test machine can run, and why
 """
@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import attrs
 import pytest
@@ -82,10 +81,10 @@ class Reader:
             case _:
                 assert "$ " not in block.text, "a command that nobody runs"
 
-    def ends(self, *error: Any) -> None:
+    def ends(self, *error: object) -> None:
         """End what runs on, in good order unless there was an error."""
         if self.running is not None:
-            self.running.__exit__(*(error or (None, None, None)))
+            self.running.__exit__(*(error or (None, None, None)))  # type: ignore[arg-type]
             self.running = None
 
     def _call(self, text: str, status: int) -> None:
