@@ -72,8 +72,10 @@ if TYPE_CHECKING:
     from cronhare.application.administration.queries import Queries
     from cronhare.application.administration.replays import Replays
     from cronhare.application.administration.retry_limits import RetryLimitDesk
+    from cronhare.application.administration.run_desk import RunDesk
     from cronhare.application.administration.run_history import RunHistory
     from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
+    from cronhare.application.administration.schedule_editor import ScheduleEditor
     from cronhare.application.administration.schedule_lists import ScheduleLists
     from cronhare.application.administration.statistics import Statistics
     from cronhare.application.events.alerting import AlertWatch
@@ -350,8 +352,18 @@ class Container(containers.DeclarativeContainer):
         trail=audit_trail,
     )
     schedule_desk = providers.Singleton(ScheduleDesk, schedules, audit_trail)
+    schedule_editor = providers.Singleton(
+        ScheduleEditor,
+        edits=schedule_edits,
+        schedules=schedules,
+        records=records,
+        policy=settings.provided.policy,
+        now=claims.provided.now,
+        trail=audit_trail,
+    )
+    run_desk = providers.Singleton(RunDesk, administrator=administrator)
     report_desk = providers.Singleton(
-        ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
+        ReportDesk, schedules=schedules, runs=run_desk, catalog=catalog
     )
     #: The caller adds `names`.
     standalone = providers.Factory(

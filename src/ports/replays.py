@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
 import attrs
 
@@ -25,13 +26,18 @@ class ReplayStorePort(Protocol):
     """Keeps replays. Safe to share between threads, processes and hosts.
 
     What tests/integration/test_replay_store_contract.py does not assert is not promised. Every
-    method may raise `LedgerUnavailable`; the call can then be repeated, but for `order`.
+    method may raise `LedgerUnavailable`; the call can then be repeated, but for `order` without a
+    request.
     """
 
-    def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
+    def order(
+        self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
+    ) -> Replay:
         """Begin a replay of what the archive has now: later failures are not in it.
 
-        Or a backfill. Its instants are looked up as it goes on, by the schedule as it is then.
+        Or a backfill. Its instants are looked up as it goes on, by the schedule as it is then. A
+        *request* that was made before is answered the replay that it began; of concurrent callers
+        with one request exactly one begins it.
         """
         ...
 
@@ -39,8 +45,8 @@ class ReplayStorePort(Protocol):
         """Give those of a schedule's instants that have a run: not one that was skipped."""
         ...
 
-    def replays(self, *, limit: int) -> Sequence[Replay]:
-        """List replays, the newest first."""
+    def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
+        """List replays, the newest first; those *before* one of them, if it is given."""
         ...
 
     def replay(self, replay_id: int) -> Replay | None:

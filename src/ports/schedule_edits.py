@@ -1,6 +1,5 @@
-"""The users' table as one person at a time looks through it, and changes a row of it."""
+"""Which schedules are meant, and changes of one of them by a person who has seen it."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -40,17 +39,11 @@ class KeptByRuns:
 
 
 class ScheduleEditsPort(Protocol):
-    """Schedules page by page, and one by one. Every method may raise `LedgerUnavailable`.
+    """Edits and deletes schedules one by one. Every method may raise `LedgerUnavailable`.
 
     The system's own are no part of it. What tests/integration/test_schedule_edits_contract.py does
     not assert is not promised.
     """
-
-    def page(
-        self, which: ScheduleFilter, *, after: int, limit: int, now: datetime
-    ) -> Sequence[StoredSchedule]:
-        """List schedules in the order of their ids: the first so many with an id above *after*."""
-        ...
 
     def edit(
         self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime

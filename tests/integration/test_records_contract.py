@@ -61,6 +61,8 @@ def test_executions_are_listed_up_to_the_limit(ledger: Ledger) -> None:
     executions = [ledger.claimed(f"job-{n}") for n in range(3)]
 
     listed = ledger.records.executions(ExecutionFilter(limit=2))
+    older = ledger.records.executions(ExecutionFilter(before=listed[-1].id))
+    assert [*older] == [*ledger.records.executions(ExecutionFilter())][2:]
 
     assert list(listed) == executions[:0:-1]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -22,6 +23,21 @@ THOUSAND = 1000.0
 def fail(ledger: Ledger, names: Sequence[str]) -> None:
     for name in names:
         ledger.failed(name)
+
+
+def test_a_request_begins_one_replay_however_often_it_is_asked(ledger: Ledger) -> None:
+    ledger.failed()
+    order, request = ReplayOrder(which=UNRESOLVED), UUID(int=7)
+
+    begun = at_once(4, lambda _: ledger.replays.order(order, now=ledger.now, request=request).id)
+
+    assert len({*begun}) == 1
+    ledger.advanced()
+    again = ledger.replays.order(order, now=ledger.now, request=request)
+    assert again == ledger.replays.replay(begun[0])
+    other = ledger.replays.order(order, now=ledger.now, request=UUID(int=8))
+    assert [one.id for one in ledger.replays.replays(limit=5)] == [other.id, again.id]
+    assert [one.id for one in ledger.replays.replays(limit=5, before=other.id)] == [again.id]
 
 
 def test_a_replay_begins_what_its_filter_takes_of_what_was_there(ledger: Ledger) -> None:

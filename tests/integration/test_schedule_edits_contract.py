@@ -1,4 +1,4 @@
-"""What every store promises of schedules that are looked through, edited and deleted one by one."""
+"""What every store promises of schedules that are edited and deleted one by one."""
 
 from datetime import timedelta
 
@@ -7,46 +7,9 @@ import pytest
 
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
+from cronhare.ports.schedule_edits import KeptByRuns, Outdated
 from cronhare.ports.schedules import StoredSchedule
 from tests.integration.ledgers import HOUR, MINUTE, Ledger, at_once, draft
-
-
-def page(ledger: Ledger, *, after: int = 0, limit: int = 100, **asked: object) -> list[str]:
-    which = ScheduleFilter(**asked)  # type: ignore[arg-type]
-    found = ledger.edits.page(which, after=after, limit=limit, now=ledger.now)
-    return [each.name for each in found]
-
-
-def test_schedules_come_page_by_page_in_the_order_of_their_ids(ledger: Ledger) -> None:
-    first, *_ = [ledger.add(name) for name in ("b", "c", "a", "d")]
-    [_, second] = ledger.edits.page(ScheduleFilter(), after=0, limit=2, now=ledger.now)
-
-    assert page(ledger, limit=2) == ["b", "c"]
-    assert page(ledger, after=second.id, limit=2) == ["a", "d"]
-    assert page(ledger, after=first) == ["c", "a", "d"]
-    assert second == ledger.schedules.with_id(second.id)
-
-
-def test_those_are_listed_that_have_all_that_is_asked_for(ledger: Ledger) -> None:
-    ledger.schedules.save([draft("of-a-file")], source="jobs.toml", now=ledger.now)
-    ledger.save(draft("off_1", status=False), draft("off-2", status=False, description="A 100% Ü"))
-    ledger.save(draft("paused"), draft("was-paused"))
-    until = {"paused": None, "was-paused": ledger.now + MINUTE}
-    for name, end in until.items():
-        ledger.schedules.pause(name, Pause(since=ledger.now, until=end), now=ledger.now)
-    ledger.clock.advance(MINUTE)
-
-    assert page(ledger, search="OFF") == ["off_1", "off-2"]
-    assert page(ledger, search="f_") == ["off_1"]
-    assert page(ledger, search="100% Ü") == ["off-2"]
-    assert page(ledger, search="100%%") == []
-    assert page(ledger, enabled=False) == ["off_1", "off-2"]
-    assert page(ledger, enabled=True) == ["of-a-file", "paused", "was-paused"]
-    assert page(ledger, paused=True) == ["paused"]
-    assert page(ledger, paused=False) == ["of-a-file", "off_1", "off-2", "was-paused"]
-    assert page(ledger, source="jobs.toml") == ["of-a-file"]
-    assert page(ledger, source="jobs.toml", enabled=False) == []
 
 
 def test_an_edit_says_all_and_keeps_name_source_and_id(ledger: Ledger) -> None:
@@ -124,7 +87,6 @@ def test_what_there_is_not_is_neither_edited_nor_deleted(ledger: Ledger, id_: in
 def test_the_systems_own_is_not_there(ledger: Ledger) -> None:
     cleanup = ledger.systems_own().scheduler_id
 
-    assert page(ledger) == []
     assert ledger.edits.edit(cleanup, draft(), seen=None, now=ledger.now) is None
     assert ledger.edits.delete(cleanup, seen=None) is None
 

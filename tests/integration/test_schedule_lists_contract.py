@@ -43,6 +43,17 @@ def test_a_page_has_what_its_filter_takes(ledger: Ledger) -> None:
     assert names(ledger, ScheduleFilter(search="week")) == ["d"]
 
 
+def test_a_search_is_for_letters_and_for_no_pattern(ledger: Ledger) -> None:
+    ledger.save(draft("off_1"), draft("off-2", description="A 100% Ü"))
+    ledger.schedules.save([draft("of-a-file")], source="jobs.toml", now=ledger.now)
+
+    assert names(ledger, ScheduleFilter(search="OFF")) == ["off-2", "off_1"]
+    assert names(ledger, ScheduleFilter(search="f_")) == ["off_1"]
+    assert names(ledger, ScheduleFilter(search="100% Ü")) == ["off-2"]
+    assert names(ledger, ScheduleFilter(search="100%%")) == []
+    assert names(ledger, ScheduleFilter(source="jobs.toml")) == ["of-a-file"]
+
+
 def test_many_schedules_are_counted_up_to_a_bound(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

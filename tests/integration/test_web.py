@@ -246,6 +246,7 @@ def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
     def away() -> None:
         raise LedgerUnavailable("host secret.example is away", changed_nothing=True)
 
+    container.queries()  # which keeps the clock that there is when it is made
     with monkeypatch.context() as patch:
         patch.setattr(container.claims(), "now", away)
         answer, _ = web.post("/schedulers", SCHEDULE), web.post("/reports/generate", REPORT)

@@ -71,6 +71,11 @@ class Site:
         named = {} if key is None else {"Idempotency-Key": key}
         return self.ask("POST", path, json.dumps(content), {**JSON, **named})
 
+    def send_json(self, method: str, path: str, content: object, **headers: str) -> Answer:
+        """Send a value as JSON. A header's name has underscores for its dashes."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.ask(method, path, json.dumps(content), {**JSON, **named})
+
     def send(self, *pieces: bytes) -> bytes:
         """Send bytes as they are, and give all that comes back until the other side is done."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS) as link:

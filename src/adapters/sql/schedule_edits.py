@@ -1,6 +1,6 @@
-"""The users' table, page by page and row by row."""
+"""Edits of the users' table row by row, and the conditions of which rows are meant."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -58,19 +58,6 @@ class SqlScheduleEdits:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-
-    @repeatable
-    def page(
-        self, which: ScheduleFilter, *, after: int, limit: int, now: datetime
-    ) -> Sequence[StoredSchedule]:
-        """See `ScheduleEditsPort.page`."""
-        statement = (
-            STORED.where(schedulers.c.id > after, *conditions_of(which, now))
-            .order_by(schedulers.c.id)
-            .limit(limit)
-        )
-        with self._database.read("listing schedules") as connection:
-            return [stored(row) for row in connection.execute(statement)]
 
     @repeatable
     def edit(

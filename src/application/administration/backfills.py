@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 import attrs
 import msgspec
@@ -27,6 +28,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .audit_trail import AuditTrail
 from .lookup import find_calendars, find_schedule, understood
+from .repetition import refuse_another
 from .views.replays import ReplayView
 
 #: Instants are looked up in parts of so many.
@@ -103,13 +105,22 @@ class Backfills:
         )
         return order, preview
 
-    def order(self, order: BackfillOrder, *, now: datetime, actor: Actor) -> ReplayView:
-        """Begin a backfill; whichever scheduler is there carries it out."""
+    def order(
+        self, order: BackfillOrder, *, now: datetime, actor: Actor, request: UUID | None = None
+    ) -> ReplayView:
+        """Begin a backfill; whichever scheduler is there carries it out.
+
+        A *request* that is asked again is answered what it began.
+
+        Raises:
+            RequestReused: it began another one.
+        """
         span = {"since": order.since.isoformat(), "until": order.until.isoformat()}
         with self._trail.change(
             actor, Action.BACKFILL, order.schedule, now=now, after=span
         ) as note:
-            begun = self._replays.order(order, now=now)
+            begun = self._replays.order(order, now=now, request=request)
+            refuse_another(begun, order)
             note.after = {"replay": begun.id, **span}
         return ReplayView.of(begun, now=now)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 import attrs
 
@@ -17,6 +18,7 @@ from cronhare.ports.schedules import ScheduleStorePort
 from .audit_trail import AuditTrail
 from .audit_values import values_of_filter
 from .lookup import NotFound, refuse_unknown
+from .repetition import refuse_another
 from .views.replays import ReplayView
 
 
@@ -50,26 +52,33 @@ class Replays:
             refuse_unknown(self._schedules, which)
         return failures
 
-    def order(self, order: ReplayOrder, *, now: datetime, actor: Actor) -> Ordered:
+    def order(
+        self, order: ReplayOrder, *, now: datetime, actor: Actor, request: UUID | None = None
+    ) -> Ordered:
         """Begin a replay of what the archive has now, unless that is nothing.
+
+        A *request* that is asked again is answered what it began.
 
         Raises:
             NotFound: see `count`.
+            RequestReused: it began another one.
         """
-        if not (failures := self.count(order.which)):
+        if not (failures := self.count(order.which)) and request is None:
             return Ordered(failures=0)
         which = values_of_filter(order.which)
         target = order.which.schedule or "failures"
         with self._trail.change(
             actor, Action.ORDER_REPLAY, target, now=now, before={"which": which}
         ) as note:
-            begun = self._replays.order(order, now=now)
+            begun = self._replays.order(order, now=now, request=request)
+            refuse_another(begun, order)
             note.after = {"replay": begun.id, "failures": failures}
         return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
 
-    def list(self, *, limit: int, now: datetime) -> Sequence[ReplayView]:
-        """List replays, the newest first."""
-        return [ReplayView.of(replay, now=now) for replay in self._replays.replays(limit=limit)]
+    def list(self, *, limit: int, now: datetime, before: int | None = None) -> Sequence[ReplayView]:
+        """List replays, the newest first; those *before* one of them, if it is given."""
+        found = self._replays.replays(limit=limit, before=before)
+        return [ReplayView.of(replay, now=now) for replay in found]
 
     def show(self, replay_id: int, *, now: datetime) -> ReplayView:
         """Show one.

@@ -12,7 +12,6 @@ from cronhare.domain.access.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.catalog import Catalog, reports_called
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.params import same_params
 from cronhare.domain.schedules.task import Task, TaskType
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import listed
@@ -20,8 +19,10 @@ from cronhare.ports.schedules import ScheduleStorePort
 
 from .audit_trail import AuditTrail
 from .audit_values import values_of
-from .commands import Administrator, CannotRun
+from .commands import CannotRun
 from .lookup import NotFound
+from .named_calendars import refuse_unknown_calendars
+from .run_desk import RunDesk
 
 #: How the names begin under which reports are run on request. No schedule of a jobs file can have
 #: such a name, as that has no slash.
@@ -30,10 +31,6 @@ REPORTS: Final = "reports/"
 
 class NameTaken(ValueError):
     """Another schedule has this name; nothing was changed."""
-
-
-class RequestReused(ValueError):
-    """What names a request named another one before; nothing was changed."""
 
 
 class ScheduleDesk:
@@ -52,9 +49,11 @@ class ScheduleDesk:
         *again* says that this may be a repetition: if that name has just such a schedule, it is it.
 
         Raises:
+            ScheduleInvalid: it names a calendar that there is not.
             NameTaken: another schedule has the name, or this one is no more as it was made.
             LedgerRefused: the table refuses it.
         """
+        refuse_unknown_calendars(self._schedules, draft)
         with self._trail.change(
             actor, Action.CREATE, draft.name, now=now, after=values_of(draft)
         ) as note:
@@ -82,12 +81,10 @@ class ReportDesk:
     with the first of them.
     """
 
-    def __init__(
-        self, *, schedules: ScheduleStorePort, administrator: Administrator, catalog: Catalog
-    ) -> None:
+    def __init__(self, *, schedules: ScheduleStorePort, runs: RunDesk, catalog: Catalog) -> None:
         """*catalog* has the tasks that may be asked for."""
         self._schedules = schedules
-        self._administrator = administrator
+        self._runs = runs
         self._catalog = catalog
 
     def generate(
@@ -101,12 +98,7 @@ class ReportDesk:
             RequestReused: the request began a run with other params.
         """
         name = self._schedule_of(self._report(controller), now=now)
-        execution = self._administrator.run_now(
-            name, params=params, now=now, actor=actor, request=request
-        )
-        if request is not None and not same_params(execution.params, params):
-            raise RequestReused(f"it began execution {execution.id}, with other params")
-        return execution
+        return self._runs.run(name, params=params, now=now, actor=actor, request=request)
 
     def _report(self, controller: str) -> Task:
         found = reports_called(self._catalog, controller)

@@ -18,8 +18,12 @@ from .problems import Problem
 LARGEST_BODY: Final = LARGEST_PARAMS + 64 * 1024
 
 
-async def read_object(request: Request, faults: list[Fault]) -> dict[str, Any]:
+async def read_object(
+    request: Request, faults: list[Fault], *, may_be_empty: bool = False
+) -> dict[str, Any]:
     """Read a JSON object; values beyond the bounds of a jobs file are left out, with their faults.
+
+    No body at all is an empty object where it *may_be_empty*.
 
     Raises:
         Problem: it is too large, or no JSON object.
@@ -29,7 +33,7 @@ async def read_object(request: Request, faults: list[Fault]) -> dict[str, Any]:
         body += piece
         if len(body) > LARGEST_BODY:
             raise too_large()
-    content = _decoded(bytes(body))
+    content = {} if may_be_empty and not body else _decoded(bytes(body))
     if not isinstance(content, dict):
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is to be a JSON object")
     for path, problem in beyond_toml(content):

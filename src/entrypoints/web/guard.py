@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SENDING: Final = frozenset({"POST", "PUT", "PATCH"})
 
+#: A merge patch (RFC 7396) is JSON, and no form of a page can send it either.
+_ALIAS: Final = {"application/json": "application/merge-patch+json"}
+
 #: Headers of every answer, unless it has its own: those of pages let it load their files.
 _ADDED: Final = (
     (b"cache-control", b"no-store"),
@@ -131,7 +134,10 @@ def _whoever(scope: Scope) -> Actor:
 def _refusals_of_body(headers: Headers, allowed: str) -> Iterator[Problem]:
     kind, _, parameters = (_only(headers, "content-type") or "").partition(";")
     charset = parameters.replace(" ", "").replace('"', "").lower()
-    if kind.strip().lower() != allowed or charset not in {"", "charset=utf-8"}:
+    if kind.strip().lower() not in {allowed, _ALIAS.get(allowed)} or charset not in {
+        "",
+        "charset=utf-8",
+    }:
         what = "JSON" if allowed == "application/json" else "a form"
         detail = f"the body is to be {what}: Content-Type: {allowed}"
         yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers={"Accept-Post": allowed})

@@ -8,10 +8,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.commands import CannotPause, CannotRun
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.node_desk import NotDrainable
-from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
+from cronhare.application.administration.repetition import RequestReused
+from cronhare.application.administration.schedule_desk import NameTaken
+from cronhare.application.administration.schedule_editor import CannotEdit
+from cronhare.domain.lifecycle.failure_filter import FailureFilterInvalid
+from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.schedules.draft import Fault, ScheduleInvalid
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.texts.echo import shown
@@ -36,12 +40,17 @@ class Problem(Exception):
         *,
         faults: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
-        """*detail* is for people; it quotes nothing that could be a secret."""
+        """*detail* is for people; it quotes nothing that could be a secret.
+
+        *more* has members that this kind of problem has besides.
+        """
         self.status = status
         self.detail = detail
         self.faults = first_faults(faults, MOST_FAULTS, as_fault=lambda text: Fault("", text))
         self.headers = dict(headers or {})
+        self.more = dict(more or {})
         super().__init__(detail)
 
     @property
@@ -57,7 +66,7 @@ class Problem(Exception):
             members["errors"] = [
                 {"field": fault.field, "problem": fault.problem} for fault in self.faults
             ]
-        return members
+        return members | self.more
 
     @property
     def response(self) -> Response:
@@ -83,6 +92,9 @@ SCHEMA: Final[dict[str, Any]] = {
                 "properties": {"field": {"type": "string"}, "problem": {"type": "string"}},
             },
         },
+        "state": {"type": "string", "description": "of what forbids it"},
+        "yours": {"type": "object", "description": "a stale edit: its version, and what it says"},
+        "current": {"type": "object", "description": "the version there is, and all of it"},
     },
 }
 
@@ -94,13 +106,18 @@ def _unavailable(error: LedgerUnavailable) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers)
 
 
+def invalid_request(faults: Sequence[Fault]) -> Problem:
+    """Say what is wrong with the parameters, or with the body, of a request."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the request has faults", faults=faults)
+
+
 def _invalid(error: RequestValidationError) -> Problem:
     """Tell what is wrong with a path or a header, as the framework found it."""
     faults = [
         Fault(str(each["loc"][-1]), f"{shown(str(each.get('input')))}: {each['msg']}")
         for each in error.errors()
     ]
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the request has faults", faults=faults)
+    return invalid_request(faults)
 
 
 def _of_framework(error: HTTPException) -> Problem:
@@ -117,11 +134,15 @@ _PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     NotFound: lambda error: Problem(HTTPStatus.NOT_FOUND, str(error)),
     NotDrainable: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     NameTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    CannotEdit: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    CannotPause: lambda error: Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)),
     CannotRun: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     LedgerRefused: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
     RequestReused: lambda error: Problem(
         HTTPStatus.UNPROCESSABLE_ENTITY, f"this Idempotency-Key was used before: {error}"
     ),
+    ReplayOrderInvalid: lambda error: invalid_request([Fault(*each) for each in error.faults]),
+    FailureFilterInvalid: lambda error: invalid_request([Fault(*each) for each in error.faults]),
     LedgerUnavailable: _unavailable,
     RequestValidationError: _invalid,
     HTTPException: _of_framework,

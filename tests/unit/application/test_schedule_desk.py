@@ -8,10 +8,11 @@ import pytest
 
 from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.repetition import RequestReused
+from cronhare.application.administration.run_desk import RunDesk
 from cronhare.application.administration.schedule_desk import (
     NameTaken,
     ReportDesk,
-    RequestReused,
     ScheduleDesk,
 )
 from cronhare.domain.execution import State
@@ -31,7 +32,9 @@ ONE, OTHER = UUID(int=1), UUID(int=2)
 
 def report_desk(house: House, tasks: Sequence[Task] = (REPORT,)) -> ReportDesk:
     return ReportDesk(
-        schedules=house.schedules, administrator=house.administrator, catalog=Catalog(tasks)
+        schedules=house.schedules,
+        runs=RunDesk(administrator=house.administrator),
+        catalog=Catalog(tasks),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from itertools import count, islice
 from operator import attrgetter
+from uuid import UUID
 
 import attrs
 
@@ -62,12 +63,19 @@ class MemoryReplayStore:
         self._items: dict[int, list[_Item]] = {}
         self._left_out = Counter[int]()
         self._ids = count(1)
+        self._requests: dict[UUID, int] = {}
 
-    def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
+    def order(
+        self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
+    ) -> Replay:
         """See `ReplayStorePort.order`."""
         with self._ledger.lock:
-            id_ = next(self._ids)
             known = self._ledger.replays
+            if request is not None and self._requests.get(request) in known:
+                return known[self._requests[request]]
+            id_ = next(self._ids)
+            if request is not None:
+                self._requests[request] = id_
             self._items = {id_: items for id_, items in self._items.items() if id_ in known}
             if isinstance(order, BackfillOrder):
                 self._items[id_] = []
@@ -90,10 +98,12 @@ class MemoryReplayStore:
             ]
             return self._keep(Replay(id=id_, order=order, created_at=now, up_to=last, next_at=now))
 
-    def replays(self, *, limit: int) -> Sequence[Replay]:
+    def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
         """See `ReplayStorePort.replays`."""
         with self._ledger.lock:
-            return [*islice(reversed(self._ledger.replays.values()), limit)]
+            newest_first = reversed(self._ledger.replays.values())
+            found = (one for one in newest_first if before is None or one.id < before)
+            return [*islice(found, limit)]
 
     def replay(self, replay_id: int) -> Replay | None:
         """See `ReplayStorePort.replay`."""

@@ -1,8 +1,6 @@
-"""Schedules in memory, page by page and one by one."""
+"""Edits of schedules in memory, one by one, and which of them are meant."""
 
-from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause
@@ -20,20 +18,6 @@ class MemoryScheduleEdits:
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
         self._schedules = ledger.schedules
-
-    def page(
-        self, which: ScheduleFilter, *, after: int, limit: int, now: datetime
-    ) -> Sequence[StoredSchedule]:
-        """See `ScheduleEditsPort.page`."""
-        with self._ledger.lock:
-            fitting = (
-                stored(self._schedules, row)
-                for row in self._schedules.rows()
-                if row.id > after
-                and not row.draft.task.is_system
-                and is_meant(row, self._schedules.pauses.get(row.id), which, now)
-            )
-            return [*islice(fitting, limit)]
 
     def edit(
         self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime

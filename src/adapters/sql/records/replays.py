@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 from sqlalchemy import Connection, Engine, bindparam, func, insert, or_, select, update
@@ -36,6 +37,7 @@ from .past_instants import PastInstants, have_run
 from .replay_step import RefusedItem, ReplayStep, Tried, WorkList
 
 _NEWEST: Final = select(replays).order_by(replays.c.id.desc())
+_ASKED_BY: Final = select(replays).where(replays.c.request == bindparam("request"))
 _THIS: Final = replays.c.id == bindparam("replay_id")
 _MAY_BE_DUE: Final = (
     replays.c.state == ReplayState.ACTIVE.value,
@@ -60,8 +62,34 @@ class SqlReplayStore:
         self._database = Database(engine, clock)
         self._passed_over = Cooldown()
 
-    def order(self, order: ReplayOrder | BackfillOrder, *, now: datetime) -> Replay:
+    def order(
+        self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
+    ) -> Replay:
         """See `ReplayStorePort.order`."""
+        if request is None:
+            return self._order(order, now, None)
+        return self._order_once(order, now, str(request))
+
+    @repeatable
+    def _order_once(
+        self, order: ReplayOrder | BackfillOrder, now: datetime, request: str
+    ) -> Replay:
+        try:
+            return self._asked_by(request) or self._order(order, now, request)
+        except LedgerRefused:
+            # By the index: another caller was first.
+            if (begun := self._asked_by(request)) is None:
+                raise
+            return begun
+
+    def _asked_by(self, request: str) -> Replay | None:
+        with self._database.read("looking for a replay that was asked for") as connection:
+            row = connection.execute(_ASKED_BY, {"request": request}).first()
+        return None if row is None else read_replay(row)
+
+    def _order(
+        self, order: ReplayOrder | BackfillOrder, now: datetime, request: str | None
+    ) -> Replay:
         with self._database.write("ordering a replay") as connection:
             if isinstance(order, BackfillOrder):
                 first, up_to = order.span
@@ -83,15 +111,17 @@ class SqlReplayStore:
                 "up_to": up_to,
                 "collected_to": looked_to,
                 "next_at": now,
+                "request": request,
             }
             [id_] = connection.execute(insert(replays), values).inserted_primary_key or [0]
             return attrs.evolve(replay, id=id_)
 
     @repeatable
-    def replays(self, *, limit: int) -> Sequence[Replay]:
+    def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
         """See `ReplayStorePort.replays`."""
+        statement = _NEWEST if before is None else _NEWEST.where(replays.c.id < before)
         with self._database.read("listing replays") as connection:
-            return list(map(read_replay, connection.execute(_NEWEST.limit(limit))))
+            return list(map(read_replay, connection.execute(statement.limit(limit))))
 
     @repeatable
     def replay(self, replay_id: int) -> Replay | None:

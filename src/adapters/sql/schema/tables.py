@@ -289,7 +289,8 @@ failed_tasks = Table(
     Index("ix_failed_key", "scheduler_id", "execution_key"),
 )
 
-#: What is asked of a replay of many failures (*asked*, in JSON), and how far it has come.
+#: What is asked of a replay of many failures (*asked*, in JSON), and how far it has come. *request*
+#: names what asked for it, where that may be repeated.
 replays = Table(
     "Replay",
     metadata,
@@ -309,7 +310,9 @@ replays = Table(
     Column("failed", Integer, nullable=False, server_default="0"),
     Column("refused", Integer, nullable=False, server_default="0"),
     Column("left_out", Integer, nullable=False, server_default="0"),
+    Column("request", String(36)),
     Index("ix_replay_next", "state", "next_at"),
+    Index("ux_replay_request", "request", unique=True),
 )
 
 #: The failures of a replay: rows of the archive. Those of one *item_key* are limited.

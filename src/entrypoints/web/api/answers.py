@@ -1,13 +1,33 @@
-"""Answers of the API: views as JSON."""
+"""Answers of the API: views as JSON, page by page."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from ...json_text import as_json
 
 
 def as_answer(view: Any, status: int = 200, **headers: str) -> Response:  # noqa: ANN401 - any view
-    """Answer with a view."""
+    """Answer with a view, or several. A header's name has underscores for its dashes."""
     text = as_json(view, encode=str)
-    return Response(text, status, headers=headers, media_type="application/json")
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(text, status, headers=named, media_type="application/json")
+
+
+def as_page(request: Request, found: Sequence[Any], *, after: object) -> Response:
+    """Answer with a page, and a link to the next one, which is of what comes *after* that."""
+    if after is None:
+        return as_answer(found)
+    return as_answer(found, Link=next_link(request, after=after))
+
+
+def last_id(found: Sequence[Any], *, limit: int) -> int | None:
+    """Give the id after which a next page begins, if there may be one."""
+    return found[-1].id if len(found) == limit else None
+
+
+def next_link(request: Request, *, after: object) -> str:
+    """Write the link to what comes after, with all else that was asked for."""
+    query = request.url.include_query_params(after=after).query
+    return f'<{request.url.path}?{query}>; rel="next"'

@@ -21,14 +21,14 @@ class Api(FastAPI):
         """Describe it; made once."""
         if self.openapi_schema is None:
             operations = [each for each in self.routes if isinstance(each, Operation)]
-            bodies = {kind for each in operations if (kind := each.takes) is not None}
-            views = {kind for each in operations if (kind := each.gives) is not None}
-            kinds = sorted(bodies | views, key=lambda kind: kind.__name__)
+            bodies = {each.takes.__name__: each.takes for each in operations if each.takes}
+            views = {kind.__name__: kind for each in operations for kind in each.gives}
+            kinds = sorted((bodies | views).values(), key=lambda kind: kind.__name__)
             _, components = msgspec.json.schema_components(kinds, ref_template=REF)
             described = super().openapi()
             described["components"] = {
                 "schemas": {name: _tidy(each) for name, each in components.items()}
-                | {kind.__name__: _body(kind, components[kind.__name__]) for kind in bodies}
+                | {name: _body(kind, components[name]) for name, kind in bodies.items()}
                 | {"Problem": problems.SCHEMA}
             }
         return super().openapi()
@@ -42,8 +42,13 @@ def _tidy(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _body(kind: type[attrs.AttrsInstance], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a body: what is null in it counts as not given, but for what must be."""
     required = [field.name for field in attrs.fields(kind) if field.metadata == REQUIRED]
     described = _tidy(schema) | {"additionalProperties": False, "required": required}
-    for field in required:  # it has one for want of another value
-        described["properties"][field].pop("default", None)
-    return described
+    properties = {name: dict(each) for name, each in described["properties"].items()}
+    for name, each in properties.items():
+        if name in required:  # it has one for want of another value
+            each.pop("default", None)
+        elif "type" in each and each["type"] != "null":
+            properties[name] = {"anyOf": [each, {"type": "null"}]}
+    return described | {"properties": properties}

@@ -1,15 +1,20 @@
 """How an operation is declared: who may ask it, what it takes and gives, and what it refuses."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
-from fastapi import Response
+import attrs
+from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
 from cronhare.domain.access import Scope
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.hint import hint
 
 from .. import problems
 from ..access import needs
+from ..problems import invalid_request
 
 #: Where the description of a value is found in that of the API.
 REF: Final = "#/components/schemas/{name}"
@@ -18,51 +23,77 @@ REF: Final = "#/components/schemas/{name}"
 #: not this host that is meant; a parameter is none; the ledger is away.
 ALWAYS: Final = (403, 421, 422, 503)
 
+Endpoint = Callable[..., Coroutine[Any, Any, Response]]
+
 
 class Operation(APIRoute):
     """An operation, and the house's own values that its description names."""
 
-    def __init__(self, *, takes: type | None, gives: type | None, **declared: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        *,
+        takes: type[attrs.AttrsInstance] | None,
+        gives: tuple[type, ...],
+        **declared: Any,  # noqa: ANN401
+    ) -> None:
         """*takes* is what its body says, *gives* what it answers; the rest is of the framework."""
         self.takes, self.gives = takes, gives
         super().__init__(**declared)
+        #: Its parameters in the query, and whether each may be repeated.
+        self.asked = {
+            field.alias: _is_list(field.field_info.annotation)
+            for field in self.dependant.query_params
+        }
 
 
 def operation(
     method: str,
     path: str,
-    endpoint: Callable[..., Coroutine[Any, Any, Response]],
+    endpoint: Endpoint,
     *,
     scope: Scope,
     what: str,
     status: int = 200,
-    takes: type | None = None,
+    takes: type[attrs.AttrsInstance] | None = None,
+    may_be_empty: bool = False,
     gives: type | None = None,
+    many: bool = False,
     refuses: tuple[int, ...] = (),
+    also: Mapping[int, tuple[str, type]] | None = None,
 ) -> Operation:
     """Declare an operation.
 
-    *what* is said of its answer, whose status that is. It *refuses* with these, and with `ALWAYS`.
+    *takes* is what a body says, which *may_be_empty*; it *gives* one of these, or *many*. *what* is
+    said of that answer, whose status that is; *also* has what it may answer as well. It *refuses*
+    with these, and with `ALWAYS`.
     """
-    described: dict[str, Any] = {"description": what}
-    if gives is not None:
-        described["content"] = {"application/json": {"schema": _schema_of(gives)}}
+    answers = {status: _described(what, gives, many=many)}
+    answers |= {other: _described(said, kind) for other, (said, kind) in (also or {}).items()}
     extra: dict[str, Any] = {"x-scope": scope.word}
     if takes is not None:
         content = {"application/json": {"schema": _schema_of(takes)}}
-        extra["requestBody"] = {"required": True, "content": content}
+        extra["requestBody"] = {"required": not may_be_empty, "content": content}
         refuses = (*refuses, 400, 413, 415)
+    given = (gives, *(kind for _, kind in (also or {}).values()))
     return Operation(
         path=path,
         endpoint=endpoint,
         methods=[method],
         status_code=status,
         takes=takes,
-        gives=gives,
-        dependencies=[needs(scope)],
-        responses={status: described, **_refusals(refuses)},
+        gives=tuple(kind for kind in given if kind is not None),
+        dependencies=[needs(scope), Depends(_only_known)],
+        responses={**answers, **_refusals(refuses)},
         openapi_extra=extra,
     )
+
+
+def _described(what: str, gives: type | None, *, many: bool = False) -> dict[str, Any]:
+    if gives is None:
+        return {"description": what}
+    schema = _schema_of(gives)
+    content = {"schema": {"type": "array", "items": schema} if many else schema}
+    return {"description": what, "content": {"application/json": content}}
 
 
 def _refusals(statuses: tuple[int, ...]) -> Mapping[int, Any]:
@@ -73,3 +104,20 @@ def _refusals(statuses: tuple[int, ...]) -> Mapping[int, Any]:
 
 def _schema_of(kind: type) -> dict[str, Any]:
     return {"$ref": REF.format(name=kind.__name__)}
+
+
+def _is_list(annotation: object) -> bool:
+    return any(get_origin(each) is list for each in (annotation, *get_args(annotation)))
+
+
+async def _only_known(request: Request) -> None:
+    """Refuse a parameter that there is not: a typing error would ask for everything."""
+    asked: Mapping[str, bool] = request.scope["route"].asked
+    faults = []
+    for name in dict.fromkeys(request.query_params):
+        if name not in asked:
+            faults.append(Fault(shown(name), f"is not known here; {hint(name, [*asked])}"))
+        elif not asked[name] and len(request.query_params.getlist(name)) > 1:
+            faults.append(Fault(name, "is there several times"))
+    if faults:
+        raise invalid_request(faults)

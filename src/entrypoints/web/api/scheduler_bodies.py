@@ -1,9 +1,14 @@
-"""`POST /schedulers`: from a body in the columns of S1.3 in docs/compatibility.md to a draft."""
+"""`POST /schedulers`: from a body to a draft.
+
+The columns are those of S1.3 in docs/compatibility.md; what a jobs file says of a schedule besides
+has the names, the bounds and the sentences that it has there.
+"""
 
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
 import attrs
@@ -11,14 +16,22 @@ from msgspec import Meta
 
 from cronhare.adapters.jobs.policies import Policies
 from cronhare.adapters.jobs.schedules import read_draft
-from cronhare.adapters.jobs.schema import Id, OwnerNumber, ScheduleTable
+from cronhare.adapters.jobs.schema import Id, OwnerNumber, QueueName, ScheduleTable
 from cronhare.adapters.jobs.tables import read_table
 from cronhare.application.administration.views.schedules import ScheduleView
+from cronhare.domain.cron import Gap
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid
-from cronhare.domain.schedules.schedule import DEFAULT_ZONE, SYSTEM_PREFIX
+from cronhare.domain.schedules.schedule import (
+    DEFAULT_OVERLAP,
+    DEFAULT_ZONE,
+    SYSTEM_PREFIX,
+    OverlapPolicy,
+)
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.names import NAME
 
@@ -30,6 +43,8 @@ _COLUMNS: Final = {
     "worker_id": TaskType.WORKER,
     "reminder_id": TaskType.REMINDER,
 }
+#: The fields that name the task: one of them is to be given.
+OF_TASK: Final = ("task", *_COLUMNS)
 
 Name = Annotated[
     str,
@@ -51,39 +66,63 @@ Description = Annotated[
 
 @attrs.frozen(kw_only=True)
 class NewScheduler:
-    """A schedule to be created: `schedule` or `date_time`, and the number of one task.
+    """A schedule to be created: `schedule`, `date_time` or `every`, and one task.
 
-    What is null counts as not given. A date-time without an offset is wall time in `timezone`.
+    The task is named as its jobs file names it, or by its number in the column of its type. What is
+    null counts as not given. A moment without an offset is wall time in `timezone`. The fields
+    that are no columns of the original are as in a jobs file.
     """
 
     name: Name | None = None
     schedule: str | None = None
     date_time: str | None = None
+    every: str | None = None
     timezone: str = DEFAULT_ZONE
+    gap: Gap = Gap.AFTER
+    fold: Literal["first", "second", "both"] = "first"
     params: Any = attrs.field(factory=dict[str, Any])
     status: bool = True
     description: Description | None = None
+    task: str | None = None
     report_id: Id | None = None
     worker_id: Id | None = None
     reminder_id: Id | None = None
     user_id: OwnerNumber | None = None
     group_id: OwnerNumber | None = None
     language_id: OwnerNumber | None = None
+    retry: Any = None
+    misfire: Any = attrs.field(factory=dict[str, Any])
+    overlap: OverlapPolicy = DEFAULT_OVERLAP
+    concurrency: Any = None
+    timeout: str | None = None
+    jitter: str | None = None
+    starts_at: str | None = None
+    ends_at: str | None = None
+    queue: QueueName | None = None
+    max_runs: Any = None
+    expires: str | None = None
+    skip_on: Any = None
+    only_on: Any = None
+    blackout: Any = None
 
 
 #: The fields that a jobs file has as well, under the same names.
-_AS_IN_A_FILE: Final = tuple(
-    field.name for field in attrs.fields(NewScheduler) if field.name not in {"name", *_COLUMNS}
+AS_IN_A_FILE: Final = tuple(
+    field.name for field in attrs.fields(NewScheduler) if field.name not in {"name", *OF_TASK}
 )
 
 
 @attrs.frozen(kw_only=True)
 class SchedulerView(ScheduleView):
-    """A schedule as `cronhare schedules show --json` has it, and the columns of its task."""
+    """A schedule as `cronhare schedules show --json` has it, and the columns of its task.
+
+    *notice* says who else has a word on it: the jobs file that it is of.
+    """
 
     report_id: int | None = None
     worker_id: int | None = None
     reminder_id: int | None = None
+    notice: str | None = None
 
     @classmethod
     def with_columns(cls, view: ScheduleView) -> Self:
@@ -93,7 +132,13 @@ class SchedulerView(ScheduleView):
             column: task.id if task is not None and task.type == kind else None
             for column, kind in _COLUMNS.items()
         }
-        return cls(**attrs.asdict(view, recurse=False), **numbers)
+        notice = None
+        if view.source is not None:
+            notice = (
+                f"{view.source} has the last word: its next `cronhare apply`, or start of `up`, "
+                "makes this schedule as the file says"
+            )
+        return cls(**attrs.asdict(view, recurse=False), **numbers, notice=notice)
 
 
 def read_new(
@@ -110,39 +155,74 @@ def read_new(
         ScheduleInvalid: with every fault at once, those in *faults* among them.
     """
     given = {name: value for name, value in content.items() if value is not None}
-    tried = {*given, *(re.split(r"[.\[]", fault.field)[0] for fault in faults)}
+    tried = fields_tried(given, faults)
     body = read_table(NewScheduler, given, faults)
-    task = _task(body, tried, catalog, faults)
-    if not {"schedule", "date_time"} & tried:
-        faults.append(Fault("schedule", "is missing; give schedule or date_time"))
+    task = find_task(body, tried, catalog, faults)
+    if not {"schedule", "date_time", "every"} & tried:
+        faults.append(Fault("schedule", "is missing; give schedule, date_time or every"))
     name = body.name or f"http-{request.hex}"
-    same = {field: getattr(body, field) for field in _AS_IN_A_FILE}
-    # `manual` silences the reader about times that are missing: that was told above.
-    table = ScheduleTable(task="" if task is None else task.name, manual=True, **same)
-    policies = Policies(environment=policy, folder=Path())
-    draft = read_draft(name, table, task, policies, faults)
+    draft = draft_of(name, body, task, faults, policy=policy)
     if faults:
-        raise ScheduleInvalid(tuple(faults))
+        raise ScheduleInvalid(each_once(faults))
     return attrs.evolve(draft, task_name=None)  # a row of no file has the number alone
 
 
-def _task(
+def draft_of(
+    name: str,
+    body: NewScheduler,
+    task: Task | None,
+    faults: list[Fault],
+    *,
+    policy: RetryPolicy,
+    kept: Mapping[str, Any] = MappingProxyType({}),
+) -> ScheduleDraft:
+    """Make a draft of a body, in which *kept* stands instead of what it says."""
+    same = {field: getattr(body, field) for field in AS_IN_A_FILE} | {**kept}
+    # `manual` silences the reader about times that are missing: that is told elsewhere.
+    table = ScheduleTable(task="" if task is None else task.name, manual=True, **same)
+    policies = Policies(environment=policy, folder=Path())
+    return read_draft(name, table, task, policies, faults)
+
+
+def fields_tried(content: Mapping[str, Any], faults: Collection[Fault]) -> set[str]:
+    """Name the fields that somebody meant to give, those at fault among them."""
+    return {*content, *(re.split(r"[.\[]", fault.field)[0] for fault in faults)}
+
+
+def each_once(faults: Collection[Fault]) -> tuple[Fault, ...]:
+    """Leave out what was found twice."""
+    return tuple(dict.fromkeys(faults))
+
+
+def find_task(
     body: NewScheduler, tried: Collection[str], catalog: Catalog, faults: list[Fault]
 ) -> Task | None:
     """Find the task: those that there are come from a jobs file alone."""
-    columns = [column for column in _COLUMNS if column in tried]
-    if len(columns) != 1:
-        text = f"one of {', '.join(_COLUMNS)} is to be given, not {len(columns)} of them"
+    fields = [field for field in OF_TASK if field in tried]
+    if len(fields) != 1:
+        text = f"one of {', '.join(OF_TASK)} is to be given, not {len(fields)} of them"
         faults.append(Fault("report_id", text))
         return None
-    [column] = columns
-    number, kind = getattr(body, column), _COLUMNS[column]
-    if number is None:
+    [field] = fields
+    value = getattr(body, field)
+    if value is None:
         return None  # a fault of its own
-    found = catalog.find(TaskRef(kind.value, number))
+    if field == "task":
+        return _task_named(value, catalog, faults)
+    kind = _COLUMNS[field]
+    found = catalog.find(TaskRef(kind.value, value))
     if isinstance(found, Task):
         return found
     there = [f"{task.name} ({task.ref.id})" for task in catalog if task.ref.type == kind]
-    text = f"there is no {kind.value} {number}; there are: {listed(there) or 'none'}"
-    faults.append(Fault(column, text))
+    text = f"there is no {kind.value} {value}; there are: {listed(there) or 'none'}"
+    faults.append(Fault(field, text))
+    return None
+
+
+def _task_named(name: str, catalog: Catalog, faults: list[Fault]) -> Task | None:
+    for task in catalog:
+        if task.name == name:
+            return task
+    known = [task.name for task in catalog]
+    faults.append(Fault("task", f"there is no task {echo(name)}; {hint(name, known)}"))
     return None

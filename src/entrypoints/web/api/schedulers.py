@@ -1,23 +1,29 @@
-"""`/schedulers`: the users' table."""
+"""`/schedulers`: the users' table, and its rows."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
-from fastapi import Request, Response
+from fastapi import Header, Request, Response
 
-from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
+from cronhare.application.administration.repetition import RequestReused
+from cronhare.application.administration.schedule_desk import NameTaken
+from cronhare.application.administration.schedule_editor import EditedMeanwhile
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedules import StoredSchedule
 
 from ..access import actor_of
 from ..asking import Asker
 from ..bodies import read_object
-from .answers import as_answer
+from .answers import as_answer, as_page
 from .operations import Operation, operation
-from .parameters import Id, IdempotencyKey, named
+from .parameters import ROWS, Id, IdempotencyKey, Limit, Switch, Text, named
 from .scheduler_bodies import NewScheduler, SchedulerView, read_new
+from .scheduler_patches import SchedulerPatch, read_patch
+from .versions import Seen, etag, read_if_match, stale
 
 #: The key is the name of the row: under another one nothing would find what it made.
 _NAMED_TWICE: Final = (
@@ -25,16 +31,29 @@ _NAMED_TWICE: Final = (
     "once, too (409)"
 )
 
+#: Told of in the description; `read_if_match` reads it, as there may be several.
+IfMatch = Annotated[str | None, Header(description="the ETag that was seen, or *")]
+
 
 class Schedulers:
-    """Schedules, one by one."""
+    """Schedules, page by page and one by one."""
 
     def __init__(self, asker: Asker) -> None:
         """See `Asker`."""
         self._asker = asker
+        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
+        yield operation(
+            "GET",
+            "/schedulers",
+            self.list_schedulers,
+            scope=Scope.READ,
+            what="a page of schedules, by name",
+            gives=SchedulerView,
+            many=True,
+        )
         yield operation(
             "POST",
             "/schedulers",
@@ -46,15 +65,53 @@ class Schedulers:
             gives=SchedulerView,
             refuses=(409,),
         )
+        one = "/schedulers/{scheduler_id}"
         yield operation(
             "GET",
-            "/schedulers/{scheduler_id}",
+            one,
             self.show_scheduler,
             scope=Scope.READ,
             what="the schedule",
             gives=SchedulerView,
             refuses=(404,),
         )
+        yield operation(
+            "PATCH",
+            one,
+            self.edit_scheduler,
+            scope=Scope.ADMIN,
+            what="it was edited",
+            takes=SchedulerPatch,
+            gives=SchedulerView,
+            refuses=(404, 409, 412, 428),
+        )
+        yield operation(
+            "DELETE",
+            one,
+            self.delete_scheduler,
+            scope=Scope.ADMIN,
+            status=204,
+            what="it was deleted",
+            refuses=(400, 404, 409, 412, 428),
+        )
+
+    async def list_schedulers(
+        self,
+        request: Request,
+        *,
+        search: Text = None,
+        enabled: Switch = None,
+        paused: Switch = None,
+        source: Text = None,
+        after: Text = None,
+        limit: Limit = ROWS,
+    ) -> Response:
+        """List schedules by name; `search` is a part of the name or the description."""
+        which = ScheduleFilter(search=search, enabled=enabled, paused=paused, source=source)
+        lists = self._container.schedule_pages()
+        page = await self._asker.ask(lambda: lists.page(which, after=after, limit=limit))
+        shown = [*map(SchedulerView.with_columns, page.schedules)]
+        return as_page(request, shown, after=page.after)
 
     async def create_scheduler(
         self, request: Request, idempotency_key: IdempotencyKey = None
@@ -64,32 +121,82 @@ class Schedulers:
         content = await read_object(request, faults)
         if idempotency_key is not None and content.get("name") is not None:
             faults.append(Fault("name", _NAMED_TWICE))
-        container = self._asker.container
         draft = read_new(
             content,
             faults,
             request=named(request, idempotency_key) or uuid4(),
-            catalog=container.catalog(),
-            policy=container.settings().policy,
+            catalog=self._container.catalog(),
+            policy=self._container.settings().policy,
         )
-        view = await self._asker.ask(
-            lambda: self._create(draft, actor_of(request), again=idempotency_key is not None)
-        )
-        return as_answer(SchedulerView.with_columns(view), 201, Location=f"/schedulers/{view.id}")
+        actor, is_again = actor_of(request), idempotency_key is not None
+        view = await self._asker.ask(lambda: self._create(draft, actor, again=is_again))
+        return _shown(view, 201, Location=f"/schedulers/{view.id}")
 
     async def show_scheduler(self, scheduler_id: Id) -> Response:
         """Show a schedule, with its last and its next run."""
-        queries = self._asker.container.queries()
-        view = await self._asker.ask(lambda: queries.schedule_with_id(scheduler_id))
-        return as_answer(SchedulerView.with_columns(view))
+        queries = self._container.queries()
+        return _shown(await self._asker.ask(lambda: queries.schedule_with_id(scheduler_id)))
+
+    async def edit_scheduler(
+        self, request: Request, scheduler_id: Id, if_match: IfMatch = None
+    ) -> Response:
+        """Change what the body says, if it is still what was seen. The name stays."""
+        del if_match
+        seen, actor = read_if_match(request), actor_of(request)
+        faults: list[Fault] = []
+        content = await read_object(request, faults)
+        try:
+            view = await self._asker.ask(
+                lambda: self._edit(scheduler_id, content, faults, seen=seen, actor=actor)
+            )
+        except EditedMeanwhile as error:
+            raise stale(error, request, content) from error
+        return _shown(view)
+
+    async def delete_scheduler(
+        self, request: Request, scheduler_id: Id, if_match: IfMatch = None
+    ) -> Response:
+        """Delete a schedule that has no execution and is of no jobs file; others are disabled."""
+        del if_match
+        seen, actor = read_if_match(request), actor_of(request)
+        editor = self._container.schedule_editor()
+        try:
+            await self._asker.ask(lambda: editor.delete(scheduler_id, seen=seen, actor=actor))
+        except EditedMeanwhile as error:
+            raise stale(error, request, None) from error
+        return Response(status_code=204)
 
     def _create(self, draft: ScheduleDraft, actor: Actor, *, again: bool) -> ScheduleView:
-        container = self._asker.container
-        now = container.claims().now()
+        now = self._container.claims().now()
         try:
-            id_ = container.schedule_desk().create(draft, now=now, again=again, actor=actor)
+            id_ = self._container.schedule_desk().create(draft, now=now, again=again, actor=actor)
         except NameTaken as error:
             if again:
                 raise RequestReused(f"{error}, and not as it is asked for now") from error
             raise
-        return container.queries().schedule_with_id(id_)
+        return self._container.queries().schedule_with_id(id_)
+
+    def _edit(
+        self,
+        scheduler_id: int,
+        content: dict[str, Any],
+        faults: list[Fault],
+        *,
+        seen: Seen | None,
+        actor: Actor,
+    ) -> ScheduleView:
+        def change(stored: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
+            return read_patch(
+                content,
+                faults,
+                stored=stored,
+                draft=draft,
+                catalog=self._container.catalog(),
+                policy=self._container.settings().policy,
+            )
+
+        return self._container.schedule_editor().edit(scheduler_id, change, seen=seen, actor=actor)
+
+
+def _shown(view: ScheduleView, status: int = 200, **headers: str) -> Response:
+    return as_answer(SchedulerView.with_columns(view), status, ETag=etag(view), **headers)

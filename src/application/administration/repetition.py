@@ -1,0 +1,27 @@
+"""Requests that are asked again: they are answered what they began, and nothing else."""
+
+import attrs
+
+from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import Replay
+
+
+class RequestReused(ValueError):
+    """What names a request named another one before; nothing was changed."""
+
+
+def refuse_another(begun: Replay, order: ReplayOrder | BackfillOrder) -> None:
+    """Refuse a replay that was begun by another order than this one.
+
+    Raises:
+        RequestReused: it was. A resume has changed when it stops, and that counts for nothing.
+    """
+    known = begun.order
+    if known is not None and _as_resumed(known) != _as_resumed(order):
+        kind = "backfill" if isinstance(known, BackfillOrder) else "replay"
+        raise RequestReused(f"it began {kind} {begun.id}, which is another one")
+
+
+def _as_resumed(order: ReplayOrder | BackfillOrder) -> ReplayOrder | BackfillOrder:
+    return attrs.evolve(order, canary=0, stop_at=None)

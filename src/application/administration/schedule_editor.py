@@ -1,0 +1,158 @@
+"""Schedules that people edit and delete one by one."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action, AuditOutcome
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.texts.listing import counted
+from cronhare.ports.records import RecordsPort
+from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleEditsPort
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+from .audit_trail import AuditTrail
+from .audit_values import differing, values_of
+from .lookup import NotFound
+from .named_calendars import refuse_unknown_calendars
+from .schedule_lists import shown_schedules
+from .views.schedules import ScheduleView
+
+#: So often an edit that is to be made in any case is thought of anew.
+_TRIES: Final = 5
+
+_MEANWHILE: Final = "it was edited, or deleted, since it was read"
+
+
+class EditedMeanwhile(ValueError):
+    """The schedule is no more as it was when it was read; nothing was changed."""
+
+    def __init__(self, current: ScheduleView) -> None:
+        """*current* is how it is now."""
+        self.current = current
+        super().__init__(f"schedule {current.name} was edited since it was read")
+
+
+class CannotEdit(ValueError):
+    """An edit or a deletion is refused; nothing was changed."""
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleEditor:
+    """Each method may raise `LedgerUnavailable`. *now* is the ledger's clock.
+
+    Where one says what was *seen*, that is asked about the row as it is: what it answers False to
+    is not changed. None changes it in any case.
+    """
+
+    _edits: ScheduleEditsPort
+    _schedules: ScheduleStorePort
+    _records: RecordsPort
+    _policy: RetryPolicy
+    _now: Callable[[], datetime]
+    _trail: AuditTrail
+
+    def edit(
+        self,
+        scheduler_id: int,
+        change: Callable[[StoredSchedule, ScheduleDraft], ScheduleDraft],
+        *,
+        seen: Callable[[StoredSchedule], bool] | None,
+        actor: Actor,
+    ) -> ScheduleView:
+        """Edit a schedule: *change* makes of the row, and what it says, what it is to say.
+
+        Raises:
+            NotFound: there is none.
+            EditedMeanwhile: it is not what was seen.
+            CannotEdit: its row is broken.
+            ScheduleInvalid: whatever *change* finds, or a calendar that there is not.
+            LedgerRefused: the table refuses a value.
+        """
+        stored = self._seen(scheduler_id, seen)
+        for _ in range(_TRIES):
+            if stored.draft is None:
+                raise CannotEdit(
+                    f"schedule {stored.name} cannot be edited, its row is broken: "
+                    f"{stored.problem}. Mend it in the table"
+                )
+            new = change(stored, stored.draft)
+            refuse_unknown_calendars(self._schedules, new)
+            now = self._now()
+            was, becomes = differing(stored.draft, new)
+            with self._trail.change(
+                actor, Action.EDIT, stored.name, now=now, before=was, after=becomes
+            ) as note:
+                answer = self._edits.edit(scheduler_id, new, seen=stored.updated_at, now=now)
+                if not isinstance(answer, StoredSchedule):
+                    note.outcome, note.problem = AuditOutcome.REFUSED, _MEANWHILE
+            match answer:
+                case None:
+                    raise _not_found(scheduler_id)
+                case Outdated(current) if seen is None:
+                    stored = current
+                case Outdated(current):
+                    raise self._edited_meanwhile(current)
+                case edited:
+                    [shown] = self._shown([edited], now)
+                    return shown
+        raise self._edited_meanwhile(stored)
+
+    def delete(
+        self,
+        scheduler_id: int,
+        *,
+        seen: Callable[[StoredSchedule], bool] | None,
+        actor: Actor,
+    ) -> None:
+        """Delete a schedule that has no run, and that no jobs file would bring back.
+
+        Raises:
+            NotFound: there is none.
+            EditedMeanwhile: it is not what was seen.
+            CannotEdit: it stays, and why.
+        """
+        stored = self._seen(scheduler_id, seen)
+        if stored.source is not None:
+            raise CannotEdit(
+                f"schedule {stored.name} is of {stored.source}, whose next `cronhare apply`, or "
+                "start of `up`, would make it anew: delete it there, or disable it"
+            )
+        at, was = None if seen is None else stored.updated_at, values_of(stored.draft)
+        with self._trail.change(actor, Action.DELETE, stored.name, now=self._now(), before=was):
+            match self._edits.delete(scheduler_id, seen=at):
+                case None:
+                    raise _not_found(scheduler_id)
+                case Outdated(current):
+                    raise self._edited_meanwhile(current)
+                case KeptByRuns(runs):
+                    raise CannotEdit(
+                        f"schedule {stored.name} has {counted(runs, 'execution')} in the ledger, "
+                        "which would be lost: disable it; once they are cleaned up it can be "
+                        "deleted"
+                    )
+
+    def _seen(
+        self, scheduler_id: int, seen: Callable[[StoredSchedule], bool] | None
+    ) -> StoredSchedule:
+        stored = self._schedules.with_id(scheduler_id)
+        if stored is None:
+            raise _not_found(scheduler_id)
+        if seen is not None and not seen(stored):
+            raise self._edited_meanwhile(stored)
+        return stored
+
+    def _edited_meanwhile(self, current: StoredSchedule) -> EditedMeanwhile:
+        [shown] = self._shown([current], self._now())
+        return EditedMeanwhile(shown)
+
+    def _shown(self, found: Sequence[StoredSchedule], now: datetime) -> Sequence[ScheduleView]:
+        return shown_schedules(found, self._records, policy=self._policy, now=now)
+
+
+def _not_found(scheduler_id: int) -> NotFound:
+    return NotFound(f"there is no schedule with the id {scheduler_id}")
