@@ -20,7 +20,7 @@ _HEAD: Final = """\
 Each line of the log has an action beside its sentence: `"action"` with `CRON_LOG_FORMAT=json`.
 Actions are stable; sentences are for people, and may change. What to do about a warning or an error
 is in [what the log says](../operators.md#what-the-log-says-and-what-to-do). A line about an
-execution has `type`, `id`, `scheduler_id`, `execution`, `attempt` and `schedule` too, and every line
+execution has `type`, `id`, `scheduler_id`, `execution`, `attempt` and `schedule` too, and each line
 its `node`.
 
 Made from the code by `python -m scripts.log_actions`.

@@ -95,7 +95,7 @@ def test_a_cell_explains_itself(web: Site, schedule: str) -> None:
 def test_it_is_paused_with_a_reason_resumed_run_and_disabled(
     web: Site, container: Container, schedule: str
 ) -> None:
-    paused = web.ask("POST", f"{schedule}/pause", "reason=caf%C3%A9&for=2h", FORM)
+    paused = web.ask("POST", f"{schedule}/pause", "reason=caf%c3%a9&for=2h", FORM)
     assert (paused.status, paused.headers["location"]) == (303, schedule)
     said = web.get(schedule, Cookie=paused.headers["set-cookie"].split(";")[0])
     assert "nightly is paused" in said.text
