@@ -81,6 +81,7 @@ def fill(url: str, *, count: int = SCHEDULES, total: int = EXECUTIONS) -> None:
         container.queues.override(providers.Object(QUEUES))
         container.dispatcher().tick(container.claims().now())
     _note("schedules planned")
+    engine.dispose()  # a server ends sessions that were silent for so long
     analyze(engine)
     engine.dispose()
 

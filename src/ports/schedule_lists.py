@@ -30,10 +30,3 @@ class ScheduleListPort(Protocol):
     def count(self, which: ScheduleFilter, *, now: datetime) -> int:
         """Count the schedules that a filter takes; `MOST_COUNTED` + 1 if there are more."""
         ...
-
-    def due_next(self, *, until: datetime, limit: int) -> Sequence[StoredSchedule]:
-        """List the enabled schedules that are due by *until*, the earliest first.
-
-        What is overdue comes before all others.
-        """
-        ...

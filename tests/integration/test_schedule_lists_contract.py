@@ -1,13 +1,11 @@
 """What every list of schedules promises."""
 
-from datetime import timedelta
-
 import pytest
 
 from cronhare.domain.schedules.pause import Pause
 from cronhare.ports import schedule_lists
 from cronhare.ports.schedule_edits import ScheduleFilter
-from tests.integration.ledgers import HOUR, MINUTE, Ledger, draft
+from tests.integration.ledgers import Ledger, draft
 
 ALL = ScheduleFilter()
 
@@ -67,20 +65,3 @@ def test_many_schedules_are_counted_up_to_a_bound(
 
     assert ledger.lists.count(ALL, now=ledger.now) == 3
     assert ledger.lists.count(ScheduleFilter(enabled=False), now=ledger.now) == 1
-
-
-def test_what_is_due_next_comes_first_and_what_is_off_not_at_all(ledger: Ledger) -> None:
-    soon, later = ledger.now + MINUTE, ledger.now + 2 * MINUTE
-    ledger.add("later", schedule=None, date_time=later)
-    ledger.add("soon", schedule=None, date_time=soon)
-    ledger.add("far", schedule=None, date_time=ledger.now + 2 * HOUR)
-    ledger.add("off", schedule=None, date_time=soon)
-    ledger.disable("off")
-
-    until = ledger.now + HOUR
-    found = ledger.lists.due_next(until=until, limit=9)
-
-    assert [(one.name, one.next_due_at) for one in found] == [("soon", soon), ("later", later)]
-    assert [one.name for one in ledger.lists.due_next(until=until, limit=1)] == ["soon"]
-    ledger.clock.advance(timedelta(minutes=90))
-    assert ledger.lists.due_next(until=ledger.now, limit=1)[0].name == "soon"

@@ -14,9 +14,9 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .mapping.execution_rows import id_of_display_name
 from .schedule_edits import conditions_of
-from .schedule_names import HAS_NAME, HAS_NONE, IS_ON, IS_USERS
+from .schedule_names import HAS_NAME, HAS_NONE, IS_USERS
 from .schedules import STORED, stored
-from .schema.tables import pauses, plans, schedulers
+from .schema.tables import pauses, schedulers
 from .transactions.database import Database, repeatable
 
 _ROW: Final = schedulers.c
@@ -26,17 +26,6 @@ _IDS: Final = (
     .where(IS_USERS)
 )
 _THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
-_DUE: Final = (
-    select(plans.c.scheduler_id)
-    .join(schedulers, _ROW.id == plans.c.scheduler_id)
-    .where(
-        plans.c.next_due_at <= bindparam("until", type_=plans.c.next_due_at.type),
-        IS_USERS,
-        IS_ON,
-    )
-    .order_by(plans.c.next_due_at, plans.c.scheduler_id)
-    .limit(bindparam("limit"))
-)
 
 
 class SqlScheduleLists:
@@ -71,13 +60,6 @@ class SqlScheduleLists:
         some = _IDS.where(*conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
         with self._database.read("counting schedules") as connection:
             return connection.scalar(select(func.count()).select_from(some)) or 0
-
-    @repeatable
-    def due_next(self, *, until: datetime, limit: int) -> Sequence[StoredSchedule]:
-        """See `ScheduleListPort.due_next`."""
-        with self._database.read("looking for what is due next") as connection:
-            ids = list(connection.scalars(_DUE, {"until": until, "limit": limit}))
-            return _these(connection, ids)
 
 
 def _these(connection: Connection, ids: Sequence[int]) -> Sequence[StoredSchedule]:

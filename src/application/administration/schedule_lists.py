@@ -1,7 +1,7 @@
 """Lists of schedules, a page at a time: what people look through when there are very many."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import attrs
 
@@ -37,10 +37,6 @@ class ScheduleLists:
     def count(self, which: ScheduleFilter) -> int:
         """Count schedules, up to one more than `MOST_COUNTED`."""
         return self._lists.count(which, now=self._now())
-
-    def due_within(self, time: timedelta, *, limit: int) -> Sequence[ScheduleView]:
-        """List what is due within some *time* from now, or overdue; the earliest first."""
-        return self._shown(self._lists.due_next(until=self._now() + time, limit=limit))
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
         return shown_schedules(found, self._records, policy=self._policy, now=self._now())

@@ -33,19 +33,6 @@ class MemoryScheduleLists:
         with self._ledger.lock:
             return min(len(self._by_name(which, now)), MOST_COUNTED + 1)
 
-    def due_next(self, *, until: datetime, limit: int) -> Sequence[StoredSchedule]:
-        """See `ScheduleListPort.due_next`."""
-        with self._ledger.lock:
-            due = [
-                (next_due, row.id, row)
-                for row in self._users()
-                if (next_due := self._schedules.cursor_of(row).next_due) is not None
-                and row.draft.status
-                and next_due <= until
-            ]
-            ordered = sorted(due, key=lambda each: each[:2])
-            return [stored(self._schedules, row) for _, _, row in ordered[:limit]]
-
     def _by_name(self, which: ScheduleFilter, now: datetime) -> list[ScheduleRow]:
         pauses = self._schedules.pauses
         meant = (row for row in self._users() if is_meant(row, pauses.get(row.id), which, now))
