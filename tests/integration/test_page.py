@@ -1,25 +1,28 @@
 """The page's frame, asked over real sockets."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from html import unescape
 from pathlib import Path
 from shutil import copyfile
+from urllib.parse import urlencode
 
 import pytest
 
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.page.navigation import WAYS
-from tests.integration.web import JSON, Site, site
+from tests.integration.web import JSON, Answer, Site, site
 
 
 @pytest.fixture
 def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Container:
     copyfile(migrated_sqlite, tmp_path / "ledger.db")
     monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
-    return Container(settings=Settings.read())
+    task = Task(name="sales", ref=TaskRef("report", 25), command=("true",))
+    return Container(settings=Settings.read(), tasks=(task,))
 
 
 @pytest.fixture
@@ -120,3 +123,71 @@ def test_a_form_is_refused_as_a_page_with_its_faults(web: Site, schedule: str) -
     assert web.ask("POST", f"{schedule}/pause", "{}", JSON).status == 415
     foreign = {**FORM, "Origin": "http://elsewhere.example"}
     assert web.ask("POST", f"{schedule}/run", "", foreign).status == 403
+
+
+def filled(page: Answer) -> dict[str, str]:
+    """Fill in the form of a page as a browser does that changes nothing."""
+    fields = re.findall(r'<input[^>]* name="(\w+)"[^>]*? value="([^"]*)"', page.text)
+    found = dict(fields) | dict(
+        re.findall(r'<textarea[^>]* name="(\w+)"[^>]*>\n(.*?)</textarea>', page.text, re.DOTALL)
+    )
+    for name, options in re.findall(
+        r'<select[^>]* name="(\w+)">(.*?)</select>', page.text, re.DOTALL
+    ):
+        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', options)
+        found[name] = (chosen[1] or chosen[2]) if chosen else ""
+    return {name: unescape(value) for name, value in found.items()}
+
+
+def sent(web: Site, path: str, form: Mapping[str, str]) -> Answer:
+    return web.ask("POST", path, urlencode(form), FORM)
+
+
+def test_a_schedule_is_created_by_a_form_or_every_fault_is_told(
+    web: Site, container: Container
+) -> None:
+    form = filled(web.get("/ui/new-schedule")) | {"name": "weekly", "task": "report 25"}
+    refused = sent(web, "/ui/new-schedule", form | {"schedule": "61 2 * * *", "params": "{"})
+
+    assert refused.status == 422
+    assert "minute: 61 is outside" in refused.text
+    assert "is no JSON" in refused.text
+    assert 'value="weekly"' in refused.text
+
+    made = sent(web, "/ui/new-schedule", form | {"schedule": "1 2 * * 1", "timeout": "5m"})
+    assert (made.status, made.headers["location"]) == (303, "/ui/schedules/weekly")
+    view = container.queries().schedule("weekly")
+    assert (view.schedule, view.timeout_seconds, view.status) == ("1 2 * * 1", 300, True)
+    assert "there is a schedule weekly already" in sent(
+        web, "/ui/new-schedule", form | {"schedule": "1 2 * * 1"}
+    ).text.replace("&#39;", "'")
+
+
+def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
+    web: Site, container: Container, schedule: str
+) -> None:
+    form = filled(web.get(f"{schedule}/edit"))
+    assert sent(web, f"{schedule}/edit", form | {"timeout": "1m"}).status == 303
+
+    stale = sent(web, f"{schedule}/edit", form | {"schedule": "30 2 * * *", "description": "Ours"})
+    assert stale.status == 412
+    assert "Somebody else has edited it meanwhile" in stale.text
+    assert container.queries().schedule(NAME).schedule == "0 2 * * *"
+    again = filled(stale)
+    assert (again["schedule"], again["timeout"], again["description"]) == (
+        "30 2 * * *",
+        "1m",
+        "Ours",
+    )
+    assert sent(web, f"{schedule}/edit", again).status == 303
+    view = container.queries().schedule(NAME)
+    assert (view.schedule, view.timeout_seconds, view.description) == ("30 2 * * *", 60, "Ours")
+    conflict = sent(web, f"{schedule}/edit", form | {"schedule": "5 5 * * *"})
+    assert 'class="conflict"' in conflict.text
+
+
+def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
+    found = web.get("/ui/preview?schedule=30+2+*+*+*&timezone=Europe%2FBerlin")
+    assert found.text.count("02:30 <span") == 6
+    assert "minute: 99 is outside" in web.get("/ui/preview?schedule=99+2+*+*+*").text
+    assert web.get("/ui/preview").status == 200

@@ -2,7 +2,8 @@
 import { keys } from "./keys.js";
 import { live } from "./live.js";
 import { output } from "./output.js";
+import { preview } from "./preview.js";
 import { themes } from "./themes.js";
 import { times } from "./times.js";
 
-for (const begin of [themes, times, keys, live, output]) begin();
+for (const begin of [themes, times, keys, live, output, preview]) begin();

@@ -1,0 +1,161 @@
+"""The form of a schedule: between what a browser sends and what a jobs file would say.
+
+Its fields have the names, the bounds and the sentences of a jobs file. A field that is left empty
+says nothing: its default holds.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from cronhare.adapters.jobs.writer import WRITERS
+from cronhare.domain.cron import Fold, Gap
+from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.schedules.schedule import DEFAULT_ZONE, OverlapPolicy
+from cronhare.domain.schedules.task import TaskRef, TaskType
+
+#: The fields that hold text as it is.
+TEXTS: Final = (
+    "description", "schedule", "every", "date_time", "timezone", "timeout", "jitter", "starts_at",
+    "ends_at", "queue", "expires",
+)  # fmt: skip
+#: Fields with one of some words, the default first.
+CHOICES: Final = {
+    "gap": tuple(each.value for each in Gap),
+    "fold": tuple(each.value for each in Fold),
+    "overlap": tuple(each.value for each in OverlapPolicy),
+}
+#: Fields of JSON, and lists with a comma between.
+_JSON: Final = ("params", "retry")
+_LISTS: Final = ("skip_on", "only_on", "blackout")
+
+#: All that a form has besides the name.
+FIELDS: Final = ("task", *TEXTS, *CHOICES, *_JSON, *_LISTS, "max_runs", "status")
+
+_COLUMNS: Final = {
+    TaskType.REPORT: "report_id",
+    TaskType.WORKER: "worker_id",
+    TaskType.REMINDER: "reminder_id",
+}
+_ON, _OFF = "on", "off"
+
+
+@attrs.frozen
+class TaskChoice:
+    """A task that may be chosen: its *value* in the form, and what people call it."""
+
+    value: str
+    title: str
+
+
+def task_choices(catalog: Catalog) -> list[TaskChoice]:
+    """List the tasks that there are: what a task is comes from a jobs file alone."""
+    return [
+        TaskChoice(_value_of(task.ref), f"{task.name} ({task.ref.type} {task.ref.id})")
+        for task in sorted(catalog, key=lambda task: task.name)
+        if task.ref.type in _COLUMNS
+    ]
+
+
+def empty_values() -> dict[str, str]:
+    """Give the values of the form of a new schedule."""
+    firsts = {name: words[0] for name, words in CHOICES.items()}
+    return dict.fromkeys(FIELDS, "") | firsts | {"timezone": DEFAULT_ZONE, "status": _ON}
+
+
+def values_of(draft: ScheduleDraft) -> dict[str, str]:
+    """Give the values of the form of a schedule as it is."""
+    written = dict[str, Any]()
+    for field in attrs.fields(ScheduleDraft):
+        value = getattr(draft, field.name)
+        if field.name != "params" and value is not None and value != field.default:
+            written |= WRITERS[field.name](value)
+    params = "" if draft.params == "{}" else _shown("params", msgspec.json.decode(draft.params))
+    shown = {name: _shown(name, said) for name, said in written.items() if name in FIELDS}
+    own = {"task": _value_of(draft.task), "status": _ON if draft.status else _OFF, "params": params}
+    return empty_values() | shown | own
+
+
+def values_sent(form: Mapping[str, str]) -> dict[str, str]:
+    """Give the values that a browser sent; an unticked box sends nothing."""
+    values = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
+    return values | {"status": _ON if form.get("status") == _ON else _OFF}
+
+
+def content_of(values: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
+    """Give what values say as a body of the API; None is said of what is to have its default."""
+    content = dict[str, Any]()
+    for name, text in values.items():
+        if name == "task":
+            content |= _task(text, faults)
+        elif name == "status":
+            content[name] = text == _ON
+        elif not text:
+            content[name] = None
+        elif name in _JSON:
+            content[name] = _json(name, text, faults)
+        elif name in _LISTS:
+            content[name] = [part.strip() for part in text.split(",") if part.strip()]
+        elif name == "max_runs" and text.isdecimal() and len(text) < 19:  # noqa: PLR2004 - 64 bits
+            content[name] = int(text)
+        else:
+            content[name] = text
+    return content
+
+
+def merged(
+    base: Mapping[str, str], yours: Mapping[str, str], current: Mapping[str, str]
+) -> tuple[dict[str, str], set[str]]:
+    """Merge two edits of *base*; answers the values, and which of them both have edited.
+
+    Where only one has edited a field, that holds; where both have, yours does, and is told.
+    """
+    mine = {name for name in FIELDS if yours[name] != base.get(name, "")}
+    theirs = {name for name in FIELDS if current[name] != base.get(name, "")}
+    values = {name: yours[name] if name in mine else current[name] for name in FIELDS}
+    return values, {name for name in mine & theirs if yours[name] != current[name]}
+
+
+def read_base(text: str) -> dict[str, str]:
+    """Read the values that an edit began with, as its form brought them back."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if name in FIELDS and type(value) is str}
+
+
+def _value_of(ref: TaskRef) -> str:
+    return f"{ref.type} {ref.id}"
+
+
+def _task(text: str, faults: list[Fault]) -> dict[str, Any]:
+    kind, _, number = text.partition(" ")
+    for known, column in _COLUMNS.items():
+        if kind == known.value and number.isdecimal() and len(number) < 19:  # noqa: PLR2004 - 64 bits
+            return {column: int(number)}
+    faults.append(Fault("task", "choose one"))
+    return {}
+
+
+def _json(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        faults.append(Fault(name, f"is no JSON: {error}"))
+        return None
+
+
+def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - a value of a jobs file
+    if name in _JSON:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    if name in _LISTS:
+        return ", ".join(value)
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,228 @@
+"""Creating and editing a schedule, with a preview of its next runs; two edits are merged."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.schedule_desk import NameTaken
+from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
+from cronhare.domain.access import Scope
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid
+from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.schedules import StoredSchedule
+
+from ...access import actor_of
+from ...api.scheduler_bodies import read_new
+from ...api.scheduler_patches import read_patch
+from ...api.versions import etag
+from ..addresses import schedule_path
+from ..forms import read_form
+from ..pages import HEADERS, Pages
+from ..preview import preview_of
+from ..schedule_form import (
+    CHOICES,
+    FIELDS,
+    content_of,
+    empty_values,
+    merged,
+    read_base,
+    task_choices,
+    values_of,
+    values_sent,
+)
+
+_NEW: Final = "/ui/new-schedule"
+_EDIT: Final = "/ui/schedules/{name:path}/edit"
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes."""
+    desk = _Desk(pages)
+    return [
+        pages.get(_NEW, desk.new, scope=Scope.ADMIN),
+        pages.post(_NEW, desk.create, scope=Scope.ADMIN),
+        pages.get("/ui/preview", desk.preview),
+        pages.get(_EDIT, desk.open, scope=Scope.ADMIN),
+        pages.post(_EDIT, desk.edit, scope=Scope.ADMIN),
+    ]
+
+
+class _Desk:
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._container = pages.container
+
+    async def new(self, request: Request) -> Response:
+        return await self._form(request, values=empty_values())
+
+    async def create(self, request: Request) -> Response:
+        form, actor, faults = await read_form(request), actor_of(request), list[Fault]()
+        values, name = values_sent(form), form.get("name", "").strip()
+        content = content_of(values, faults)
+        if not name:
+            faults.append(Fault("name", "is missing"))
+        try:
+            draft = read_new(
+                content | {"name": name or None},
+                faults,
+                request=uuid4(),
+                catalog=self._container.catalog(),
+                policy=self._container.settings().policy,
+            )
+            await self._pages.ask(
+                lambda: self._container.schedule_desk().create(
+                    draft, now=self._container.claims().now(), actor=actor
+                )
+            )
+        except ScheduleInvalid as error:
+            return await self._form(request, values=values, name=name, faults=error.faults)
+        except (NameTaken, LedgerRefused) as error:
+            fault = Fault("name", str(error))
+            return await self._form(request, values=values, name=name, faults=[fault])
+        return self._pages.done(schedule_path(name), f"{name} was created.")
+
+    async def open(self, request: Request) -> Response:
+        stored, draft = await self._stored(request)
+        values = values_of(draft)
+        return await self._form(request, values=values, base=values, stored=stored)
+
+    async def edit(self, request: Request) -> Response:
+        form, actor = await read_form(request), actor_of(request)
+        values, base = values_sent(form), read_base(form.get("base", ""))
+        stored, _ = await self._stored(request)
+        edited = {name: values[name] for name in FIELDS if values[name] != base.get(name, "")}
+        address = schedule_path(stored.name)
+        if not edited:
+            return self._pages.done(address, f"{stored.name} stays as it is.")
+        faults = list[Fault]()
+        content = content_of(edited, faults)
+
+        def change(seen: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
+            return read_patch(
+                content,
+                faults,
+                stored=seen,
+                draft=draft,
+                catalog=self._container.catalog(),
+                policy=self._container.settings().policy,
+            )
+
+        editor = self._container.schedule_editor()
+        try:
+            await self._pages.ask(
+                lambda: editor.edit(
+                    stored.id, change, seen=lambda row: etag(row) == form.get("seen"), actor=actor
+                )
+            )
+        except EditedMeanwhile:
+            return await self._merge(request, base=base, yours=values)
+        except ScheduleInvalid as error:
+            return await self._form(
+                request,
+                values=values,
+                base=base,
+                stored=stored,
+                seen=form.get("seen"),
+                faults=error.faults,
+            )
+        return self._pages.done(address, f"{stored.name} was edited.")
+
+    async def preview(self, request: Request) -> Response:
+        """Answer a piece of a page: what times would come of what is typed."""
+        values = empty_values() | {
+            name: text[:500] for name, text in request.query_params.items() if name in FIELDS
+        }
+        found = await self._pages.ask(
+            lambda: preview_of(
+                request.query_params.get("name", "")[:100],
+                values,
+                now=self._container.queries().now(),
+            )
+        )
+        text = self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
+        return HTMLResponse(text, headers=HEADERS)
+
+    async def _stored(self, request: Request) -> tuple[StoredSchedule, ScheduleDraft]:
+        name = request.path_params["name"]
+        queries, schedules = self._container.queries(), self._container.schedules()
+
+        def look() -> StoredSchedule | None:
+            return schedules.with_id(queries.schedule(name).id)
+
+        stored = await self._pages.ask(look)
+        if stored is None or stored.draft is None:
+            problem = "it was deleted meanwhile" if stored is None else stored.problem
+            text = f"schedule {name} cannot be edited: {problem}. Mend its row in the table"
+            raise CannotEdit(text)
+        return stored, stored.draft
+
+    async def _merge(
+        self, request: Request, *, base: Mapping[str, str], yours: Mapping[str, str]
+    ) -> Response:
+        stored, draft = await self._stored(request)
+        current = values_of(draft)
+        values, conflicts = merged(base, yours, current)
+        differing = [
+            (name, base.get(name, ""), current[name], yours[name])
+            for name in FIELDS
+            if len({base.get(name, ""), current[name], yours[name]}) > 1
+        ]
+        return await self._form(
+            request,
+            status=HTTPStatus.PRECONDITION_FAILED,
+            values=values,
+            base=current,
+            stored=stored,
+            differing=differing,
+            conflicts=conflicts,
+        )
+
+    async def _form(
+        self,
+        request: Request,
+        *,
+        values: Mapping[str, str],
+        base: Mapping[str, str] | None = None,
+        stored: StoredSchedule | None = None,
+        seen: str | None = None,
+        name: str = "",
+        faults: Sequence[Fault] = (),
+        status: int = HTTPStatus.OK,
+        differing: Sequence[tuple[str, str, str, str]] = (),
+        conflicts: Iterable[str] = (),
+    ) -> Response:
+        now = await self._pages.ask(self._container.queries().now)
+        shown = preview_of(stored.name if stored else name, values, now=now)
+        of_field = dict[str, str]()
+        for fault in faults:
+            field = _FIELD_OF.get(fault.field, fault.field.split(".")[0].split("[")[0])
+            of_field[field] = (
+                f"{of_field[field]}; {fault.problem}" if field in of_field else fault.problem
+            )
+        context: dict[str, Any] = {
+            "now": now,
+            "values": values,
+            "base": json.dumps(dict(base or {})),
+            "stored": stored,
+            "seen": seen or (etag(stored) if stored else ""),
+            "name": stored.name if stored else name,
+            "faults": of_field,
+            "tasks": task_choices(self._container.catalog()),
+            "choices": CHOICES,
+            "preview": shown,
+            "differing": differing,
+            "conflicts": set(conflicts),
+        }
+        if faults:
+            status = HTTPStatus.UNPROCESSABLE_ENTITY
+        return self._pages.render(request, "schedule_form.html", status=status, **context)
+
+
+#: Fields of a fault that the form has under another name.
+_FIELD_OF: Final = {"report_id": "task", "worker_id": "task", "reminder_id": "task"}
