@@ -32,6 +32,7 @@ class Heartbeat:
     """Writes the reports of one node; *running* counts its attempts. See `NodeReport`.
 
     *told* is called with each report, and whether the node is to be drained.
+    *offset* is how far this node's clock is ahead of the ledger's, as it was last measured.
     """
 
     nodes: NodeStorePort
@@ -45,6 +46,7 @@ class Heartbeat:
     running: Callable[[], int | None] = lambda: None
     consuming: Callable[[], bool | None] = lambda: None
     told: Callable[[bool], None] = lambda _: None
+    offset: timedelta | None = attrs.field(init=False, default=None)
     _began: datetime | None = attrs.field(init=False, default=None)
 
     def round(self) -> float:
@@ -54,6 +56,7 @@ class Heartbeat:
         """
         with suppress(LedgerUnavailable, LedgerRefused):
             offset, now = self.clock.measure(), self.clock.now()
+            self.offset = offset
             self._began = self._began or now
             report = NodeReport(
                 name=self.name,

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.ports.metrics import SILENT
 
 from . import rabbitmq
 from .background import BackgroundExecutor
 from .injection import containers, providers
 from .node_identity import is_alive, this_holder, this_node
-from .parts import LATE
+from .parts import LATE, OPTIONAL
+from .probes.vitals import Vitals
 from .settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.notify.notifier import Notifier
     from cronhare.adapters.notify.reminders import ReminderRunner
     from cronhare.adapters.process.runner import ProcessRunner
+    from cronhare.adapters.prometheus.counting import PrometheusMetrics
     from cronhare.adapters.sql import (
         SqlAlertStore,
         SqlAttemptStore,
@@ -99,8 +102,10 @@ if TYPE_CHECKING:
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
     from cronhare.domain.schedules.catalog import Catalog
+
+    from .probes.registry import make_registry
 else:
-    globals().update(LATE)
+    globals().update(LATE | OPTIONAL)
 
 
 def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
@@ -144,6 +149,29 @@ class Container(containers.DeclarativeContainer):
         settings.provided.ledger_kind,
         file=providers.Singleton(HostClock, clock),
         server=providers.Singleton(LedgerClock, claims.provided.now, clock),
+    )
+
+    audit_store = providers.Singleton(SqlAuditStore, engine, clock)
+    audit_trail = providers.Singleton(AuditTrail, entries=audit_store)
+    limit_desk = providers.Singleton(
+        RetryLimitDesk, limits=limits, trail=audit_trail, now=claims.provided.now
+    )
+    statistics_store = providers.Singleton(SqlStatistics, engine, clock)
+    metrics = providers.Singleton(
+        Metrics,
+        statistics=statistics_store,
+        records=records,
+        nodes=nodes,
+        limits=limit_desk,
+        now=claims.provided.now,
+        schedules=settings.provided.metrics_schedules,
+    )
+    vitals = providers.Singleton(Vitals)
+    registry = providers.Singleton(make_registry, vitals, metrics.provided.measure)
+    counting = providers.Selector(
+        settings.provided.counting_kind,
+        silent=providers.Object(SILENT),
+        prometheus=providers.Singleton(PrometheusMetrics, registry, now=ledger_clock.provided.now),
     )
 
     _topology = MappingProxyType({"retry_delay": settings.provided.retry_delay, "queues": queues})
@@ -216,6 +244,7 @@ class Container(containers.DeclarativeContainer):
         run_system_task=background.provided.begin,
         seal=seal,
         foreign_queues=settings.provided.foreign_queues,
+        metrics=counting,
     )
     publishing_threads = _threads("publishing", pipeline.AT_ONCE)
     dispatcher = providers.Singleton(
@@ -225,6 +254,7 @@ class Container(containers.DeclarativeContainer):
         executor=publishing_threads,
         node=node,
         refresh=settings.provided.refresh,
+        metrics=counting,
     )
     reconciler = providers.Singleton(
         Reconciler,
@@ -236,6 +266,7 @@ class Container(containers.DeclarativeContainer):
         random_fraction=random_fraction,
         seal=seal,
         lease=settings.provided.lease,
+        metrics=counting,
     )
     replayer = providers.Singleton(
         Replayer,
@@ -257,7 +288,12 @@ class Container(containers.DeclarativeContainer):
     )
     # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`, `places`.
     lease_keeper = providers.Factory(
-        LeaseKeeper, attempts=attempts, clock=ledger_clock, node=node, lease=settings.provided.lease
+        LeaseKeeper,
+        attempts=attempts,
+        clock=ledger_clock,
+        node=node,
+        lease=settings.provided.lease,
+        metrics=counting,
     )
     output_keeper = providers.Factory(
         OutputKeeper, attempts=attempts, clock=ledger_clock, node=node
@@ -288,6 +324,7 @@ class Container(containers.DeclarativeContainer):
         crash_policy=settings.provided.crash_policy,
         accepts_foreign=settings.provided.accepts_foreign,
         foreign_queues=settings.provided.foreign_queues,
+        metrics=counting,
     )
     monitoring_thread = _threads("monitoring", 1)
     monitor = providers.Factory(
@@ -338,8 +375,6 @@ class Container(containers.DeclarativeContainer):
         fifo=providers.Singleton(FifoBell, settings.provided.ledger.path),
         none=providers.Singleton(SilentBell),
     )
-    audit_store = providers.Singleton(SqlAuditStore, engine, clock)
-    audit_trail = providers.Singleton(AuditTrail, entries=audit_store)
     audit = providers.Singleton(AuditQueries, audit_store)
     administrator = providers.Singleton(
         Administrator,
@@ -381,7 +416,6 @@ class Container(containers.DeclarativeContainer):
     )
     applier = providers.Singleton(JobsFileApplier, schedules, audit_trail)
     outbox = providers.Singleton(Outbox, events)
-    statistics_store = providers.Singleton(SqlStatistics, engine, clock)
     statistics = providers.Singleton(Statistics, statistics_store)
     node_desk = providers.Singleton(NodeDesk, nodes=nodes, trail=audit_trail)
     days = providers.Singleton(
@@ -390,7 +424,6 @@ class Container(containers.DeclarativeContainer):
         timeline=providers.Singleton(SqlTimelineStore, engine, clock),
         now=claims.provided.now,
     )
-    metrics = providers.Singleton(Metrics, statistics=statistics_store, records=records)
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,
@@ -398,9 +431,6 @@ class Container(containers.DeclarativeContainer):
         amqp=providers.Singleton(
             rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),
-    )
-    limit_desk = providers.Singleton(
-        RetryLimitDesk, limits=limits, trail=audit_trail, now=claims.provided.now
     )
     queries = providers.Singleton(
         Queries,

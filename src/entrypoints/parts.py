@@ -106,6 +106,14 @@ class Late:
 
 LATE: Final = {late.name: late for late in map(Late, _PLACES)}
 
+_OPTIONAL: Final = (
+    "cronhare.adapters.prometheus.counting:PrometheusMetrics",
+    "cronhare.entrypoints.probes.registry:make_registry",
+)
+
+#: What a setting asks for. It is made before a process begins, and without that not at all.
+OPTIONAL: Final = {late.name: late for late in map(Late, _OPTIONAL)}
+
 
 def preload() -> None:
     """Import all of them, for a process that lives long."""

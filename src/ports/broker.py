@@ -136,6 +136,13 @@ class AsyncConsumerPort(Protocol):
         """
         ...
 
+    def is_consuming(self) -> bool:
+        """Whether all that was begun is consumed, proven within half a minute; any thread may ask.
+
+        False before the first `consume`, after `pause` or `close`, and while a connection is lost.
+        """
+        ...
+
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""
         ...

@@ -1,11 +1,16 @@
 """Statistics of the ledger: counted where the rows are, and only when somebody asks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.statistics import By, ExecutionCount, FailureCount
+from cronhare.domain.lifecycle.statistics import (
+    By,
+    ExecutionCount,
+    FailureCount,
+    ScheduleResults,
+)
 
 
 class StatisticsPort(Protocol):
@@ -29,5 +34,20 @@ class StatisticsPort(Protocol):
 
         Those that were skipped and the system's own are left out. There is no group by what only
         failures have: see `OF_FAILURES`.
+        """
+        ...
+
+    def last_results(self, *, limit: int) -> ScheduleResults:
+        """Tell how the runs of *limit* schedules that are due again last ended, by their ids.
+
+        The system's own are left out.
+        Each is one look into an index, however long the history is.
+        """
+        ...
+
+    def rows(self) -> Mapping[str, int]:
+        """Tell how many executions, failures and events there are at most: the span of their ids.
+
+        To count them would be to read them.
         """
         ...

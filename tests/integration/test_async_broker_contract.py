@@ -392,6 +392,18 @@ async def test_a_pause_leaves_what_was_not_delivered_to_the_others(bench: Bench)
     assert hands.seen() == []
 
 
+async def test_whoever_consumes_says_so_until_it_pauses_or_closes(bench: Bench) -> None:
+    idle = await bench.connect()
+    paused, _ = await bench.consumer()
+    closed, _ = await bench.consumer(REPORTS)
+    assert [each.is_consuming() for each in (idle, paused, closed)] == [False, True, True]
+
+    await paused.pause()
+    await closed.close()
+
+    assert [each.is_consuming() for each in (paused, closed)] == [False, False]
+
+
 async def test_a_paused_connection_can_consume_again(bench: Bench) -> None:
     connection, hands = await bench.consumer()
     await connection.pause()

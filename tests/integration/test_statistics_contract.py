@@ -4,8 +4,15 @@ from datetime import timedelta
 
 import pytest
 
+from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.statistics import By, ExecutionCount, FailureCount
+from cronhare.domain.lifecycle.statistics import (
+    By,
+    ExecutionCount,
+    FailureCount,
+    ScheduleResult,
+    ScheduleResults,
+)
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.task import TaskRef
@@ -115,3 +122,49 @@ def test_executions_are_counted_without_skipped_ones(ledger: Ledger) -> None:
     assert named == {"a": 1, "b": 1, "c": 1}
     assert executions(since=ledger.now + MINUTE) == []
     assert executions(until=NOON + MINUTE) == []
+
+
+def due_each_minute(ledger: Ledger, *names: str) -> dict[str, Execution]:
+    for name in names:
+        ledger.add(name, schedule="* * * * *")
+    ledger.clock.advance(MINUTE)
+    return {one.schedule_name: one for one in ledger.claim_due().claimed}
+
+
+def test_the_last_results_are_of_schedules_that_are_due_again(ledger: Ledger) -> None:
+    ledger.succeeded(ledger.claimed("once"))
+    due = due_each_minute(ledger, "a", "b", "c")
+    ledger.succeeded(due["a"])
+    ledger.finished(due["b"], FOR_GOOD)
+    ended = ledger.seen(due["a"]).finished_at
+    ledger.clock.advance(MINUTE)
+    again = {one.schedule_name: one for one in ledger.claim_due().claimed}
+    ledger.succeeded(again["b"])
+
+    found = ledger.statistics.last_results(limit=10)
+
+    assert [one.schedule for one in found.results] == ["a", "b", "c"]
+    a, b, c = found.results
+    assert a == ScheduleResult(schedule="a", succeeded_at=ended, failed_at=None)
+    assert (b.failed_at, b.succeeded_at) == (ended, ledger.seen(again["b"]).finished_at)
+    assert (c.succeeded_at, c.failed_at, found.unread) == (None, None, 0)
+
+
+def test_of_many_schedules_some_are_told_of_and_the_others_are_counted(ledger: Ledger) -> None:
+    due_each_minute(ledger, "a", "b", "c")
+    ledger.schedules.switch(["b"], on=False, now=ledger.now)
+    ledger.plan_edited()
+
+    [told] = ledger.statistics.last_results(limit=1).results
+    assert (told.schedule, ledger.statistics.last_results(limit=1).unread) == ("a", 1)
+    assert ledger.statistics.last_results(limit=0) == ScheduleResults(results=[], unread=2)
+
+
+def test_rows_are_estimated_by_the_span_of_their_ids(ledger: Ledger) -> None:
+    assert ledger.statistics.rows() == {"executions": 0, "failures": 0, "events": 0}
+    ledger.succeeded(ledger.claimed("a"))
+    ledger.failed("b")
+    ledger.failed("c")
+
+    rows = ledger.statistics.rows()
+    assert (rows["executions"], rows["failures"]) == (3, 2)

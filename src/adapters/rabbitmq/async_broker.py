@@ -88,6 +88,10 @@ class AioPikaBroker:
             queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
         )
 
+    def is_consuming(self) -> bool:
+        """See `AsyncConsumer.is_consuming`."""
+        return self._consumer.is_consuming()
+
     async def pause(self) -> None:
         """See `AsyncConsumer.pause`."""
         await self._consumer.pause()

@@ -16,6 +16,7 @@ from cronhare.domain.texts.moments import say_time
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.metrics import SILENT, MetricsPort
 
 from ..logs import say
 from .missing_queues import MOST_NAMED, MissingQueues, Sent
@@ -85,6 +86,7 @@ class ExecutionPublisher:
         run_system_task: Callable[[Execution, datetime], None],
         seal: Seal,
         foreign_queues: Collection[str] = (),
+        metrics: MetricsPort = SILENT,
     ) -> None:
         """*run_system_task* runs the system's own executions, which no worker is asked to run.
 
@@ -98,6 +100,7 @@ class ExecutionPublisher:
         self._doubt: _Doubted | None = None
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
+        self._metrics = metrics
         self.missing_queues = MissingQueues()
 
     def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
@@ -151,6 +154,7 @@ class ExecutionPublisher:
             for execution, outcome in zip(sendable, outcomes, strict=True)
             if outcome is Published.CONFIRMED
         ]
+        self._metrics.published(sendable, outcomes)
         self._mark(confirmed, now)
         self.missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
         result = _result_of(sendable, outcomes)

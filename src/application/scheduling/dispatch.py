@@ -1,6 +1,7 @@
 """From a due instant to a message in a queue: plan, claim, publish."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
@@ -8,8 +9,10 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.schedules.planning import GRACE, HEAD_START, Planner, plan
+from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
+from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
 from cronhare.ports.claims import Batch, ClaimStorePort
+from cronhare.ports.metrics import SILENT, MetricsPort
 
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher
@@ -55,6 +58,7 @@ class Dispatcher:
     _node: str
     _refresh: timedelta = timedelta(seconds=5)
     _batch: int = 1_000
+    _metrics: MetricsPort = SILENT
     _refreshed_at: datetime | None = attrs.field(init=False, default=None)
     _noticed_until: datetime | None = attrs.field(init=False, default=None)
     _compared_at: datetime | None = attrs.field(init=False, default=None)
@@ -131,6 +135,7 @@ class Dispatcher:
         self._waits_for_others = timedelta(0) if self._publisher.can_publish() else HEAD_START
         until = now - self._waits_for_others
         self._next_due = self._claims.next_due()
+        self._metrics.ticked()
         if self._next_due is None or self._next_due > until:  # most ticks: no lock is taken
             return
         more, done = True, 0
@@ -148,15 +153,19 @@ class Dispatcher:
         self._look_ahead(until, did_something=done > 0)
 
     def _claim(self, now: datetime, *, since: datetime | None, until: datetime) -> Batch:
+        planning = _Planning(now)
         batch = self._claims.claim_due(
             now=now,
             limit=self._batch,
             node=self._node,
-            planner=_plan_at(now),
+            planner=planning.plan,
             since=since,
             until=until,
         )
         self._log_problems(batch)
+        self._metrics.claimed(batch.claimed, now=now)
+        if batch.skipped:
+            self._metrics.skipped(planning.skipped())
         return batch
 
     def _plan_edited(self, now: datetime) -> int:
@@ -219,6 +228,29 @@ class Dispatcher:
             self._logged_problems[name] = problem
             text = f"Schedule {name} cannot be planned and is left out: {problem}"
             say(log, logging.ERROR, "schedule.broken", text)
+
+
+class _Planning:
+    """Plans as of one moment, and remembers the skips: a repeated transaction counts once."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._plans: dict[int, Plan] = {}
+
+    def plan(self, planned: Planned) -> Plan:
+        """Decide as `plan` does."""
+        decided = plan(planned, self._now)
+        if decided.skips:
+            self._plans[planned.schedule.id] = decided
+        return decided
+
+    def skipped(self) -> Counter[SkipKind]:
+        """Count the instants that were skipped, by kind."""
+        kinds = Counter[SkipKind]()
+        for decided in self._plans.values():
+            for skip in decided.skips:
+                kinds[skip_kind(skip.reason)] += skip.count
+        return kinds
 
 
 def _plan_at(now: datetime) -> Planner:

@@ -12,6 +12,7 @@ from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskErr
 from cronhare.domain.retries.retry import decide
 from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.runner import AttemptResult
 
 from ..limit_log import log_limits
@@ -32,6 +33,7 @@ class LostAttempts:
     _policies: RetryPolicies
     _random_fraction: Callable[[], float]
     _limit: int
+    _metrics: MetricsPort = SILENT
 
     def run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
         """Find what *nodes* run for the users: to be given up later, if they stay silent."""
@@ -82,6 +84,7 @@ class LostAttempts:
             if isinstance(answer, Superseded | Busy):
                 continue  # its owner was alive after all
             finish, state = asked.as_recorded(answer)
+            self._metrics.lost(1)
             log_outcome(finish, state, duration="unknown", policies=self._policies)
             log_limits(answer)
             if isinstance(state, State) or (isinstance(state, EndRefused) and state.is_over):

@@ -12,11 +12,13 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.broker import BrokerPort, BrokerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.metrics import SILENT, MetricsPort
 
 from ..logs import place_of, say
 from ..publishing.execution_publisher import ExecutionPublisher
@@ -82,6 +84,7 @@ class Reconciler:
         lease: timedelta,
         graces: Graces | None = None,
         limit: int = PAGE,
+        metrics: MetricsPort = SILENT,
     ) -> None:
         """*lease* is that of the workers."""
         self._claims = claims
@@ -89,6 +92,7 @@ class Reconciler:
         self._publisher = publisher
         self._graces = graces or Graces()
         self._limit = limit
+        self._metrics = metrics
         self._ends = EndPublisher(
             claims=claims,
             broker=broker,
@@ -105,6 +109,7 @@ class Reconciler:
             policies=policies,
             random_fraction=random_fraction,
             limit=limit,
+            metrics=metrics,
         )
         self._held_back = HeldBack(claims=claims, publisher=publisher)
         self._grace = GracePeriod(lease, owners=claims.owners)
@@ -165,6 +170,7 @@ class Reconciler:
             action, text = "execution.cancelled", "Cancelled while it waited, as its row asks for"
             if execution.state is State.SKIPPED:
                 action, text = "execution.expired", f"It does not run: {execution.last_error}"
+                self._metrics.skipped({SkipKind.EXPIRED: 1})
             say(log, logging.INFO, action, text, **place_of(execution))
 
     def _republish_overdue(self, now: datetime) -> int:
@@ -177,6 +183,7 @@ class Reconciler:
             overdue = [each for each in without_broken(found) if each.queue not in unreachable]
             republished += len(overdue)
             if overdue:
+                self._metrics.resent(len(overdue))
                 text = f"Sending {len(overdue)} overdue executions again"
                 say(log, logging.DEBUG, "reconcile", text)
                 result = self._publisher.publish(overdue, now=now)

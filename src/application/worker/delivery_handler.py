@@ -27,6 +27,7 @@ from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports.attempts import Deferred, Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.runner import TaskRunnerPort
 
@@ -84,6 +85,7 @@ class DeliveryHandler:
         accepts_foreign: bool = True,
         foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
+        metrics: MetricsPort = SILENT,
     ) -> None:
         """At most *places* deliveries come at a time.
 
@@ -94,6 +96,7 @@ class DeliveryHandler:
         programs'. *lingers* are seconds, see `LINGERS`.
         """
         self.counters = Counters()
+        self._metrics = metrics
         self._broker = broker
         self._keeper = keeper
         self._random_fraction = random_fraction
@@ -139,6 +142,7 @@ class DeliveryHandler:
             seal=seal,
             linger=to_finish,
             count=self.counters.count,
+            metrics=metrics,
             gates=self._gates,
         )
 
@@ -298,6 +302,7 @@ class DeliveryHandler:
                 await self._defer(delivery, execution, at)
             case Execution() as execution:
                 self._keeper.hold(execution, since=asked_at)
+                self._metrics.started(execution)
                 try:
                     # From here on the ledger knows of a crash by the lease.
                     await self._redelivered.let_go(delivery)
@@ -323,6 +328,7 @@ class DeliveryHandler:
 
     async def _fence_off(self, delivery: Delivery, reason: str) -> None:
         self.counters.fenced += 1
+        self._metrics.fenced()
         say(log, logging.DEBUG, "attempt.fenced", f"Not started again: {reason}")
         await self._broker.ack(delivery)
 
@@ -349,4 +355,5 @@ class DeliveryHandler:
 
     async def _quarantine(self, delivery: Delivery, reason: str) -> None:
         self.counters.parked += 1
+        self._metrics.quarantined()
         await quarantine_message(self._broker, delivery, reason)

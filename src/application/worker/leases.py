@@ -13,6 +13,7 @@ from cronhare.domain.lease_times import given_up_after
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.runner import StopReason
 
 from ..logs import say
@@ -57,6 +58,7 @@ class LeaseKeeper:
         node: str,
         lease: timedelta,
         stop: Stop,
+        metrics: MetricsPort = SILENT,
     ) -> None:
         """*stop* is called from the thread that calls `renew`; it must be safe there."""
         self._attempts = attempts
@@ -66,6 +68,7 @@ class LeaseKeeper:
         self._third = lease.total_seconds() / 3
         self._margin = given_up_after(lease).total_seconds()
         self._stop = stop
+        self._metrics = metrics
         self._lock = threading.Lock()
         self._looked_at: float | None = None
         self._leapt_at: float | None = None  # until a later renewal is answered
@@ -188,6 +191,8 @@ class LeaseKeeper:
             if self._leases.get(execution_id) is not lease or lease.over:
                 return
             is_news, lease.stopped_for = lease.stopped_for is not reason, reason
+        if is_news and reason is StopReason.LEASE_LOST:
+            self._metrics.lease_lost()
         if is_news:
             text = f"Stopping execution {execution_id}: {why}"
             place: dict[str, Any] = {"execution": execution_id, "attempt": lease.attempt}

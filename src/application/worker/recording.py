@@ -22,6 +22,7 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.ports.attempts import Busy, EndRefused, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.metrics import MetricsPort
 
 from ..limit_log import log_limits
 from ..logs import say
@@ -77,6 +78,7 @@ class Recorder:
         linger: float,
         count: Callable[[State | EndRefused | Superseded], None],
         gates: GateOpener,
+        metrics: MetricsPort,
     ) -> None:
         """*count* is called for each recorded end, which waits *linger* seconds for others.
 
@@ -89,6 +91,7 @@ class Recorder:
         self._seal = seal
         self._count = count
         self._gates = gates
+        self._metrics = metrics
         self._missing_queues = MissingQueues()
         self._pending: dict[AttemptRef, asyncio.Task[None]] = {}
         self._pending_bytes = 0
@@ -154,11 +157,23 @@ class Recorder:
         log_outcome(finish, state, duration=duration, policies=self._policies)
         log_limits(answer)
         self._count(state)
+        self._measure(finish, state, seconds=end.duration)
         await count_unheard(self._ledger, finish, state)
         self._gates.open(gates_of(finish.execution))
         following = follow_up(finish, state, now=end.now, seal=self._seal, headers=end.headers)
         if following is not None:
             await self._send(end, following)
+
+    def _measure(
+        self, finish: Finish, state: State | EndRefused | Superseded, *, seconds: float
+    ) -> None:
+        match state:
+            case Superseded() | EndRefused(is_over=False):
+                self._metrics.superseded()
+                return
+            case State():
+                self._metrics.recorded(state)
+        self._metrics.attempt_ended(finish.ran.outcome.ending, seconds=seconds)
 
     def _has_room(self, end: End) -> bool:
         return (

@@ -4,7 +4,7 @@ S0.13 in docs/compatibility.md.
 """
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -107,3 +107,20 @@ def in_order(counted: FailureCount | ExecutionCount) -> tuple[int, int, tuple[st
     number = counted.failures if isinstance(counted, FailureCount) else counted.total
     day = counted.group.get(By.DAY, "")
     return (-date.fromisoformat(day).toordinal() if day else 0, -number, (*counted.group.values(),))
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleResult:
+    """When a schedule last succeeded, and last failed for good; None if it has not of late."""
+
+    schedule: str
+    succeeded_at: datetime | None
+    failed_at: datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleResults:
+    """The *results* of schedules that are due again, those made first; *unread* are the others."""
+
+    results: Sequence[ScheduleResult]
+    unread: int

@@ -90,6 +90,10 @@ class WorkerConsumer:
         """How many deliveries are being handled."""
         return len(self._under_way)
 
+    def is_proven(self) -> bool:
+        """Whether what its queues bring gets here, as was proven of late; any thread may ask."""
+        return self._broker.is_consuming()
+
     async def begin(
         self,
         queues: Sequence[str],

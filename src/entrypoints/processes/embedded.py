@@ -25,7 +25,7 @@ from ..node_identity import is_alive, this_actor
 from ..signals.shutdown import Shutdown
 from . import worker
 from .boot_runs import run_at_start
-from .scheduler import ROUND, replay_loop, scheduler_loop, state_lines
+from .scheduler import ROUND, replay_loop, scheduler_loop, state_lines, watch_scheduler
 from .state_report import StateReport
 
 log = logging.getLogger(__name__)
@@ -133,6 +133,7 @@ async def run(
         )
     )
     replaying = replay_loop(container)
+    watch_scheduler(container, loop, replaying)
     loop.start()
     replaying.start()
     await shutdown.requested.wait()

@@ -16,6 +16,7 @@ from ..signals.forced_exit import ForcedExit
 from ..signals.handlers import Answer, SignalHandlers
 from ..signals.shutdown import Shutdown
 from .preloading import preload
+from .probing import Probes
 from .state_report import StateReport
 
 log = logging.getLogger(__name__)
@@ -43,19 +44,23 @@ class Lifetime:
         preload(container.settings())
         self.shutdown = Shutdown(ForcedExit(grace=grace))
         self.state = StateReport(container)
+        self._probes = Probes(container, self.shutdown)
         self._container = container
         self._handlers = SignalHandlers()
 
     def run(self, process: Coroutine[None, None, None], *, on_hangup: Answer) -> None:
         """Run a process to its end, and answer its signals: SIGHUP, and SIGUSR1 with its state."""
+        self._probes.start()
         run_privately(self._answering(process, on_hangup))
+        self._probes.close()
         self._container.engine().dispose()
         say(log, logging.INFO, "shutdown.complete", "Shutdown complete")
 
     async def _answering(self, process: Coroutine[None, None, None], on_hangup: Answer) -> None:
         self.shutdown.listen()
         self._handlers.listen({signal.SIGHUP: on_hangup, signal.SIGUSR1: self.state.write})
-        await process
+        with self._probes.beating():
+            await process
 
 
 def run_privately(process: Coroutine[None, None, None]) -> None:

@@ -12,6 +12,7 @@ from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
+from ..probes.turns import Turn
 from .bounded_wait import wait_at_most
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Loop:
         *on_ring* is called in the thread, before *work*.
         """
         self.name = name
+        self.turn = Turn(name)
         self._work = work
         self._at_end = at_end
         self._rings = rings
@@ -68,6 +70,7 @@ class Loop:
 
     def start(self) -> None:
         """Begin."""
+        self.turn.rest(0.0)
         self._thread.start()
 
     async def stop(self, *, seconds: float) -> None:
@@ -89,10 +92,12 @@ class Loop:
         outage = Outage(log, f"The {self.name} works again")
         pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
         while not self._stopped.is_set():
+            self.turn.begin()
             try:
                 rest = self._work()
                 outage.is_over()
                 if rest is None:
+                    self.turn.end()
                     return
                 pauses.reset()
                 self._rest(rest)
@@ -105,11 +110,14 @@ class Loop:
                 rest = pauses.next(longest=LONGEST_AFTER_FAULT)
                 text = f"The {self.name} met a fault of ours and goes on in {rest:.1f} s"
                 log.exception("%s", text, extra={"action": "loop.fault"})
+            self.turn.rest(rest)
             self._stopped.wait(rest)
+        self.turn.end()
         self._at_end()
 
     def _rest(self, seconds: float) -> None:
         """Rest, or until it rings."""
+        self.turn.rest(seconds)
         if self._rings is None:
             self._stopped.wait(seconds)
             return

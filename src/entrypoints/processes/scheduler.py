@@ -22,6 +22,7 @@ from ..container import Container
 from ..signals.shutdown import Shutdown
 from .bounded_wait import wait_at_most
 from .loops import Loop, Rings
+from .probing import answers, offset_of
 from .state_report import StateLine, StateReport
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,15 @@ def replay_loop(container: Container) -> Loop:
     return Loop("replay", container.replayer().round)
 
 
+def watch_scheduler(container: Container, *loops: Loop) -> None:
+    """Let the probes ask for what a scheduler needs."""
+    vitals = container.vitals()
+    vitals.turns.watch(loop.turn for loop in loops)
+    vitals.proofs.need("ledger", partial(answers, container.claims()))
+    vitals.proofs.need("broker", container.broker().is_reachable)
+    vitals.measures_ledger = True
+
+
 def state_lines(container: Container) -> Iterator[StateLine]:
     """Say when edits were last looked for, and what is due next."""
     looked_at, next_due = container.dispatcher().outlook
@@ -148,6 +158,9 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     replaying = replay_loop(container)
     heartbeat = container.heartbeat(role="scheduler", queues=container.queues())
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
+    watch_scheduler(container, loop, replaying, reporting)
+    vitals = container.vitals()
+    vitals.clock_offset = offset_of(heartbeat)
     declaring.start()
     loop.start()
     reporting.start()

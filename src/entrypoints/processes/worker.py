@@ -25,6 +25,7 @@ from .clock_watch import ClockWatch
 from .consuming import CLOSING, FailedQueueConsumer, WorkerConsumer
 from .draining import Draining
 from .loops import Loop
+from .probing import answers, offset_of
 from .state_report import StateLine, StateReport
 from .untold import warn_of_untellable
 
@@ -84,6 +85,12 @@ async def run(
     ]
     if standalone:
         loops.append(Loop("standalone", container.standalone(names=standalone).round))
+    vitals = container.vitals()
+    vitals.turns.watch(loop.turn for loop in (reporting, *loops))
+    vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: concurrency
+    vitals.running = lambda: consumer.at_hand
+    vitals.proofs.need("ledger", partial(answers, container.claims()))
+    vitals.proofs.need("consumer", consumer.is_proven)
     for loop in (reporting, *loops):
         loop.start()
     if await take():

@@ -84,6 +84,11 @@ MEMORY: Final = "memory://"
 #: The most tasks that run at a time in a worker.
 MOST_AT_A_TIME: Final = 1_000
 
+#: Schedules with series of their own in the metrics, by default and at most: each is kept for
+#: months by whoever scrapes.
+DEFAULT_METRICS: Final = 200
+LARGEST_METRICS: Final = 10_000
+
 _DECLARED: Final = "cronhare_setting"
 
 
@@ -188,6 +193,8 @@ class Settings:
     smtp_url: str | None = setting(checked(MailServer.parse), secret=True)
     smtp_from: str = setting(checked(checked_address), "cronhare@localhost")
     web_address: str = setting(checked(ListenAddress.parse), "127.0.0.1:8520")
+    probe_address: str | None = setting(checked(ListenAddress.parse))
+    metrics_schedules: int = setting(whole(0, LARGEST_METRICS), str(DEFAULT_METRICS))
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
@@ -233,6 +240,16 @@ class Settings:
     def listen_address(self) -> ListenAddress:
         """Where `cronhare web` listens."""
         return ListenAddress.parse(self.web_address)
+
+    @property
+    def probes(self) -> ListenAddress | None:
+        """Where this process answers probes, if it does."""
+        return None if self.probe_address is None else ListenAddress.parse(self.probe_address)
+
+    @property
+    def counting_kind(self) -> str:
+        """What counts the events of this process: `prometheus`, or `silent` if nobody asks."""
+        return "silent" if self.probe_address is None else "prometheus"
 
     @property
     def ledger_kind(self) -> str:

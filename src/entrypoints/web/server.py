@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import IPv6Address
 from typing import Final
 
@@ -17,6 +18,7 @@ from cronhare.domain.addresses import ListenAddress
 
 from ..container import Container
 from ..processes.bounded_wait import wait_at_most
+from ..processes.probing import answers
 from ..signals.shutdown import Shutdown
 from .application import make_application
 from .asking import AT_A_TIME
@@ -76,6 +78,9 @@ def make_server(app: ASGIApp) -> Server:
 
 async def run(container: Container, shutdown: Shutdown, bound: socket.socket) -> None:
     """Answer until a signal comes."""
+    vitals = container.vitals()
+    vitals.proofs.need("ledger", partial(answers, container.claims()))
+    vitals.measures_ledger = True
     executor = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="web")
     server = make_server(make_application(container, executor))
     serving = asyncio.create_task(server.serve(sockets=[bound]))

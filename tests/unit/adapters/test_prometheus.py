@@ -60,7 +60,10 @@ def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
     found = samples(text)
 
     assert text.replace("\n", "").isprintable()
-    assert [key[0] for key in found] == ["job_queue_dlq_jobs_total", "job_queue_dlq_depth"]
+    assert [key[0] for key in found if key[0].startswith("job")] == [
+        "job_queue_dlq_jobs_total",
+        "job_queue_dlq_depth",
+    ]
     assert all(len(label) <= 255 for key in found for label in key)
 
 
@@ -86,7 +89,8 @@ def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
 
     assert found["job_queue_dlq_jobs_total", OTHERS, OTHERS] == 3
     assert found["cronhare_executions_unfinished", OTHERS, "running"] == 5
-    assert len(found) == 2 + 1 + MOST_SERIES + 1
+    unfinished = [key for key in found if key[0] == "cronhare_executions_unfinished"]
+    assert len(unfinished) == MOST_SERIES + 1
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

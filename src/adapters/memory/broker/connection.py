@@ -63,6 +63,11 @@ class MemoryConnection:
             )
             self._engine.deliveries.consume(consumer)
 
+    def is_consuming(self) -> bool:
+        """Whether it consumes, and the broker is there."""
+        with self._engine.turn():
+            return bool(self._session.consumers) and not self._engine.deliveries.away
+
     async def pause(self) -> None:
         """Take no more deliveries. Those that are unsettled can still be settled."""
         with self._engine.turn():

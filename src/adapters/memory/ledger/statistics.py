@@ -1,7 +1,7 @@
 """Statistics in memory."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -14,6 +14,8 @@ from cronhare.domain.lifecycle.statistics import (
     ExecutionCount,
     FailureCount,
     Group,
+    ScheduleResult,
+    ScheduleResults,
     group_of_execution,
     group_of_failure,
     in_order,
@@ -53,6 +55,43 @@ class MemoryStatistics:
                     groups[tuple(group_of_execution(row, by).values())].append(row)
         found = [_executions(dict(zip(by, key, strict=True)), rows) for key, rows in groups.items()]
         return sorted(found, key=in_order)[:limit]
+
+    def last_results(self, *, limit: int) -> ScheduleResults:
+        """See `StatisticsPort.last_results`."""
+        with self._ledger.lock:
+            schedules = self._ledger.schedules
+            due = [row for row in schedules.rows() if schedules.cursor_of(row).next_due is not None]
+            due = sorted((r for r in due if not r.schedule.is_system), key=lambda row: row.id)
+            results = [
+                ScheduleResult(
+                    schedule=row.schedule.name,
+                    succeeded_at=self._last_end(row.id, [State.SUCCEEDED]),
+                    failed_at=self._last_end(row.id, REPLAYABLE),
+                )
+                for row in due[:limit]
+            ]
+        return ScheduleResults(results=results, unread=len(due) - len(results))
+
+    def rows(self) -> Mapping[str, int]:
+        """See `StatisticsPort.rows`."""
+        with self._ledger.lock:
+            return {
+                "executions": _span([each.id for each in self._ledger.executions.newest_first()]),
+                "failures": _span(self._ledger.archive),
+                "events": _span(self._ledger.outbox),
+            }
+
+    def _last_end(self, scheduler_id: int, states: Collection[State]) -> datetime | None:
+        ends = (
+            each.finished_at
+            for each in self._ledger.executions.newest_first()
+            if each.scheduler_id == scheduler_id and each.state in states and each.finished_at
+        )
+        return max(ends, default=None)
+
+
+def _span(ids: Collection[int]) -> int:
+    return max(ids) - min(ids) + 1 if ids else 0
 
 
 def _class_of(error: str | None) -> str:

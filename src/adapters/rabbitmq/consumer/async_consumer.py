@@ -77,6 +77,11 @@ class AsyncConsumer:
                 self._subscriptions.remove(subscription)
             raise
 
+    def is_consuming(self) -> bool:
+        """Whether each subscription has a connection whose consumers live; any thread may ask."""
+        wanted = [each for each in self._subscriptions if each.is_wanted]
+        return bool(wanted) and all(each.is_live for each in wanted)
+
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""
         for subscription in self._subscriptions:

@@ -87,6 +87,17 @@ class Subscription:
         """Whether it was paused and has nothing in hand."""
         return not self._is_consuming and not self._limiter.in_hand
 
+    @property
+    def is_live(self) -> bool:
+        """Whether it consumes, as the liveness checks have it."""
+        connection = self._connection
+        return connection is not None and not connection.lost.is_set()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it was begun, and neither paused nor closed."""
+        return self._is_consuming
+
     async def start(self) -> None:
         """Begin to consume, and keep consuming.
 

@@ -25,6 +25,7 @@ from cronhare.domain.lifecycle.statistics import (
     By,
     ExecutionCount,
     FailureCount,
+    ScheduleResults,
 )
 from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
 from cronhare.domain.schedules.task import SYSTEM
@@ -36,6 +37,7 @@ from ..schema.tables import executions, failed_tasks, schedulers
 from ..transactions.database import Database, repeatable
 from .claim_times import ids_between
 from .failure_conditions import those_of
+from .last_results import last_results, spans
 
 _NUMBER = func.count()
 _FAILURE, _RUN = failed_tasks.c, executions.c
@@ -112,6 +114,18 @@ class SqlStatistics:
             rows = connection.execute(_grouped(ours, by, limit)).all()
             names = _names(connection, rows) if By.SCHEDULE in by else {}
         return [_executions(row, by, names) for row in rows]
+
+    @repeatable
+    def last_results(self, *, limit: int) -> ScheduleResults:
+        """See `StatisticsPort.last_results`."""
+        with self._database.read("looking for the last results") as connection:
+            return last_results(connection, limit)
+
+    @repeatable
+    def rows(self) -> Mapping[str, int]:
+        """See `StatisticsPort.rows`."""
+        with self._database.read("estimating rows") as connection:
+            return spans(connection)
 
 
 def _of_failures(dialect: Dialect) -> Mapping[By, ColumnElement[Any]]:

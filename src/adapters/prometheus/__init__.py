@@ -1,0 +1,14 @@
+"""Metrics for Prometheus, by its own client; `catalogue.py` has all names."""
+
+from .catalogue import CATALOGUE, Described, Kind, Source
+from .ledger import LedgerCollector, exposition, write_textfile
+
+__all__ = [
+    "CATALOGUE",
+    "Described",
+    "Kind",
+    "LedgerCollector",
+    "Source",
+    "exposition",
+    "write_textfile",
+]

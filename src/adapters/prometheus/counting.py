@@ -1,0 +1,143 @@
+"""What a process counts of itself."""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.ports.broker import Published
+from cronhare.ports.ledger import LedgerUnavailable
+
+from . import catalogue as all_of
+from .catalogue import Described
+from .histogram import BatchHistogram
+
+#: The bounds of the histograms, in seconds.
+LATE: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
+LONG: Final = (0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400)
+
+_due_at: Callable[[Execution], datetime] = attrgetter("due_at")
+
+
+class PrometheusMetrics:
+    """Satisfies `MetricsPort`. Nothing is counted twice for one event, and nothing is forgotten."""
+
+    def __init__(self, registry: CollectorRegistry, *, now: Callable[[], datetime]) -> None:
+        """*now* is the ledger's time as this node keeps it."""
+        # Each would have a series more, which nobody reads.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._now = now
+        self._lateness = BatchHistogram(all_of.LATENESS, LATE)
+        self._duration = BatchHistogram(all_of.DURATION, LONG)
+        for histogram in (self._lateness, self._duration):
+            registry.register(histogram)
+
+        def counter(described: Described) -> Counter:
+            name, text, labels = described.family_name, described.help, described.labels
+            return Counter(name, text, labels, registry=registry)
+
+        last_tick = all_of.LAST_TICK
+        self._last_tick = Gauge(last_tick.name, last_tick.help, registry=registry)
+        self._claimed = counter(all_of.CLAIMED)
+        self._skipped = counter(all_of.SKIPPED)
+        self._published = counter(all_of.PUBLISHED)
+        self._resent = counter(all_of.RESENT)
+        self._lost = counter(all_of.LOST)
+        self._started = counter(all_of.STARTED)
+        self._attempts = counter(all_of.ATTEMPTS)
+        self._executions = counter(all_of.EXECUTIONS)
+        self._superseded = counter(all_of.SUPERSEDED)
+        self._fenced = counter(all_of.FENCED)
+        self._leases_lost = counter(all_of.LEASES_LOST)
+        self._quarantined = counter(all_of.QUARANTINED)
+        _begin_at_zero(self._published, [each.value for each in Published])
+        _begin_at_zero(self._attempts, [each.value for each in Ending])
+
+    def ticked(self) -> None:
+        """See `MetricsPort.ticked`."""
+        self._last_tick.set(time.time())
+
+    def claimed(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `MetricsPort.claimed`."""
+        self._claimed.inc(len(executions))
+        self._late("claimed", Tally(map(_due_at, executions)), now)
+
+    def skipped(self, instants: Mapping[SkipKind, int]) -> None:
+        """See `MetricsPort.skipped`."""
+        for kind, count in instants.items():
+            self._skipped.labels(kind.value).inc(count)
+
+    def published(self, executions: Sequence[Execution], outcomes: Sequence[Published]) -> None:
+        """See `MetricsPort.published`."""
+        for outcome, count in Tally(outcomes).items():
+            self._published.labels(outcome.value).inc(count)
+        first = Tally(
+            execution.due_at
+            for execution, outcome in zip(executions, outcomes, strict=True)
+            if outcome is Published.CONFIRMED
+            and execution.attempt == 1
+            and execution.published_at is None
+        )
+        if first:
+            try:
+                now = self._now()
+            except LedgerUnavailable:
+                return  # its time is not known here yet
+            self._late("published", first, now)
+
+    def resent(self, executions: int) -> None:
+        """See `MetricsPort.resent`."""
+        self._resent.inc(executions)
+
+    def lost(self, attempts: int) -> None:
+        """See `MetricsPort.lost`."""
+        self._lost.inc(attempts)
+
+    def started(self, execution: Execution) -> None:
+        """See `MetricsPort.started`."""
+        self._started.inc()
+        if execution.attempt == 1 and execution.started_at is not None:
+            late = execution.started_at - execution.due_at
+            self._lateness.observe("started", late.total_seconds())
+
+    def attempt_ended(self, ending: Ending, *, seconds: float) -> None:
+        """See `MetricsPort.attempt_ended`."""
+        self._attempts.labels(ending.value).inc()
+        self._duration.observe(ending.value, seconds)
+
+    def recorded(self, state: State) -> None:
+        """See `MetricsPort.recorded`."""
+        self._executions.labels(state.value).inc()
+
+    def superseded(self) -> None:
+        """See `MetricsPort.superseded`."""
+        self._superseded.inc()
+
+    def fenced(self) -> None:
+        """See `MetricsPort.fenced`."""
+        self._fenced.inc()
+
+    def lease_lost(self) -> None:
+        """See `MetricsPort.lease_lost`."""
+        self._leases_lost.inc()
+
+    def quarantined(self) -> None:
+        """See `MetricsPort.quarantined`."""
+        self._quarantined.inc()
+
+    def _late(self, stage: str, due: "Tally[datetime]", now: datetime) -> None:
+        for due_at, count in due.items():
+            self._lateness.observe(stage, (now - due_at).total_seconds(), count)
+
+
+def _begin_at_zero(counter: Counter, labels: Sequence[str]) -> None:
+    """Let a rate begin before the first event does."""
+    for label in labels:
+        counter.labels(label)

@@ -1,0 +1,82 @@
+"""What was counted in the ledger, in Prometheus' text format."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+from prometheus_client import CollectorRegistry, generate_latest, write_to_textfile
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from cronhare.application.administration.views.metrics import MetricsView
+
+from . import catalogue as all_of
+from .catalogue import Described
+
+
+def exposition(measured: MetricsView) -> str:
+    """Write metrics as text."""
+    return generate_latest(_registry(measured)).decode()
+
+
+def write_textfile(measured: MetricsView, path: Path) -> None:
+    """Write metrics into a file, whole or not at all: whoever reads it sees no half of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_to_textfile(str(path), _registry(measured))
+
+
+def _registry(measured: MetricsView) -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(LedgerCollector(measured))
+    return registry
+
+
+@attrs.frozen(eq=False)  # a registry has its collectors by identity
+class LedgerCollector:
+    """The families of what was measured at one moment."""
+
+    _measured: MetricsView
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the families of metrics, as the client asks for them."""
+        measured = self._measured
+        yield _counters(all_of.DEAD_LETTERS, measured.dead_letters)
+        yield _gauge(all_of.DEPTH, measured.depth)
+        yield _gauges(all_of.UNFINISHED, measured.unfinished)
+        yield _counters(all_of.UNHEARD, measured.unheard)
+        yield _gauges(all_of.OLDEST_WAITING, measured.oldest_waiting)
+        yield _gauges(all_of.UNRESOLVED, measured.unresolved)
+        yield _gauges(all_of.NODES, measured.nodes)
+        yield _gauges(all_of.QUEUE_WORKERS, measured.queue_workers)
+        yield _gauges(all_of.BUDGET_LIMIT, measured.budget_limits)
+        yield _gauges(all_of.BUDGET_LEFT, measured.budgets_left)
+        yield _gauges(all_of.BREAKER, measured.breakers_open)
+        yield _gauges(all_of.LAST_SUCCESS, measured.last_successes)
+        yield _gauges(all_of.LAST_FAILURE, measured.last_failures)
+        yield _gauges(all_of.ROWS, measured.rows)
+        yield _gauge(all_of.LEFT_OUT, measured.schedules_left_out)
+        yield _gauge(all_of.MEASURED_AT, measured.measured_at.timestamp())
+
+
+def _gauge(described: Described, value: float) -> Metric:
+    family = described.family(GaugeMetricFamily)
+    family.add_metric((), value)
+    return family
+
+
+def _gauges(described: Described, series: "Mapping[tuple[str, ...], float]") -> Metric:
+    return _filled(described.family(GaugeMetricFamily), series)
+
+
+def _counters(described: Described, series: "Mapping[tuple[str, ...], float]") -> Metric:
+    return _filled(described.family(CounterMetricFamily), series)
+
+
+def _filled(
+    family: CounterMetricFamily | GaugeMetricFamily, series: "Mapping[tuple[str, ...], float]"
+) -> Metric:
+    for labels in sorted(series):
+        family.add_metric(labels, series[labels])
+    return family

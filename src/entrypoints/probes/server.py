@@ -1,0 +1,120 @@
+"""The server of the probes: the standard library's, with bounds, in threads of its own.
+
+It has to be there in every process, so it needs no extra; and what asks it is bounded in number, in
+time and in bytes, as the rest of the process must not notice it.
+"""
+
+import io
+import socket
+import threading
+from contextlib import suppress
+from ipaddress import IPv6Address
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+
+from cronhare.adapters.connections.bounded_socket import BoundedSocket, Deadline
+from cronhare.domain.addresses import ListenAddress
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+#: Connections at a time; for another one the oldest is closed.
+MOST_CONNECTIONS: Final = 16
+
+#: Seconds that a connection may last, its answer included, and bytes of its request.
+WITHIN: Final = 10.0
+LARGEST_REQUEST: Final = 8 * 1024
+
+
+class ProbeServer(ThreadingMixIn, WSGIServer):
+    """Answers each connection once, in a thread."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, address: ListenAddress, app: "WSGIApplication") -> None:
+        """Bind *address*.
+
+        Raises:
+            OSError: another program has it, or this machine has not.
+        """
+        is_v6 = isinstance(address.host, IPv6Address)
+        self.address_family = socket.AF_INET6 if is_v6 else socket.AF_INET
+        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        super().__init__((str(address.host), address.port), _Handler)
+        self.set_app(app)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        threading.Thread(target=self.serve_forever, name="probes", daemon=True).start()
+
+    def server_bind(self) -> None:
+        """Bind, without a look for the host's name: a resolver may be slow."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        host, port, *_ = self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(host), port
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
+        """Answer, if need be in place of the oldest that is still there."""
+        with self._lock:
+            if len(self._open) >= MOST_CONNECTIONS:
+                with suppress(OSError):
+                    self._open.pop(0).shutdown(socket.SHUT_RDWR)
+            self._open.append(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as above
+        """Close a connection."""
+        with self._lock, suppress(ValueError):
+            self._open.remove(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
+        """Say nothing of a connection that broke, or was too slow: whoever asked knows."""
+
+
+class _Answer(ServerHandler):
+    """Tells nobody which release of Python this is."""
+
+    server_software = "cronhare"
+
+
+class _Handler(WSGIRequestHandler):
+    """Reads one request within bounds, and answers it."""
+
+    server_version, sys_version = "cronhare", ""
+
+    def setup(self) -> None:
+        """Bound what is read, and the time for all of it."""
+        self._bounded = BoundedSocket(self.request, Deadline(WITHIN), most=LARGEST_REQUEST)
+        self.connection = self.request
+        self.rfile = self._bounded.makefile("rb")
+        self.wfile = self._answer = io.BytesIO()
+
+    def finish(self) -> None:
+        """Send the answer."""
+        self._bounded.sendall(self._answer.getvalue())
+        self.rfile.close()
+
+    def handle(self) -> None:
+        """Answer one request; its body, if it has one, is not read."""
+        self.raw_requestline = self.rfile.readline(LARGEST_REQUEST)
+        if not self.raw_requestline or not self.parse_request():
+            return
+        nothing = io.BytesIO()
+        environ = self.get_environ()
+        handler = _Answer(nothing, self._answer, io.StringIO(), environ, multithread=True)
+        handler.request_handler = self  # type: ignore[attr-defined]
+        handler.run(self.server.get_app())  # type: ignore[attr-defined]
+
+    def address_string(self) -> str:
+        """Give the address as it is, without a look for its name."""
+        return str(self.client_address[0])
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: probes come every few seconds."""

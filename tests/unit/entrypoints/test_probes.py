@@ -1,0 +1,285 @@
+"""The probes: whether loops turn, what is proven, and what a hostile client gets."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.domain.addresses import ListenAddress
+from cronhare.entrypoints.probes import server as probe_server
+from cronhare.entrypoints.probes.application import probe_application
+from cronhare.entrypoints.probes.measuring import COUNT_EVERY, STALE, LedgerMeasuring
+from cronhare.entrypoints.probes.proofs import GOOD_FOR, LOOK_AGAIN, LOOK_EVERY, Proofs
+from cronhare.entrypoints.probes.server import MOST_CONNECTIONS, ProbeServer
+from cronhare.entrypoints.probes.turns import LONGEST_TURN, MARGIN, Turn, Turns
+from cronhare.ports.ledger import LedgerUnavailable
+
+
+class Stopwatch:
+    """Seconds that a test lets pass."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def watch() -> Stopwatch:
+    return Stopwatch()
+
+
+def test_a_loop_that_rests_stands_still_once_its_rest_is_long_over(watch: Stopwatch) -> None:
+    turns, turn = Turns(), Turn("scheduler", monotonic=watch, wall=watch)
+    turns.watch([turn])
+    turn.begin()
+    turn.rest(5)
+
+    watch.seconds += 5 + MARGIN
+    assert turns.faults() == []
+    watch.seconds += 2
+    assert turns.faults() == ["scheduler stands still: its next step is 2 s late"]
+    turn.begin()
+    assert turns.faults() == []
+    assert turns.last() == {"scheduler": watch.seconds}
+
+
+def test_a_turn_may_wait_for_servers_but_not_for_ever(watch: Stopwatch) -> None:
+    turns, turn = Turns(), Turn("events", monotonic=watch)
+    turns.watch([turn])
+    turn.begin()
+
+    watch.seconds += LONGEST_TURN
+    assert turns.faults() == []
+    watch.seconds += 1
+    assert turns.faults() != []
+
+
+def test_a_loop_that_has_ended_or_not_begun_is_not_missed(watch: Stopwatch) -> None:
+    turns, ended, later = Turns(), Turn("boot", monotonic=watch), Turn("x", monotonic=watch)
+    turns.watch([ended, later])
+    ended.begin()
+    ended.end()
+    watch.seconds += 1e6
+
+    assert turns.faults() == []
+
+
+def test_what_is_needed_is_proven_for_a_while(watch: Stopwatch) -> None:
+    proofs, answers = Proofs(monotonic=watch), {"broker": True}
+    proofs.need("ledger", lambda: True)
+    proofs.need("broker", lambda: answers["broker"])
+    assert proofs.faults() == [
+        "ledger was not proven within 30 s",
+        "broker was not proven within 30 s",
+    ]
+
+    assert proofs.round() == LOOK_EVERY
+    assert proofs.faults() == []
+    answers["broker"] = False
+    watch.seconds += GOOD_FOR
+    assert proofs.round() == LOOK_EVERY
+    watch.seconds += 1
+    assert proofs.faults() == ["broker was not proven within 30 s"]
+    assert proofs.round() == LOOK_AGAIN
+    answers["broker"] = True
+    proofs.round()
+    assert proofs.up() == {"ledger": True, "broker": True}
+
+
+def test_a_server_that_is_away_costs_the_others_no_proof(watch: Stopwatch) -> None:
+    def away() -> bool:
+        raise LedgerUnavailable("away")
+
+    proofs = Proofs(monotonic=watch)
+    proofs.need("ledger", away)
+    proofs.need("broker", lambda: True)
+    proofs.round()
+
+    assert proofs.up() == {"ledger": False, "broker": True}
+
+
+def test_a_process_that_begins_or_ends_is_not_ready() -> None:
+    proofs = Proofs()
+    assert proofs.faults() == ["it begins, or waits for its ledger"]
+
+    proofs.need("ledger", lambda: True)
+    proofs.round()
+    proofs.ends_with(lambda: True)
+
+    assert proofs.faults() == ["it shuts down"]
+
+
+class Asked:
+    """A probe server, and what it answers."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+
+def no_faults() -> list[str]:
+    return []
+
+
+def metrics(_: object, start: Callable[..., Any]) -> list[bytes]:
+    start("200 OK", [])
+    return [b"x 1\n"]
+
+
+@contextmanager
+def serving(
+    health: Callable[[], list[str]] = no_faults, ready: Callable[[], list[str]] = no_faults
+) -> Iterator[Asked]:
+    app = probe_application(health=health, readiness=ready, metrics=metrics)
+    server = ProbeServer(ListenAddress.parse("127.0.0.1:0"), app)
+    server.start()
+    try:
+        yield Asked(server.server_port)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_each_probe_has_its_answer() -> None:
+    with serving(ready=lambda: ["broker was not proven within 30 s"]) as asked:
+        assert asked.get("/healthz") == (200, b'{"ok": true, "faults": []}\n')
+        status, body = asked.get("/readyz?verbose")
+        assert status == 503
+        assert json.loads(body)["faults"] == ["broker was not proven within 30 s"]
+        assert asked.get("/metrics") == (200, b"x 1\n")
+        assert asked.get("/healthz", "HEAD") == (200, b"")
+        assert asked.get("/")[0] == asked.get("/healthz/../x")[0] == 404
+        assert asked.get("/healthz", "POST")[0] == asked.get("/metrics", "DELETE")[0] == 405
+
+
+def test_a_fault_of_ours_is_logged_and_the_next_probe_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> list[str]:
+        raise RuntimeError("secret")
+
+    with serving(health=broken) as asked:
+        status, body = asked.get("/healthz")
+        assert (status, b"secret" in body) == (500, False)
+        assert asked.get("/readyz")[0] == 200
+    assert "A probe met a fault of ours" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00" * 100,
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET /healthz HTTP/9.9\r\n\r\n",
+        b"GET " + b"/" * 100_000,
+        b"GET /healthz HTTP/1.1\r\n" + b"x: y\r\n" * 10_000,
+        b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 100_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nContent-Length: 1e99\r\n\r\n",
+        b"GET /%00%ff HTTP/1.1\r\n\r\n",
+        b"\r\n" * 1_000,
+        b"",
+    ],
+)
+def test_what_is_no_request_costs_nobody_an_answer(sent: bytes) -> None:
+    with serving() as asked:
+        with asked.connect() as link:
+            try:
+                link.sendall(sent)
+                link.shutdown(socket.SHUT_WR)
+                answer = link.recv(65_536)
+            except OSError:  # it hung up
+                answer = b""
+        assert b"Traceback" not in answer
+        assert b"Python" not in answer
+        assert asked.get("/healthz")[0] == 200
+
+
+def test_the_slow_are_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_server, "WITHIN", 0.3)
+    with serving() as asked, asked.connect() as link:
+        began = time.monotonic()
+        for _ in range(100):
+            try:
+                link.sendall(b"G")
+            except OSError:
+                break
+            time.sleep(0.05)
+        assert time.monotonic() - began < 3
+
+
+def test_many_who_say_nothing_keep_nobody_from_an_answer() -> None:
+    with serving() as asked:
+        idle = [asked.connect() for _ in range(3 * MOST_CONNECTIONS)]
+        assert asked.get("/healthz")[0] == 200
+        waiting = [one for one in threading.enumerate() if "process_request" in one.name]
+        assert len(waiting) <= MOST_CONNECTIONS + 1
+        for link in idle:
+            link.close()
+
+
+def view(depth: int) -> MetricsView:
+    return MetricsView.of([], total=0, depth=depth, loads=[])
+
+
+def depth_in(measuring: LedgerMeasuring) -> float | None:
+    found = {each.name: each for each in measuring.collect()}.get("job_queue_dlq_depth")
+    return None if found is None else found.samples[0].value
+
+
+def test_the_ledger_is_counted_seldom_and_not_while_it_is_away(watch: Stopwatch) -> None:
+    asked, up = [], True
+
+    def measure() -> MetricsView:
+        asked.append(watch.seconds)
+        return view(len(asked))
+
+    measuring = LedgerMeasuring(measure, is_wanted=lambda: up, monotonic=watch)
+    assert [depth_in(measuring) for _ in range(3)] == [1, 1, 1]
+    watch.seconds += COUNT_EVERY
+    assert depth_in(measuring) == 2
+    up = False
+    watch.seconds += COUNT_EVERY
+    assert depth_in(measuring) == 2
+    watch.seconds += STALE
+    assert depth_in(measuring) is None
+    assert len(asked) == 2
+
+
+def test_a_slow_or_broken_count_leaves_the_scrape_its_answer(
+    watch: Stopwatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cronhare.entrypoints.probes.measuring.WAIT", 0.05)
+    go_on = threading.Event()
+
+    def measure() -> MetricsView:
+        assert go_on.wait(10)
+        return view(7)
+
+    measuring = LedgerMeasuring(measure, is_wanted=lambda: True, monotonic=watch)
+    assert depth_in(measuring) is None
+    go_on.set()
+    watch.seconds += 1
+    while depth_in(measuring) != 7:
+        time.sleep(0.01)
+
+    def away() -> MetricsView:
+        raise LedgerUnavailable("away")
+
+    assert depth_in(LedgerMeasuring(away, is_wanted=lambda: True, monotonic=watch)) is None
