@@ -32,9 +32,13 @@ class Node:
         return f"{self.host}-{self.pid}-{self.place}{self.nonce}"
 
 
-#: A node reports itself so often; silent for `SILENT_AFTER`, it has ended or is cut off.
-REPORT_EVERY: Final = timedelta(seconds=15)
+#: A node reports itself so often, and after `SILENT_AFTER` without a report people are told so: it
+#: has ended, is cut off, or stood still for a while.
+REPORT_EVERY: Final = timedelta(seconds=3)
 SILENT_AFTER: Final = 3 * REPORT_EVERY
+
+#: Where something is decided from its silence, it is longer than a node or a database stands still.
+PRESUMED_DEAD_AFTER: Final = timedelta(seconds=45)
 
 #: A report that is so old, or of a time so far ahead, is removed when another node begins.
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
@@ -46,6 +50,11 @@ MOST_REPORTS: Final = 1_000
 def is_silent(seen_at: datetime, now: datetime) -> bool:
     """Whether who was seen last at *seen_at* has not reported itself of late."""
     return abs(now - seen_at) > SILENT_AFTER
+
+
+def is_presumed_dead(seen_at: datetime, now: datetime) -> bool:
+    """Whether who was seen last at *seen_at* counts as ended."""
+    return abs(now - seen_at) > PRESUMED_DEAD_AFTER
 
 
 class NodeState(enum.StrEnum):

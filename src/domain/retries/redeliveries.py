@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from ..nodes import is_gone, is_silent, read_node
+from ..nodes import is_gone, is_presumed_dead, read_node
 from .crashes import Crash, CrashPolicy
 from .outcome import Ending
 
@@ -75,4 +75,4 @@ def _has_ended(hold: Hold, *, us: Holder, now: datetime, lives: Callable[[int], 
         gone = is_gone(holder, ourselves=ourselves, lives=lives)
         if gone is not None:
             return gone
-    return hold.seen_at is None or is_silent(hold.seen_at, now)
+    return hold.seen_at is None or is_presumed_dead(hold.seen_at, now)

@@ -18,7 +18,7 @@ from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.application.redelivery import delay
 from cronhare.application.worker import lock_waits, redelivered
 from cronhare.domain.execution import State
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.retries.outcome import Outcome
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.attempts import StartAnswer, StartRequest
@@ -220,7 +220,7 @@ def report(house: House) -> None:
         started_at=house.now,
         seen_at=house.now,
     )
-    MemoryNodeStore(house.ledger).report(node, kept_for=SILENT_AFTER)
+    MemoryNodeStore(house.ledger).report(node, kept_for=PRESUMED_DEAD_AFTER)
 
 
 async def equal_in_many_hands(house: House) -> None:
@@ -259,7 +259,7 @@ async def test_equal_messages_count_once_their_workers_are_silent() -> None:
     house.add(schedule="0 0 1 1 *")
 
     await equal_in_many_hands(house)
-    house.clock.advance(SILENT_AFTER + SECOND)
+    house.clock.advance(PRESUMED_DEAD_AFTER + SECOND)
     await house.open()
     await house.work()
 

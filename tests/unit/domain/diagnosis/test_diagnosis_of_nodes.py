@@ -76,7 +76,7 @@ def test_a_silent_node_is_told_and_is_no_scheduler_any_more() -> None:
     missing, silent = told(node(role="up", seen_at=seen_at))
 
     assert missing[0] is Severity.WARNING
-    since = "2026-03-01 11:59:14Z: it was killed, or is cut off from the database"
+    since = "2026-03-01 11:59:50Z: it was killed, or is cut off from the database"
     assert silent == (Severity.NOTE, f"{ANT} (up) is silent since {since}")
 
 
@@ -202,7 +202,7 @@ def test_a_node_that_was_seen_in_the_future_is_not_at_work() -> None:
     missing, told_of_it = told(ahead)
 
     assert missing[0] is Severity.WARNING
-    seen = f"{ANT} (scheduler) was seen at 2026-03-01 12:00:46Z"
+    seen = f"{ANT} (scheduler) was seen at 2026-03-01 12:00:10Z"
     assert told_of_it == (
         Severity.NOTE,
         f"{seen}, which is to come: whether it is at work cannot be told",

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.nodes import SILENT_AFTER
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
 from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.domain.retries.redeliveries import Hold, Holder, crashes_of
 
@@ -27,7 +27,7 @@ def counts(of: Holder, *, seen_at: datetime | None) -> bool:
     return bool(found)
 
 
-@pytest.mark.parametrize("seen_at", [None, NOON, NOON - SILENT_AFTER - SECOND])
+@pytest.mark.parametrize("seen_at", [None, NOON, NOON - PRESUMED_DEAD_AFTER - SECOND])
 def test_a_pid_of_our_own_place_tells_for_certain(seen_at: datetime | None) -> None:
     assert not counts(holder(LIVING, HERE), seen_at=seen_at)
     assert counts(holder(9, HERE), seen_at=seen_at)
@@ -35,9 +35,9 @@ def test_a_pid_of_our_own_place_tells_for_certain(seen_at: datetime | None) -> N
 
 
 def test_elsewhere_who_reports_itself_lives() -> None:
-    assert not counts(holder(LIVING, ELSEWHERE), seen_at=NOON - SILENT_AFTER)
+    assert not counts(holder(LIVING, ELSEWHERE), seen_at=NOON - PRESUMED_DEAD_AFTER)
     assert not counts(holder(7, ELSEWHERE), seen_at=NOON - SECOND)
-    assert counts(holder(LIVING, ELSEWHERE), seen_at=NOON - SILENT_AFTER - SECOND)
+    assert counts(holder(LIVING, ELSEWHERE), seen_at=NOON - PRESUMED_DEAD_AFTER - SECOND)
     assert counts(holder(LIVING, ELSEWHERE), seen_at=None)
 
 
