@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+    from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit_queries import AuditQueries
     from cronhare.application.administration.audit_trail import AuditTrail
     from cronhare.application.administration.backfills import Backfills
@@ -337,10 +338,12 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
     )
+    alerts = providers.Singleton(SqlAlertStore, engine, clock)
     alert_watch = providers.Singleton(
         AlertWatch,
-        alerts=providers.Singleton(SqlAlertStore, engine, clock),
+        alerts=alerts,
         events=events,
+        nodes=nodes,
         policy=settings.provided.alert_policy,
     )
     announcer = providers.Singleton(
@@ -416,6 +419,7 @@ class Container(containers.DeclarativeContainer):
     )
     applier = providers.Singleton(JobsFileApplier, schedules, audit_trail)
     outbox = providers.Singleton(Outbox, events)
+    alert_desk = providers.Singleton(AlertDesk, alerts=alerts, events=events)
     statistics = providers.Singleton(Statistics, statistics_store)
     node_desk = providers.Singleton(NodeDesk, nodes=nodes, trail=audit_trail)
     days = providers.Singleton(

@@ -42,6 +42,7 @@ _PLACES: Final = (
     "cronhare.adapters.system.host:this_boot",
     "cronhare.adapters.system.ledger_clock:HostClock",
     "cronhare.adapters.system.ledger_clock:LedgerClock",
+    "cronhare.application.administration.alerts:AlertDesk",
     "cronhare.application.administration.audit_queries:AuditQueries",
     "cronhare.application.administration.audit_trail:AuditTrail",
     "cronhare.application.administration.backfills:Backfills",

@@ -1,30 +1,35 @@
 """Alerts: the numbers that they are judged by, and which of them hold."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import attrs
 
 from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert, Signs
+from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
+from cronhare.domain.lifecycle.system_alerts import SystemSigns
+from cronhare.domain.schedules.task import TaskRef
 
 
 @attrs.frozen(kw_only=True)
 class AlertChanges:
-    """What `keep` has changed, by the names of the rules."""
+    """What `keep` has changed."""
 
-    raised: Collection[str] = ()
-    cleared: Collection[str] = ()
+    raised: Collection[RaisedAlert] = ()
+    cleared: Collection[RaisedAlert] = ()
 
 
 class AlertStorePort(Protocol):
     """Keeps alerts, for all processes together. Every method may raise `LedgerUnavailable`.
 
-    What tests/integration/test_alert_store_contract.py does not assert is not promised.
+    Those of schedules are kept by the *source* of the file that asks for them; those of the whole
+    ledger have none. What tests/integration/test_alert_store_contract.py does not assert is not
+    promised.
     """
 
-    def begin(self, *, now: datetime, every: timedelta) -> bool:
-        """Begin to judge: of all callers one may, if nobody began within *every*."""
+    def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
+        """Begin to judge those of a source: of all callers one may, if nobody began in *every*."""
         ...
 
     def signs(self, *, now: datetime, retries: int) -> Signs:
@@ -34,13 +39,43 @@ class AlertStorePort(Protocol):
         """
         ...
 
-    def keep(self, alerts: Collection[Alert], *, now: datetime) -> AlertChanges:
-        """Note what holds. An alert that held before is kept as it was raised.
+    def system_signs(self, *, now: datetime, served: Collection[str]) -> SystemSigns:
+        """Read who waits for a scheduler, the broker or a worker, but for the nodes themselves.
 
-        One that has not held for `CLEAR_AFTER` is cleared.
+        What waits in the queues that are *served* is not looked at. The cost grows with what waits.
+        """
+        ...
+
+    def schedule_signs(
+        self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
+    ) -> Sequence[ScheduleSigns]:
+        """Read what is to be known of schedules; of *usual* ones also what is usual.
+
+        Looked at are runs of due instants alone, none of a backfill, by hand, or replayed. The cost
+        grows with the number of schedules, and with what of them has not ended.
+        """
+        ...
+
+    def of_no_file(
+        self, refs: Collection[TaskRef], *, limit: int
+    ) -> Mapping[int, tuple[str, TaskRef]]:
+        """Find the enabled schedules that no jobs file has, and whose task is one of *refs*."""
+        ...
+
+    def keep(
+        self, alerts: Collection[Alert], *, now: datetime, source: str | None = None
+    ) -> AlertChanges:
+        """Note what holds of a source. An alert that held before is kept as it was raised.
+
+        One that has not held for `CLEAR_AFTER` is cleared, and forgotten `CLEARED_KEPT` later; of
+        other sources what nobody has judged for as long.
         """
         ...
 
     def raised(self) -> Sequence[RaisedAlert]:
-        """List the alerts that hold, by their rules."""
+        """List the alerts that hold, by their keys."""
+        ...
+
+    def cleared(self) -> Sequence[RaisedAlert]:
+        """List those that are cleared and not forgotten, nor raised again, by their keys."""
         ...

@@ -250,6 +250,14 @@ class EventStorePort(Protocol):
         """
         ...
 
+    def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
+        """Give the targets that events were added for, and that are there still, by their keys."""
+        ...
+
+    def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
+        """List the rows of events whose keys have one of these beginnings, up to a hex digit."""
+        ...
+
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:

@@ -21,9 +21,10 @@ from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.alerts import EVERY, Alert, AlertPolicy, Rule
+from cronhare.domain.lifecycle.alerts import EVERY, Alert, AlertPolicy
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.redeliveries import Holder
+from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import (
     ByCommand,
     EventKind,
@@ -159,7 +160,9 @@ def desk(place: Place) -> Iterator[EventDesk]:
     upgrade(engine, NOON)
     ledger = sql_ledger(clock, engine)
     policy = AlertPolicy()
-    watch = AlertWatch(alerts=ledger.alerts, events=ledger.events, policy=policy)
+    watch = AlertWatch(
+        alerts=ledger.alerts, events=ledger.events, nodes=ledger.nodes, policy=policy
+    )
     announcer = Announcer(
         store=ledger.events, alerts=watch, subscribers=Subscribers(SUBSCRIPTIONS), clock=clock
     )

@@ -1,15 +1,38 @@
 """What every ledger promises of alerts."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, Rule, Signs
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, at_once
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, Signs
+from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
+from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, SystemSigns
+from cronhare.domain.retries.retry import Complete
+from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.schedules.task import TaskRef
+from tests.integration.ledgers import (
+    FAILURE,
+    FOR_GOOD,
+    IN_30_S,
+    MINUTE,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    at_once,
+    draft,
+)
 
 DAY = timedelta(days=1)
 
 
 def alert(rule: Rule = Rule.FAILED, value: int = 6) -> Alert:
     return Alert(rule=rule, message="6 failed", data={"value": value, "why": "ß\n"})
+
+
+def keys(alerts: Collection[RaisedAlert]) -> list[str]:
+    return sorted(each.key for each in alerts)
 
 
 def signs(ledger: Ledger) -> Signs:
@@ -79,28 +102,40 @@ def test_an_alert_is_raised_once_and_kept_until_it_has_not_held_for_a_while(
     ledger.clock.advance(CLEAR_AFTER)
     later = ledger.alerts.keep([alert(value=8)], now=ledger.now)
 
-    assert sorted(first.raised) == ["failed", "growing"]
-    assert (list(again.raised), list(again.cleared)) == ([], [])
+    assert keys(first.raised) == ["failed", "growing"]
+    assert (keys(again.raised), keys(again.cleared)) == ([], [])
     assert [(each.rule, each.raised_at) for each in kept] == [
         ("failed", raised_at),
         ("growing", raised_at),
     ]
     assert kept[0].data == {"value": 6, "why": "ß\n"}
-    assert (list(later.raised), list(later.cleared)) == ([], ["growing"])
+    assert kept[0].held_at == raised_at + MINUTE
+    assert (keys(later.raised), keys(later.cleared)) == ([], ["growing"])
     [left] = ledger.alerts.raised()
     assert (left.rule, left.raised_at) == ("failed", raised_at)
 
 
-def test_what_was_cleared_is_raised_anew(ledger: Ledger) -> None:
-    ledger.alerts.keep([alert()], now=ledger.now)
+def test_what_is_over_is_remembered_for_a_day_and_raised_anew(ledger: Ledger) -> None:
+    raised_at = ledger.now
+    ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now)
     ledger.clock.advance(CLEAR_AFTER + SECOND)
     cleared = ledger.alerts.keep([], now=ledger.now)
+    cleared_at = ledger.now
     assert ledger.alerts.raised() == []
+    over = ledger.alerts.cleared()
 
-    anew = ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.clock.advance(DAY)
+    anew = ledger.alerts.keep([alert(value=9)], now=ledger.now)
+    remembered = keys(ledger.alerts.cleared())
+    ledger.clock.advance(SECOND)
+    ledger.alerts.keep([alert()], now=ledger.now)
 
-    assert (list(cleared.cleared), list(anew.raised)) == (["failed"], ["failed"])
-    assert ledger.alerts.raised()[0].raised_at == ledger.now
+    assert (keys(cleared.cleared), keys(anew.raised)) == (["failed", "growing"], ["failed"])
+    assert {(each.raised_at, each.cleared_at) for each in over} == {(raised_at, cleared_at)}
+    [raised] = ledger.alerts.raised()
+    assert (raised.raised_at, raised.data["value"]) == (cleared_at + DAY, 9)
+    assert remembered == ["growing"]
+    assert ledger.alerts.cleared() == []
 
 
 def test_one_that_held_while_a_clock_was_ahead_is_over_when_that_is_set_right(
@@ -110,5 +145,118 @@ def test_one_that_held_while_a_clock_was_ahead_is_over_when_that_is_set_right(
 
     changes = ledger.alerts.keep([alert()], now=ledger.now)
 
-    assert list(changes.cleared) == ["growing"]
-    assert [each.rule for each in ledger.alerts.raised()] == ["failed"]
+    assert keys(changes.cleared) == ["growing"]
+    assert keys(ledger.alerts.raised()) == ["failed"]
+
+
+def test_each_source_judges_and_clears_its_own_and_nobodys_are_over_after_a_day(
+    ledger: Ledger,
+) -> None:
+    late = attrs.evolve(alert(Rule.NOT_STARTED), subject="x" * 255, source="shop", scheduler_id=7)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE, source="shop")
+    assert not ledger.alerts.begin(now=ledger.now, every=MINUTE, source="shop")
+    ledger.alerts.keep([late], now=ledger.now, source="shop")
+    ledger.alerts.keep([alert()], now=ledger.now)
+
+    ledger.clock.advance(DAY)
+    soon = ledger.alerts.keep([], now=ledger.now, source="other")
+    ledger.clock.advance(SECOND)
+    later = ledger.alerts.keep([alert()], now=ledger.now)
+
+    assert keys(soon.cleared) == []
+    [over] = later.cleared
+    assert (over.key, over.subject, over.source, over.scheduler_id) == (
+        late.key,
+        "x" * 255,
+        "shop",
+        7,
+    )
+    assert len(late.key) <= 32
+
+
+def test_what_waits_for_a_scheduler_the_broker_or_a_worker_is_found(ledger: Ledger) -> None:
+    def system_signs(*served: str) -> SystemSigns:
+        return ledger.alerts.system_signs(now=ledger.now, served=served)
+
+    ledger.claimed("unsent")
+    ledger.published("sent", queue="cron_scheduler.reports")
+    ledger.add("unclaimed", schedule=None, date_time=ledger.now + MINUTE)
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    assert system_signs() == SystemSigns()
+
+    ledger.clock.advance(OVERDUE_AFTER + SECOND)
+    found = system_signs()
+
+    assert found.earliest_due is not None
+    assert found.unsent is not None
+    assert found.unsent.runs == 1
+    assert [(name, each.runs) for name, each in found.unserved.items()] == [
+        ("cron_scheduler.reports", 1)
+    ]
+    assert system_signs("cron_scheduler.reports").unserved == {}
+
+
+def test_the_runs_of_a_schedule_are_found_by_what_became_of_them(ledger: Ledger) -> None:
+    def of(run: Execution) -> ScheduleSigns:
+        ids = [run.scheduler_id]
+        [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
+        return found
+
+    waiting = ledger.claimed("waiting", timezone="Europe/Berlin")
+    running = ledger.running("running")
+    ledger.clock.advance(SECOND)
+    assert of(running).running == of(running).unfinished
+    ledger.finish(running, IN_30_S)
+    done = ledger.succeeded(ledger.claimed("done"))
+    failed = ledger.failed("broken")
+    ledger.replayed(rate=10)
+
+    found = of(waiting)
+    assert (found.name, found.zone.key) == ("waiting", "Europe/Berlin")
+    assert found.waiting is not None
+    assert found.waiting.id == waiting.id
+    assert found.unfinished == found.waiting
+    assert (found.running, found.last) == (None, None)
+    retrying = of(running)
+    assert retrying.waiting is None
+    assert retrying.unfinished is not None
+    good = of(done)
+    assert good.last is not None
+    assert (good.last.id, good.last.has_succeeded, good.last.output) == (done.id, True, 0)
+    assert good.unfinished is None
+    again = ledger.alerts.schedule_signs([failed.scheduler_id], usual=[], now=ledger.now)
+    assert [each.unfinished for each in again] == [None]
+
+
+def test_what_is_usual_are_the_runs_before_the_last_that_succeeded(ledger: Ledger) -> None:
+    for seconds in (1, 2, 3, 9):
+        ledger.save(draft("often", schedule=None, date_time=ledger.now + MINUTE))
+        ledger.plan_edited()
+        ledger.clock.advance(MINUTE)
+        [run] = ledger.claim_due().claimed
+        begun = ledger.started(run)
+        ledger.clock.advance(SECOND * seconds)
+        good = seconds != 2
+        ledger.finish(begun, Complete() if good else FOR_GOOD, SUCCESS if good else FAILURE)
+    ids = [run.scheduler_id]
+
+    [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
+    [unasked] = ledger.alerts.schedule_signs(ids, usual=(), now=ledger.now)
+
+    assert [each.total_seconds() for each in found.usual] == [3, 1]
+    assert (found.last and found.last.id) == run.id
+    assert unasked.usual == ()
+
+
+def test_schedules_of_no_file_are_found_by_their_tasks(ledger: Ledger) -> None:
+    task = draft().task
+    ledger.schedules.save([draft("by-hand")], source=None, now=ledger.now)
+    ledger.schedules.save([draft("off", status=False)], source=None, now=ledger.now)
+    ledger.schedules.save([draft("filed")], source="shop", now=ledger.now)
+
+    found = ledger.alerts.of_no_file([task], limit=100)
+
+    assert [*found.values()] == [("by-hand", task)]
+    assert ledger.alerts.of_no_file([TaskRef("report", 999_999)], limit=100) == {}

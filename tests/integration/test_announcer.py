@@ -40,7 +40,12 @@ def announcer(ledger: Ledger, *targets: Target) -> Announcer:
     )
     return Announcer(
         store=ledger.events,
-        alerts=AlertWatch(alerts=ledger.alerts, events=ledger.events, policy=AlertPolicy()),
+        alerts=AlertWatch(
+            alerts=ledger.alerts,
+            events=ledger.events,
+            nodes=ledger.nodes,
+            policy=AlertPolicy(),
+        ),
         subscribers=Subscribers(subscriptions),
         clock=ledger.clock,
     )

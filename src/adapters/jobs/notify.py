@@ -14,9 +14,11 @@ from msgspec import Meta
 
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.addresses import WebAddress, checked_address
+from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.notify import (
+    ALL_ALERTS,
     BAD_ENDS,
     DEFAULT_TIMEOUT,
     LONGEST_TIMEOUT,
@@ -41,6 +43,8 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.names import NAME
 
+from .alert_conditions import FIELDS as CONDITIONS
+from .alert_conditions import read_conditions
 from .apprise import read_services
 from .fields import read_duration
 from .schema import Command, User
@@ -72,6 +76,7 @@ class NotifyTable:
     """`[notify.NAME]`: who is told, of what, and how."""
 
     events: list[EventKind] | None = None
+    alerts: list[Rule] | None = None
     command: Command | None = None
     webhook: str | None = None
     secret_file: str | None = None
@@ -96,6 +101,12 @@ class NotificationTable:
 
 
 _FIELDS: Final = tuple(attrs.fields_dict(NotificationTable))
+
+#: What a table has to say to be read here.
+_ALL_FIELDS: Final = (*_FIELDS, *CONDITIONS)
+
+#: What is wrong with asking for an alert of which nobody would be told.
+NOBODY_HEARS: Final = 'nobody would be told: no [notify.NAME] has "alert" among its events'
 
 #: A place in the file, and what is wrong there.
 Found = Iterator[tuple[str, Fault]]
@@ -174,12 +185,15 @@ class SubscriptionReader:
             table = read_table(NotifyTable, content, found)
             means = self._means(table, found)
             timeout = _timeout(table.timeout, found)
+            if table.alerts is not None and EventKind.ALERT not in (table.events or ()):
+                found.append(Fault("alerts", 'chooses among alerts, and "alert" is not in events'))
             self.faults += [(f"notify.{name}", fault) for fault in found]
             self.targets[name] = Target(
                 name=name,
                 means=means,
                 events=BAD_ENDS if table.events is None else frozenset(table.events),
                 timeout=timeout,
+                alerts=ALL_ALERTS if table.alerts is None else frozenset(table.alerts),
             )
 
     def _means(self, table: NotifyTable, faults: list[Fault]) -> Means:
@@ -246,7 +260,7 @@ class SubscriptionReader:
     def _settings_of(
         self, place: str, table: object, user: str | None = None
     ) -> NotificationSettings:
-        if not isinstance(table, Mapping) or not any(name in table for name in _FIELDS):
+        if not isinstance(table, Mapping) or not any(name in table for name in _ALL_FIELDS):
             return NO_NOTIFICATION_SETTINGS
         found = list[Fault]()
         said = {name: table[name] for name in _FIELDS if name in table}
@@ -256,12 +270,22 @@ class SubscriptionReader:
         late = read_duration("late_after", settings.late_after, found)
         if late is not None and not late:
             found.append(Fault("late_after", "must be longer than nothing"))
+        conditions = read_conditions(table, found)
+        if not conditions.is_empty and not self._hears_alerts():
+            field = next(name for name in CONDITIONS if name in table)
+            found.append(Fault(field, NOBODY_HEARS))
         command = self._on_failure(place, settings.on_failure, user, found)
         self.faults += [(place, fault) for fault in found]
         known = tuple(name for name in names if name in self.targets)
         return NotificationSettings(
-            notify=None if settings.notify is None else known, on_failure=command, late_after=late
+            notify=None if settings.notify is None else known,
+            on_failure=command,
+            late_after=late,
+            conditions=conditions,
         )
+
+    def _hears_alerts(self) -> bool:
+        return any(EventKind.ALERT in target.events for target in self.targets.values())
 
     def _unknown(self, field: str, names: Sequence[str]) -> Iterator[Fault]:
         for name in names:
@@ -285,6 +309,7 @@ def _over(near: NotificationSettings, far: NotificationSettings) -> Notification
         notify=far.notify if near.notify is None else near.notify,
         on_failure=near.on_failure or far.on_failure,
         late_after=near.late_after or far.late_after,
+        conditions=near.conditions.over(far.conditions),
     )
 
 

@@ -97,6 +97,10 @@ class PolicyTable:
     notify: Any = None
     on_failure: Any = None
     late_after: Any = None
+    not_started_by: Any = None
+    not_finished_by: Any = None
+    longer_than_usual: Any = None
+    least_output: Any = None
 
 
 @attrs.frozen(kw_only=True)
@@ -187,6 +191,10 @@ class ScheduleTable:
     notify: Any = None
     on_failure: Any = None
     late_after: Any = None
+    not_started_by: Any = None
+    not_finished_by: Any = None
+    longer_than_usual: Any = None
+    least_output: Any = None
 
 
 @attrs.frozen(kw_only=True)

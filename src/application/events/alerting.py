@@ -1,63 +1,179 @@
 """Alerts: judged once a minute by one process of all, and told by each to its own targets.
 
-Nothing is asked where no target wants alerts.
+Those of the whole ledger may be judged by any process with a target that asks for alerts, those of
+schedules by the processes that have the file which asks for them. Nothing is asked where no target
+wants alerts.
 """
 
 import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 
-from cronhare.domain.lifecycle.alerts import EVERY, AlertPolicy, judge, raised
+from cronhare.domain.lifecycle.alerts import (
+    EVERY,
+    Alert,
+    AlertPolicy,
+    RaisedAlert,
+    cleared,
+    judge,
+    raised,
+)
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import Subscriptions
-from cronhare.ports.alerts import AlertStorePort
+from cronhare.domain.lifecycle.schedule_alerts import judge_schedule
+from cronhare.domain.lifecycle.system_alerts import judge_system, served
+from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.schedules.alert_rules import AlertConditions
+from cronhare.domain.schedules.notify import EventKind, Subscriptions
+from cronhare.ports.alerts import AlertChanges, AlertStorePort
 from cronhare.ports.events import EventStorePort
+from cronhare.ports.nodes import NodeStorePort
 
 from ..logs import say
 from .adding import Adder
 
 log = logging.getLogger(__name__)
 
+#: Between two looks for the ids of schedules that may alert: one that is new waits so long.
+LOOK_UP_EVERY: Final = timedelta(minutes=5)
+
+#: Schedules that are judged; of more the first.
+MOST_WATCHED: Final = 10_000
+
+#: Alerts of which it is asked at once whether they were told.
+_AT_ONCE: Final = 500
+
 
 class AlertWatch:
     """Looks after alerts, as the announcer does after events."""
 
     def __init__(
-        self, *, alerts: AlertStorePort, events: EventStorePort, policy: AlertPolicy
+        self,
+        *,
+        alerts: AlertStorePort,
+        events: EventStorePort,
+        nodes: NodeStorePort,
+        policy: AlertPolicy,
     ) -> None:
         """*policy* is best the same on all nodes: any of them may be the one that judges."""
         self._alerts = alerts
+        self._events = events
+        self._nodes = nodes
         self._adder = Adder(events)
         self._policy = policy
+        self._watched = _Watched(alerts, events)
         self._looked_at: datetime | None = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> None:
-        """Look, if a minute has passed; tell the targets of what holds, each once."""
-        targets = subscriptions.alerted
+        """Look, if a minute has passed; tell the targets of what holds and is over, each once."""
         last = self._looked_at
-        if not targets or (last is not None and timedelta(0) <= now - last < EVERY):
+        if not subscriptions.alerted or (last is not None and timedelta(0) <= now - last < EVERY):
             return
-        if self._alerts.begin(now=now, every=EVERY):
-            self._judge(now)
         source = subscriptions.source or ""
-        rows = [
-            OutboxRow.of(raised(alert, source=source), target.name, source=source, now=now)
-            for alert in self._alerts.raised()
-            for target in targets
-        ]
+        if self._alerts.begin(now=now, every=EVERY):
+            self._keep([*self._of_the_ledger(now)], now, None)
+        watched = self._watched.at(subscriptions, now)
+        if (watched or self._watched.were_some) and self._alerts.begin(
+            now=now, every=EVERY, source=source
+        ):
+            self._keep([*self._of_schedules(watched, now, source)], now, source)
         self._adder.begin()
-        # To a target that is asked for the first time it is news, however long it has held.
-        self._adder.add([attrs.evolve(row, occurred_at=now) for row in rows])
+        self._adder.add([*self._rows(subscriptions, now)])
         self._looked_at = now
 
-    def _judge(self, now: datetime) -> None:
-        signs = self._alerts.signs(now=now, retries=self._policy.retries)
-        held = list(judge(signs, self._policy))
-        changes = self._alerts.keep(held, now=now)
-        for alert in held:
-            if alert.rule.value in changes.raised:
-                say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule.value)
-        for rule in changes.cleared:
-            text = f"The alert {rule} is over"
-            say(log, logging.INFO, "alert.cleared", text, rule=rule)
+    def _of_the_ledger(self, now: datetime) -> Iterator[Alert]:
+        yield from judge(self._alerts.signs(now=now, retries=self._policy.retries), self._policy)
+        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        signs = self._alerts.system_signs(now=now, served=served(reports, now))
+        yield from judge_system(attrs.evolve(signs, nodes=reports), now)
+
+    def _of_schedules(
+        self, watched: Mapping[int, AlertConditions], now: datetime, source: str
+    ) -> Iterator[Alert]:
+        usual = {id_ for id_, each in watched.items() if each.longer_than_usual}
+        for signs in self._alerts.schedule_signs(watched, usual=usual, now=now):
+            yield from judge_schedule(signs, watched[signs.scheduler_id], now, source=source)
+
+    def _keep(self, held: Collection[Alert], now: datetime, source: str | None) -> None:
+        _say(self._alerts.keep(held, now=now, source=source))
+
+    def _rows(self, subscriptions: Subscriptions, now: datetime) -> Iterator[OutboxRow]:
+        """Give what is told: of what is over only to those who were told that it held."""
+        source = subscriptions.source or ""
+        for alert in self._alerts.raised():
+            for name in self._recipients(EventKind.ALERT, alert, subscriptions):
+                row = OutboxRow.of(raised(alert, source=source), name, source=source, now=now)
+                # To a target that is asked for the first time it is news, however long it has held.
+                yield attrs.evolve(row, occurred_at=now)
+        over = self._alerts.cleared()
+        told = self._told([raised(each, source=source).id for each in over])
+        for alert in over:
+            hearers = told.get(raised(alert, source=source).id, ())
+            for name in self._recipients(EventKind.CLEARED, alert, subscriptions):
+                if name in hearers:
+                    yield OutboxRow.of(cleared(alert, source=source), name, source=source, now=now)
+
+    def _told(self, event_keys: Sequence[str]) -> Mapping[str, Collection[str]]:
+        found = dict[str, Collection[str]]()
+        for at in range(0, len(event_keys), _AT_ONCE):
+            found.update(self._events.told(event_keys[at : at + _AT_ONCE]))
+        return found
+
+    def _recipients(
+        self, kind: EventKind, alert: RaisedAlert, subscriptions: Subscriptions
+    ) -> Iterator[str]:
+        if alert.source not in {None, subscriptions.source or ""}:
+            return  # another file's: its processes tell its targets
+        schedule = None if alert.source is None else alert.subject
+        task = self._watched.task_of(alert.scheduler_id)
+        for target in subscriptions.told_of_alert(kind, alert.rule, schedule, task):
+            yield target.name
+
+
+class _Watched:
+    """The schedules that may alert: those of the file, and of no file with one of its tasks."""
+
+    def __init__(self, alerts: AlertStorePort, events: EventStorePort) -> None:
+        self._alerts = alerts
+        self._events = events
+        self._found = dict[int, AlertConditions]()
+        self._tasks = dict[int, str]()
+        self._of: Subscriptions | None = None
+        self._looked_at: datetime | None = None
+        self.were_some = True  # before us another process may have raised what is over now
+
+    def at(self, subscriptions: Subscriptions, now: datetime) -> Mapping[int, AlertConditions]:
+        """Give their conditions by their ids."""
+        last = self._looked_at
+        is_new = subscriptions is not self._of
+        if is_new or last is None or not timedelta(0) <= now - last < LOOK_UP_EVERY:
+            self.were_some = bool(self._found) or is_new
+            self._found = dict([*self._look_up(subscriptions)][:MOST_WATCHED])
+            self._of, self._looked_at = subscriptions, now
+        return self._found
+
+    def task_of(self, scheduler_id: int) -> str | None:
+        """Name the task of a schedule that no file has."""
+        return self._tasks.get(scheduler_id)
+
+    def _look_up(self, subscriptions: Subscriptions) -> Iterator[tuple[int, AlertConditions]]:
+        watched = subscriptions.watched
+        if watched:
+            ids = self._events.schedule_ids(watched, source=subscriptions.source or "")
+            yield from ((id_, watched[name]) for id_, name in ids.items())
+        self._tasks.clear()
+        if refs := subscriptions.watched_tasks:
+            for id_, (name, ref) in self._alerts.of_no_file(refs, limit=MOST_WATCHED).items():
+                self._tasks[id_] = refs[ref]
+                yield id_, subscriptions.conditions(name, refs[ref])
+
+
+def _say(changes: AlertChanges) -> None:
+    for alert in changes.raised:
+        say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule)
+    for alert in changes.cleared:
+        about = f" of {alert.subject}" if alert.subject else ""
+        text = f"The alert {alert.rule}{about} is over"
+        say(log, logging.INFO, "alert.cleared", text, rule=alert.rule)

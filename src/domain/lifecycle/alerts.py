@@ -4,7 +4,6 @@ They are judged once a minute, by a few numbers; nothing is counted where an exe
 are lines of docs/compatibility.md.
 """
 
-import enum
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -14,6 +13,7 @@ import attrs
 
 from ..execution import Execution
 from ..retries.leaps import was_ahead
+from ..schedules.alert_rules import Rule
 from ..schedules.notify import EventKind
 from ..texts.listing import counted
 from .events import Event, describe_task
@@ -23,6 +23,9 @@ EVERY: Final = timedelta(minutes=1)
 
 #: An alert is over once what it is about has not held for so long: no number flickers at its edge.
 CLEAR_AFTER: Final = timedelta(minutes=5)
+
+#: What is over is remembered for so long: whoever tells of it may have been away.
+CLEARED_KEPT: Final = timedelta(days=1)
 
 #: The newest executions that are looked at, of a day at the most.
 NEWEST: Final = 1_000
@@ -46,16 +49,6 @@ LARGEST: Final = 1_000_000
 DEFAULT_FAILED, DEFAULT_WARNING, DEFAULT_CRITICAL = 5, 10, 100
 DEFAULT_RETRIES: Final = 2
 DEFAULT_RETRY_RATE: Final = 0.2
-
-
-class Rule(enum.StrEnum):
-    """What may be alerted of."""
-
-    FAILED = "failed"
-    GROWING = "growing"
-    CRITICAL = "critical"
-    RETRIES = "retries"
-    RETRY_RATE = "retry-rate"
 
 
 @attrs.frozen(kw_only=True)
@@ -91,20 +84,81 @@ class Signs:
 
 @attrs.frozen(kw_only=True)
 class Alert:
-    """Something that holds, with what is told of it."""
+    """Something that holds, with what is told of it.
+
+    *subject* is what it is about where there may be several: a queue, a node, a schedule. That of a
+    schedule has the *source* of the file that asks for it, whose processes alone judge it.
+    """
 
     rule: Rule
     message: str
     data: Mapping[str, Any] = attrs.field(repr=False)
+    subject: str = ""
+    source: str | None = None
+    scheduler_id: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others, in 32 characters at most."""
+        return key_of(self.rule, self.subject, self.source)
 
 
 @attrs.frozen(kw_only=True)
 class RaisedAlert:
-    """An alert that holds since *raised_at*; *data* is what was told of it then."""
+    """An alert that holds since *raised_at*, or did until *cleared_at*.
 
-    rule: str
+    *data* is what was told of it then. It held last at *held_at*.
+    """
+
+    key: str
     raised_at: datetime
     data: Mapping[str, Any] = attrs.field(repr=False)
+    subject: str = ""
+    source: str | None = None
+    scheduler_id: int = 0
+    held_at: datetime | None = None
+    cleared_at: datetime | None = None
+
+    @classmethod
+    def of(cls, alert: Alert, now: datetime) -> "RaisedAlert":
+        """Raise an alert."""
+        return cls(
+            key=alert.key,
+            raised_at=now,
+            held_at=now,
+            data=alert.data,
+            subject=alert.subject,
+            source=alert.source,
+            scheduler_id=alert.scheduler_id,
+        )
+
+    @property
+    def event_key(self) -> str:
+        """How the keys of its events begin, but for their kinds; the source that tells follows."""
+        return f"{self.key}:{round(self.raised_at.timestamp() * 1_000)}:"
+
+    @property
+    def rule(self) -> str:
+        """The rule by which it was raised."""
+        return self.key.partition(":")[0]
+
+    @property
+    def message(self) -> str:
+        """What was told of it."""
+        said = self.data.get("alert")
+        return str(said.get("message", "")) if isinstance(said, Mapping) else ""
+
+
+def key_of(rule: str, subject: str, source: str | None) -> str:
+    """Name an alert: what it is about may be longer than a key, and so is its hash.
+
+    >>> key_of("failed", "", None), len(key_of("not-finished", "nightly", "jobs.toml"))
+    ('failed', 27)
+    """
+    if not subject:
+        return rule
+    about = sha256(f"{source or ''}\0{subject}".encode(errors="replace")).hexdigest()
+    return f"{rule}:{about[:14]}"
 
 
 def is_over(held_at: datetime, now: datetime) -> bool:
@@ -115,6 +169,12 @@ def is_over(held_at: datetime, now: datetime) -> bool:
     [True, False, False, True]
     """
     return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
+
+
+def is_forgotten(alert: RaisedAlert, now: datetime) -> bool:
+    """Tell whether nobody needs to know any more that an alert is over."""
+    at = alert.cleared_at
+    return at is not None and (at < now - CLEARED_KEPT or was_ahead(at, now))
 
 
 def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
@@ -149,16 +209,67 @@ def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
 
 def raised(alert: RaisedAlert, *, source: str) -> Event:
     """Describe the event of an alert, for the targets of one jobs file."""
+    return _event(EventKind.ALERT, alert, source, at=alert.raised_at, data=alert.data)
+
+
+def cleared(alert: RaisedAlert, *, source: str) -> Event:
+    """Describe the event of an alert that does not hold any more: what was told, and since when."""
+    over = {"raisedAt": alert.raised_at, "clearedAt": alert.cleared_at}
+    message = f"No more: {alert.message}" if alert.message else f"The alert {alert.rule} is over"
+    said = {"severity": "info", "message": message, "task": None}
+    data = {**alert.data, **over, "alert": said}
+    at = alert.cleared_at or alert.raised_at
+    return _event(EventKind.CLEARED, alert, source, at=at, data=data)
+
+
+def _event(
+    kind: EventKind, alert: RaisedAlert, source: str, *, at: datetime, data: Mapping[str, Any]
+) -> Event:
     of = sha256(source.encode()).hexdigest()[:12]  # two files may have targets of one name
     return Event(
-        id=f"alert:{alert.rule}:{round(alert.raised_at.timestamp() * 1_000)}:{of}",
+        id=f"{kind}:{alert.event_key}{of}",
+        kind=kind,
+        schedule=alert.subject if alert.scheduler_id else "",
+        scheduler_id=alert.scheduler_id,
+        execution_id=None,
+        at=at,
+        data=data,
+    )
+
+
+def trial(target: str, *, now: datetime, id_: str) -> Event:
+    """Describe an alert that tells a target nothing but that it can be reached."""
+    message = f"This is a test of {target}: nothing is wrong"
+    said = {"severity": "info", "message": message, "task": None}
+    return Event(
+        id=f"test:{id_}",
         kind=EventKind.ALERT,
         schedule="",
         scheduler_id=0,
         execution_id=None,
-        at=alert.raised_at,
-        data=alert.data,
+        at=now,
+        data={"rule": "test", "value": 0, "threshold": None, "test": True, "alert": said},
     )
+
+
+def alert(
+    rule: Rule,
+    message: str,
+    *,
+    value: float,
+    severity: str,
+    threshold: float | None = None,
+    subject: str = "",
+    execution: int | None = None,
+) -> Alert:
+    """Make an alert of what is not in the original: its document has the same parts."""
+    said = {"severity": severity, "message": message, "task": None}
+    data: dict[str, Any] = {"rule": rule.value, "value": value, "threshold": threshold}
+    if subject:
+        data["subject"] = subject
+    if execution is not None:
+        data["executionId"] = execution
+    return Alert(rule=rule, message=message, subject=subject, data={**data, "alert": said})
 
 
 def _retries(signs: Signs, worst: Execution, limit: int) -> Alert:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ..addresses import AppriseAddress, WebAddress
+from .alert_rules import NO_CONDITIONS, AlertConditions, Rule
 from .task import Task, TaskRef
 
 #: How long a target may take, unless it says so itself, and at most.
@@ -36,7 +37,8 @@ class EventKind(enum.StrEnum):
     SKIPPED = "skipped"
     RECOVERED = "recovered"
     LATE = "late"
-    ALERT = "alert"  # of no schedule, but of the whole ledger
+    ALERT = "alert"
+    CLEARED = "cleared"  # an alert that holds no more
 
     @property
     def type(self) -> str:
@@ -47,11 +49,16 @@ class EventKind(enum.StrEnum):
 def type_of(kind: str) -> str:
     """Give the name that a kind of event has outside.
 
-    >>> type_of("failed"), type_of("alert")
-    ('schedule.failed', 'alert')
+    >>> type_of("failed"), type_of("alert"), type_of("cleared")
+    ('schedule.failed', 'alert', 'alert.cleared')
     """
+    if kind == EventKind.CLEARED:
+        return f"alert.{kind}"
     return kind if kind == EventKind.ALERT else f"schedule.{kind}"
 
+
+#: A target that asks for alerts is told of all, unless it names some.
+ALL_ALERTS: Final = frozenset(Rule)
 
 #: What a target is told unless it says otherwise, and what `on_failure` is for.
 BAD_ENDS: Final = frozenset({EventKind.FAILED, EventKind.QUARANTINED})
@@ -109,12 +116,17 @@ Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail | ByApprise
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """`[notify.NAME]`, or the command of an `on_failure`."""
+    """`[notify.NAME]`, or the command of an `on_failure`; *alerts* are those that it asks for."""
 
     name: str
     means: Means
     events: frozenset[EventKind] = BAD_ENDS
     timeout: timedelta = DEFAULT_TIMEOUT
+    alerts: frozenset[Rule] = ALL_ALERTS
+
+    def wants(self, kind: EventKind, rule: str) -> bool:
+        """Tell whether it is told of an alert, or of its end."""
+        return kind in self.events and rule in self.alerts
 
 
 @attrs.frozen(kw_only=True)
@@ -127,6 +139,7 @@ class NotificationSettings:
     notify: tuple[str, ...] | None = None
     on_failure: Target | None = None
     late_after: timedelta | None = None
+    conditions: AlertConditions = NO_CONDITIONS
 
 
 NO_NOTIFICATION_SETTINGS: Final = NotificationSettings()
@@ -157,6 +170,41 @@ class Subscriptions:
     def alerted(self) -> tuple[Target, ...]:
         """The targets that want to know of alerts: no schedule has to name them."""
         return tuple(each for each in self.targets.values() if EventKind.ALERT in each.events)
+
+    def told_of_alert(
+        self, kind: EventKind, rule: str, schedule: str | None, task: str | None
+    ) -> tuple[Target, ...]:
+        """Give the targets that are told of an alert, or of its end.
+
+        One of a *schedule* is told to those that it names, if they ask for alerts; where it names
+        none such, and where it is of no schedule, to all that ask for them.
+        """
+        all_ = tuple(each for each in self.targets.values() if each.wants(kind, rule))
+        if schedule is None:
+            return all_
+        named = [each.name for each in self._of(schedule, task) if EventKind.ALERT in each.events]
+        return tuple(each for each in all_ if each.name in named) if named else all_
+
+    @property
+    def watched(self) -> Mapping[str, AlertConditions]:
+        """The schedules of this file whose runs may alert, by what."""
+        found = {name: self.conditions(name, None) for name in self.task_of}
+        return {name: each for name, each in found.items() if not each.is_empty}
+
+    @property
+    def watched_tasks(self) -> Mapping[TaskRef, str]:
+        """The tasks with such conditions: they hold for schedules of no file as well."""
+        return {
+            ref: name
+            for ref, name in self.refs.items()
+            if not self.tasks.get(name, NO_NOTIFICATION_SETTINGS).conditions.is_empty
+        }
+
+    def conditions(self, schedule: str, task: str | None) -> AlertConditions:
+        """Say when a schedule's runs alert."""
+        own = self.schedules.get(schedule, NO_NOTIFICATION_SETTINGS).conditions
+        name = task or self.task_of.get(schedule, "")
+        return own.over(self.tasks.get(name, NO_NOTIFICATION_SETTINGS).conditions)
 
     def knows(self, schedule: str, task: str | None) -> bool:
         """Tell whether this file can say who is told of a schedule's events."""

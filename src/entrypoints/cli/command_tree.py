@@ -40,6 +40,7 @@ class Commands(CommandsOnDemand):
             "groups:Quarantine",
             "Poison pills and broken rows, and what becomes of them.",
         ),
+        "alerts": ("groups:Alerts", "What is wrong now, since when, and who was told."),
         "events": ("groups:Events", "Who was told of what, and who was not."),
         "notify": ("groups:Notify", "Who is told when something fails: the jobs file's targets."),
         "replays": (

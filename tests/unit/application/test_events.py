@@ -12,6 +12,7 @@ import pytest
 
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.runner import Script
 from cronhare.application.events import announcing, backlog, finding, relay
 from cronhare.application.events.alerting import AlertWatch
@@ -95,7 +96,10 @@ class Outpost:
         self.store = MemoryEventStore(self.house.ledger)
         subscribers, clock = Subscribers(self.subscriptions), self.house.clock
         self.alerts = AlertWatch(
-            alerts=MemoryAlertStore(self.house.ledger), events=self.store, policy=AlertPolicy()
+            alerts=MemoryAlertStore(self.house.ledger),
+            events=self.store,
+            nodes=MemoryNodeStore(self.house.ledger),
+            policy=AlertPolicy(),
         )
         self.announcer = Announcer(
             store=self.store, alerts=self.alerts, subscribers=subscribers, clock=clock
@@ -264,7 +268,7 @@ async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at
 ) -> None:
     monkeypatch.setattr(backlog, "MOST_WAITING", 1)
     made = house()
-    those = {*EventKind} - {EventKind.ARRIVED}
+    those = {*EventKind} - {EventKind.ARRIVED, EventKind.ALERT}
     wants = subscriptions(target("ops", *those), target("dead", *those), late_after=MINUTE)
     outpost = Outpost(made, wants, Notifier(hangs={"dead"}))
     await failed(made)

@@ -1,22 +1,35 @@
 """Alerts in memory."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
+from operator import attrgetter
 
-from cronhare.domain.execution import State
+import attrs
+
+from cronhare.domain.cron.zones import find_zone
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.alerts import (
     CLEAR_AFTER,
+    CLEARED_KEPT,
     LOOKS_BACK,
     MOST_COUNTED,
     NEWEST,
     Alert,
     RaisedAlert,
     Signs,
+    is_forgotten,
     is_over,
 )
+from cronhare.domain.lifecycle.schedule_alerts import USUAL_RUNS, RunSigns, ScheduleSigns
+from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, QueueSigns, SystemSigns
+from cronhare.domain.schedules.keys import DUE
+from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.alerts import AlertChanges
 
+from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
 
 
@@ -27,13 +40,13 @@ class MemoryAlertStore:
         self._ledger = ledger
         self._rows = ledger.alerts
 
-    def begin(self, *, now: datetime, every: timedelta) -> bool:
+    def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
         """See `AlertStorePort.begin`."""
         with self._ledger.lock:
-            last = self._ledger.alerts_judged_at
+            last = self._ledger.alerts_judged_at.get(source)
             if last is not None and now - every < last <= now + every:
                 return False
-            self._ledger.alerts_judged_at = now
+            self._ledger.alerts_judged_at[source] = now
             return True
 
     def signs(self, *, now: datetime, retries: int) -> Signs:
@@ -62,21 +75,135 @@ class MemoryAlertStore:
                 worst=worst[0] if worst else None,
             )
 
-    def keep(self, alerts: Collection[Alert], *, now: datetime) -> AlertChanges:
+    def system_signs(self, *, now: datetime, served: Collection[str]) -> SystemSigns:
+        """See `AlertStorePort.system_signs`."""
+        before = now - OVERDUE_AFTER
+        with self._ledger.lock:
+            schedules = self._ledger.schedules
+            cursors = map(schedules.cursor_of, schedules.rows())
+            due = [each.next_due for each in cursors if each.next_due and not each.problem]
+            claimed = [
+                run.executed_at
+                for run in self._ledger.executions.in_states({State.CLAIMED})
+                if run.executed_at < before and (run.next_attempt_at or now) <= now
+            ]
+            sent = defaultdict[str, list[datetime]](list)
+            for run in self._ledger.executions.in_states({State.PUBLISHED}):
+                at = run.published_at
+                if at is not None and at < before and run.queue not in served:
+                    sent[run.queue].append(at)
+        return SystemSigns(
+            earliest_due=min((each for each in due if each < before), default=None),
+            unsent=_waiting(claimed) if claimed else None,
+            unserved={queue: _waiting(times) for queue, times in sent.items()},
+        )
+
+    def schedule_signs(
+        self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
+    ) -> Sequence[ScheduleSigns]:
+        """See `AlertStorePort.schedule_signs`."""
+        with self._ledger.lock:
+            rows = [row for row in self._ledger.schedules.rows() if row.id in scheduler_ids]
+            return [self._signs(row, now, usual=row.id in usual) for row in rows]
+
+    def of_no_file(
+        self, refs: Collection[TaskRef], *, limit: int
+    ) -> Mapping[int, tuple[str, TaskRef]]:
+        """See `AlertStorePort.of_no_file`."""
+        with self._ledger.lock:
+            drafts = [(row, row.draft) for row in self._ledger.schedules.rows()]
+            return {
+                row.id: (draft.name, draft.task)
+                for row, draft in drafts[:limit]
+                if row.source is None and draft.status and draft.task in refs
+            }
+
+    def _signs(self, row: ScheduleRow, now: datetime, *, usual: bool) -> ScheduleSigns:
+        runs = [
+            run
+            for run in self._ledger.executions.in_states({*State} - {State.SKIPPED})
+            if run.scheduler_id == row.id
+            and run.key.startswith(DUE)
+            and not is_standalone(run.queue)
+        ]
+        replayed = {each.execution_id for each in self._ledger.archive.values()}
+        open_ = [run for run in runs if run.finished_at is None and run.id not in replayed]
+        open_.sort(key=attrgetter("id"))
+        ended = [run for run in runs if run.finished_at is not None]
+        ended.sort(key=attrgetter("finished_at", "id"), reverse=True)
+        durations = [
+            run.finished_at - run.started_at
+            for run in ended[1:]
+            if run.state is State.SUCCEEDED and run.finished_at and run.started_at
+        ]
+        cursor = self._ledger.schedules.cursor_of(row)
+        due = cursor.next_due
+        return ScheduleSigns(
+            scheduler_id=row.id,
+            name=row.draft.name,
+            zone=find_zone(row.draft.timezone or "UTC"),
+            unclaimed=due if due is not None and due <= now and not cursor.problem else None,
+            waiting=self._first(open_, lambda run: run.started_at is None and run.attempt == 1),
+            unfinished=self._first(open_, lambda _: True),
+            running=self._first(open_, lambda run: run.started_at is not None),
+            last=self._first(ended, lambda _: True),
+            usual=durations[:USUAL_RUNS] if usual else (),
+        )
+
+    def _first(
+        self, runs: Sequence[Execution], wanted: Callable[[Execution], bool]
+    ) -> RunSigns | None:
+        run = next(filter(wanted, runs), None)
+        if run is None:
+            return None
+        written = [
+            output.stdout.bytes
+            for output in self._ledger.executions.outputs(run.id)
+            if output.attempt == run.attempt
+        ]
+        return RunSigns(
+            id=run.id,
+            due_at=run.due_at,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            has_succeeded=run.state is State.SUCCEEDED,
+            output=sum(written),
+        )
+
+    def keep(
+        self, alerts: Collection[Alert], *, now: datetime, source: str | None = None
+    ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
         with self._ledger.lock:
-            new = [each for each in alerts if each.rule.value not in self._rows]
-            for each in new:
-                row = RaisedAlert(rule=each.rule.value, raised_at=now, data=each.data)
-                self._rows[row.rule] = row, now
+            raised, cleared = list[RaisedAlert](), list[RaisedAlert]()
             for each in alerts:
-                self._rows[each.rule.value] = self._rows[each.rule.value][0], now
-            old = [name for name, (_, held) in self._rows.items() if is_over(held, now)]
-            for name in old:
-                del self._rows[name]
-            return AlertChanges(raised=[each.rule.value for each in new], cleared=old)
+                known = self._rows.get(each.key)
+                if known is None or known.cleared_at is not None:
+                    known = RaisedAlert.of(each, now)
+                    raised.append(known)
+                self._rows[each.key] = attrs.evolve(known, held_at=now)
+            for key, row in [*self._rows.items()]:
+                held_at = row.held_at or now
+                ours = is_over(held_at, now) if row.source == source else False
+                if row.cleared_at is None and (ours or held_at < now - CLEARED_KEPT):
+                    cleared.append(attrs.evolve(row, cleared_at=now))
+                    self._rows[key] = cleared[-1]
+                elif is_forgotten(row, now):
+                    del self._rows[key]
+            return AlertChanges(raised=raised, cleared=cleared)
 
     def raised(self) -> Sequence[RaisedAlert]:
         """See `AlertStorePort.raised`."""
         with self._ledger.lock:
-            return [self._rows[name][0] for name in sorted(self._rows)]
+            rows = (self._rows[key] for key in sorted(self._rows))
+            return [row for row in rows if row.cleared_at is None]
+
+    def cleared(self) -> Sequence[RaisedAlert]:
+        """See `AlertStorePort.cleared`."""
+        with self._ledger.lock:
+            rows = (self._rows[key] for key in sorted(self._rows))
+            return [row for row in rows if row.cleared_at is not None]
+
+
+def _waiting(times: Sequence[datetime]) -> QueueSigns:
+    return QueueSigns(runs=len(times), since=min(times))

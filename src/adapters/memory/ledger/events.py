@@ -248,6 +248,21 @@ class MemoryEventStore:
                     del self._rows[one.id]
             return Expired(failures=len(untaken), rows=len(old))
 
+    def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
+        """See `EventStorePort.told`."""
+        found = dict[str, list[str]]()
+        with self._ledger.lock:
+            for row in self._rows.values():
+                if row.event_key in event_keys:
+                    found.setdefault(row.event_key, []).append(row.target)
+        return found
+
+    def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
+        """See `EventStorePort.deliveries`."""
+        with self._ledger.lock:
+            rows = self._rows.values()
+            return [row for row in rows if row.event_key.startswith(tuple(beginnings))]
+
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:

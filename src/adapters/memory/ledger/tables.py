@@ -59,10 +59,10 @@ class MemoryLedger:
         self.unheard: dict[str, Unheard] = {}
         self.outbox: dict[int, OutboxRow] = {}
         self.outbox_ids = count(1)
-        #: Alerts by their rules, each with when it held last; and when they were judged.
-        self.alerts: dict[str, tuple[RaisedAlert, datetime]] = {}
+        #: Alerts by their keys, and when those of a source were judged.
+        self.alerts: dict[str, RaisedAlert] = {}
+        self.alerts_judged_at: dict[str | None, datetime] = {}
         self.holds: dict[str, dict[str, Hold]] = {}
-        self.alerts_judged_at: datetime | None = None
         self.replays: dict[int, Replay] = {}
         self.audit: dict[int, AuditEntry] = {}
         self.audit_ids = count(1)

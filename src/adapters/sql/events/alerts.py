@@ -1,12 +1,14 @@
-"""Alerts in SQL: a handful of rows, and one SELECT a minute by which they are judged."""
+"""Alerts in SQL: a row for each that holds or did of late, and what they are judged by."""
 
-from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import attrs
 import msgspec
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Connection,
     Engine,
     Row,
@@ -25,16 +27,20 @@ from sqlalchemy import (
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import (
     CLEAR_AFTER,
+    CLEARED_KEPT,
     LOOKS_BACK,
     MOST_COUNTED,
     NEWEST,
     Alert,
     RaisedAlert,
-    Rule,
     Signs,
+    is_forgotten,
     is_over,
+    key_of,
 )
+from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.task import SYSTEM
 from cronhare.ports.alerts import AlertChanges
 from cronhare.ports.clock import ClockPort
@@ -43,15 +49,25 @@ from ..mapping.execution_rows import BY_IDS, find_executions
 from ..schema.tables import alerts, executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
+from .schedule_signs import ScheduleSignsPart
+from .system_signs import SystemSignsPart
 
-#: The row that says when alerts were judged: no rule has this name.
+#: The row that says when those of a source were judged: no rule has this name.
 _JUDGED: Final = "judged"
+
+#: Alerts that one statement names.
+_AT_ONCE: Final = 500
+
+#: Stands for what is no time, in a row that a person spoilt.
+_EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+_ALERTS: Final = select(alerts).where(alerts.c.rule.not_like(f"{_JUDGED}%")).order_by(alerts.c.rule)
 
 _NOW: Final[BindParameter[Any]] = bindparam("now", type_=UtcDateTime)
 _BEGIN: Final = (
     update(alerts)
     .where(
-        alerts.c.rule == _JUDGED,
+        alerts.c.rule == bindparam("key"),
         or_(
             alerts.c.held_at <= bindparam("before", type_=UtcDateTime),
             alerts.c.held_at > bindparam("ahead", type_=UtcDateTime),
@@ -105,24 +121,26 @@ _SIGNS: Final[Select[Any]] = select(
 )
 
 
-class SqlAlertStore:
+class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     """Satisfies `AlertStorePort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
-        self._database = Database(engine, clock)
+        super().__init__(Database(engine, clock))
 
     @repeatable
-    def begin(self, *, now: datetime, every: timedelta) -> bool:
+    def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
         """See `AlertStorePort.begin`. A time ahead of ours is of a clock that was set back."""
-        asked = {"now": now, "before": now - every, "ahead": now + every}
+        key = key_of(_JUDGED, source or "", source)
+        asked = {"now": now, "before": now - every, "ahead": now + every, "key": key}
         with self._database.write("beginning to judge alerts") as connection:
             if connection.execute(_BEGIN, asked).rowcount == 1:
                 return True
-            there = connection.execute(select(alerts.c.rule).where(alerts.c.rule == _JUDGED))
+            there = connection.execute(select(alerts.c.rule).where(alerts.c.rule == key))
             if there.first() is not None:
                 return False
-            _insert(connection, _JUDGED, now, {})
+            row = RaisedAlert(key=key, raised_at=now, held_at=now, data={}, source=source)
+            connection.execute(insert(alerts), _values(row))
             return True
 
     @repeatable
@@ -141,48 +159,105 @@ class SqlAlertStore:
         )
 
     @repeatable
-    def keep(self, held: Collection[Alert], *, now: datetime) -> AlertChanges:
+    def keep(
+        self, held: Collection[Alert], *, now: datetime, source: str | None = None
+    ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
-        names = {each.rule.value for each in held}
+        by_key = {each.key: each for each in held}
         with self._database.write("keeping alerts") as connection:
-            rows = connection.execute(select(alerts).where(alerts.c.rule != _JUDGED)).all()
-            known = {row.rule for row in rows}
-            old = [row.rule for row in rows if row.rule not in names and _is_over(row, now)]
-            new = [each for each in held if each.rule.value not in known]
-            for each in new:
-                _insert(connection, each.rule.value, now, each.data)
-            for name in names & known:
-                connection.execute(update(alerts).where(alerts.c.rule == name).values(held_at=now))
-            if old:
-                connection.execute(delete(alerts).where(alerts.c.rule.in_(old)))
-        return AlertChanges(raised=[each.rule.value for each in new], cleared=old)
+            rows = {row.rule: row for row in connection.execute(_ALERTS)}
+            holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
+            raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
+            over = [
+                row
+                for key, row in rows.items()
+                if key not in by_key and row.cleared_at is None and _is_over(row, now, source)
+            ]
+            cleared = [attrs.evolve(_read(row), cleared_at=now) for row in over]
+            known = [each.key for each in raised if each.key in rows]
+            forgotten = [key for key, row in rows.items() if is_forgotten(_read(row), now)]
+            _delete(connection, {*known, *forgotten} - holding)
+            for key in _parts(sorted(holding)):
+                these = alerts.c.rule.in_(key)
+                connection.execute(update(alerts).where(these).values(held_at=now))
+            for key in _parts([each.key for each in cleared]):
+                these = alerts.c.rule.in_(key)
+                connection.execute(update(alerts).where(these).values(cleared_at=now))
+            if raised:
+                connection.execute(insert(alerts), [_values(each) for each in raised])
+        return AlertChanges(raised=raised, cleared=cleared)
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:
         """See `AlertStorePort.raised`. A row that a person spoilt, or made, is passed over."""
-        ours = select(alerts).where(alerts.c.rule.in_(sorted(Rule))).order_by(alerts.c.rule)
+        return self._listed(alerts.c.cleared_at.is_(None))
+
+    @repeatable
+    def cleared(self) -> Sequence[RaisedAlert]:
+        """See `AlertStorePort.cleared`, and `raised`."""
+        return self._listed(alerts.c.cleared_at.is_not(None))
+
+    def _listed(self, which: ColumnElement[bool]) -> Sequence[RaisedAlert]:
         with self._database.read("reading alerts") as connection:
-            rows = connection.execute(ours).all()
-        return [alert for alert in map(_read, rows) if alert is not None]
+            rows = connection.execute(_ALERTS.where(which)).all()
+        return [_read(row) for row in rows if _is_sound(row)]
 
 
-def _insert(connection: Connection, rule: str, now: datetime, data: object) -> None:
-    text = msgspec.json.encode(data).decode()
-    connection.execute(
-        insert(alerts), {"rule": rule, "raised_at": now, "held_at": now, "data": text}
+def _delete(connection: Connection, keys: Collection[str]) -> None:
+    for part in _parts(sorted(keys)):
+        connection.execute(delete(alerts).where(alerts.c.rule.in_(part)))
+
+
+def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
+
+
+def _values(alert: RaisedAlert) -> dict[str, Any]:
+    return {
+        "rule": alert.key,
+        "raised_at": alert.raised_at,
+        "held_at": alert.held_at,
+        "cleared_at": alert.cleared_at,
+        "source": alert.source,
+        "subject": alert.subject[:LONGEST_NAME],
+        "scheduler_id": alert.scheduler_id,
+        "data": msgspec.json.encode(alert.data).decode(),
+    }
+
+
+def _is_over(row: Row[Any], now: datetime, source: str | None) -> bool:
+    held_at = row.held_at
+    if not isinstance(held_at, datetime):
+        return True
+    if row.source == source:
+        return is_over(held_at, now)
+    return held_at < now - CLEARED_KEPT  # nobody with its file judges it any more
+
+
+def _is_sound(row: Row[Any]) -> bool:
+    if not isinstance(row.raised_at, datetime) or row.rule.partition(":")[0] not in {*Rule}:
+        return False
+    return bool(_data(row)) and isinstance(row.cleared_at, datetime | None)
+
+
+def _read(row: Row[Any]) -> RaisedAlert:
+    moments = {
+        name: value if isinstance(value := getattr(row, name), datetime) else None
+        for name in ("held_at", "cleared_at")
+    }
+    return RaisedAlert(
+        key=row.rule,
+        raised_at=row.raised_at if isinstance(row.raised_at, datetime) else _EVER,
+        subject=str(row.subject or ""),
+        source=row.source if isinstance(row.source, str) else None,
+        scheduler_id=row.scheduler_id if isinstance(row.scheduler_id, int) else 0,
+        data=_data(row),
+        **moments,
     )
 
 
-def _is_over(row: Row[Any], now: datetime) -> bool:
-    held_at = row.held_at
-    return not isinstance(held_at, datetime) or is_over(held_at, now)
-
-
-def _read(row: Row[Any]) -> RaisedAlert | None:
+def _data(row: Row[Any]) -> Mapping[str, Any]:
     try:
-        data = msgspec.json.decode(row.data, type=dict[str, Any])
-    except (msgspec.DecodeError, TypeError, ValueError):
-        return None
-    if not isinstance(row.raised_at, datetime):
-        return None
-    return RaisedAlert(rule=row.rule, raised_at=row.raised_at, data=data)
+        return msgspec.json.decode(row.data, type=dict[str, Any])
+    except (msgspec.DecodeError, TypeError, ValueError, RecursionError):
+        return {}

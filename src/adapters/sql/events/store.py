@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Engine, bindparam, case, delete, func, select, update
+from sqlalchemy import Engine, bindparam, case, delete, func, or_, select, update
 
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.messages.nack_count import MOST
@@ -225,6 +225,32 @@ class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
                 connection.execute(_DELETE, {"ids": over})
         more = max(len(untaken), len(old), len(over)) == STEP
         return Expired(failures=len(untaken), rows=len(old), more=more)
+
+    @repeatable
+    def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
+        """See `EventStorePort.told`."""
+        asked = select(outbox.c.event_key, outbox.c.target).where(
+            outbox.c.event_key.in_(sorted(event_keys))
+        )
+        found = dict[str, list[str]]()
+        with self._database.read("looking for who was told") as connection:
+            for row in connection.execute(asked):
+                found.setdefault(row.event_key, []).append(row.target)
+        return found
+
+    @repeatable
+    def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
+        """See `EventStorePort.deliveries`: each beginning is a range of the unique key."""
+        asked, found = sorted(beginnings), list[OutboxRow]()
+        with self._database.read("looking for who was told") as connection:
+            for at in range(0, len(asked), _ASKED_AT_ONCE):
+                ranges = (
+                    outbox.c.event_key.between(begins, f"{begins}g")
+                    for begins in asked[at : at + _ASKED_AT_ONCE]
+                )
+                rows = connection.execute(_READ.where(or_(*ranges)).order_by(outbox.c.id))
+                found += map(read_outbox_row, rows)
+        return found
 
     @repeatable
     def rows(

@@ -420,7 +420,9 @@ holds = Table(
     Index("ix_hold_at", "at"),
 )
 
-#: The alerts that hold, by their rules; the row `judged` says when they were judged last.
+#: The alerts that hold, or did until *cleared_at*: *rule* is a rule, and where there may be several
+#: a hash of its subject. Those of schedules have the *source* of their file. Rows `judged` say when
+#: those of a source were judged last.
 alerts = Table(
     "Alert",
     metadata,
@@ -428,6 +430,10 @@ alerts = Table(
     Column("raised_at", UtcDateTime, nullable=False),
     Column("held_at", UtcDateTime, nullable=False),
     Column("data", LongText, nullable=False),
+    Column("subject", String(255)),
+    Column("source", String(255)),
+    Column("scheduler_id", Id),
+    Column("cleared_at", UtcDateTime),
 )
 
 #: Every change that somebody asked for; without an outcome it is not known what became of it.

@@ -95,6 +95,15 @@ class Breakers(CommandsOnDemand):
     }
 
 
+class Alerts(CommandsOnDemand):
+    """`cronhare alerts …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "list": ("alerts:list_", "List the alerts that hold, since when, and who was told."),
+        "test": ("alerts:try_", "Send targets a test, and say what became of each."),
+    }
+
+
 class Events(CommandsOnDemand):
     """`cronhare events …`."""
 

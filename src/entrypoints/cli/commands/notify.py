@@ -51,7 +51,7 @@ class TargetView:
 def list_(*, jobs: Jobs = None, json: Json = False) -> None:
     """List the targets that a jobs file names."""
     settings = read_settings()
-    file = _file(jobs, settings)
+    file = jobs_file(jobs, settings)
     told = file.subscriptions
     targets = [target for name in told.names if (target := told.target(name)) is not None]
     columns: Columns[TargetView] = {
@@ -77,7 +77,7 @@ def try_(
     It runs here, as this user: a worker may see other hosts, files and variables.
     """
     settings = read_settings()
-    file = _file(jobs, settings)
+    file = jobs_file(jobs, settings)
     target = file.subscriptions.target(name)
     if target is None:
         there = listed(file.subscriptions.names) or "none"
@@ -100,7 +100,8 @@ async def _tell(notifier: NotifierPort, target: Target, event: OutboxRow) -> Non
         await notifier.close()
 
 
-def _file(jobs: Jobs, settings: "Settings") -> "JobsFile":
+def jobs_file(jobs: Jobs, settings: "Settings") -> "JobsFile":
+    """Read the jobs file whose targets are meant."""
     path = jobs or settings.jobs
     if path is None:
         raise Refusal("no jobs file is named", advice="Name it: --jobs jobs.toml, or CRON_JOBS.")

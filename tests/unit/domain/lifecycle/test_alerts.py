@@ -11,11 +11,11 @@ from cronhare.domain.lifecycle.alerts import (
     Alert,
     AlertPolicy,
     RaisedAlert,
-    Rule,
     Signs,
     judge,
     raised,
 )
+from cronhare.domain.schedules.alert_rules import Rule
 from tests.unit.executions import NOON, execution
 
 
@@ -93,7 +93,7 @@ def test_what_is_off_alerts_of_nothing() -> None:
 
 
 def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> None:
-    alert = RaisedAlert(rule="failed", raised_at=NOON, data={"rule": "failed"})
+    alert = RaisedAlert(key="failed", raised_at=NOON, data={"rule": "failed"})
 
     event, again, other = (raised(alert, source=source) for source in ("a", "a", "b"))
 

@@ -1,0 +1,239 @@
+"""What is known of the runs of schedules that may alert: each is a look-up in an index."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Row,
+    ScalarSelect,
+    Select,
+    bindparam,
+    exists,
+    or_,
+    select,
+)
+
+from cronhare.domain.cron.zones import find_zone
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER
+from cronhare.domain.lifecycle.schedule_alerts import (
+    OUTPUT_LOOKED_FOR,
+    USUAL_RUNS,
+    RunSigns,
+    ScheduleSigns,
+)
+from cronhare.domain.schedules.keys import DUE
+from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
+from cronhare.domain.schedules.task import TaskRef
+
+from ..mapping.execution_rows import display_name
+from ..mapping.task_columns import COLUMN_OF_TYPE
+from ..schema.tables import executions, failed_tasks, outputs, plans, schedulers
+from ..transactions.database import StorePart, repeatable
+
+#: Schedules that one statement asks for.
+_AT_ONCE: Final = 500
+
+_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
+
+_RUN: Final = select(executions.c.id).where(
+    executions.c.scheduler_id == schedulers.c.id,
+    or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
+    ~executions.c.queue.startswith(STANDALONE, autoescape=True),
+)
+_OPEN: Final = _RUN.where(
+    executions.c.finished_at.is_(None),
+    ~exists().where(failed_tasks.c.execution_id == executions.c.id),  # a replay: long over
+)
+
+
+def _first(found: Select[Any]) -> ScalarSelect[Any]:
+    return found.order_by(executions.c.id).limit(1).scalar_subquery()
+
+
+_SIGNS: Final[Select[Any]] = (
+    select(
+        schedulers.c.id,
+        schedulers.c.name,
+        schedulers.c.timezone,
+        plans.c.next_due_at,
+        plans.c.problem,
+        _first(_OPEN.where(executions.c.started_at.is_(None), executions.c.attempt == 1)).label(
+            "waiting"
+        ),
+        _first(_OPEN).label("unfinished"),
+        _first(_OPEN.where(executions.c.started_at.is_not(None))).label("running"),
+        _RUN.where(executions.c.finished_at.is_not(None), executions.c.state != State.SKIPPED.value)
+        .order_by(executions.c.finished_at.desc(), executions.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+        .label("last"),
+    )
+    .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
+    .where(schedulers.c.id.in_(_IDS))
+)
+_RUNS: Final[Select[Any]] = (
+    select(
+        *(
+            executions.c[name]
+            for name in ("id", "due_at", "started_at", "finished_at", "state", "attempt")
+        ),
+        outputs.c.stdout_bytes,
+    )
+    .select_from(
+        executions.outerjoin(
+            outputs,
+            (outputs.c.execution_id == executions.c.id)
+            & (outputs.c.attempt == executions.c.attempt),
+        )
+    )
+    .where(executions.c.id.in_(_IDS))
+)
+_USUAL: Final[Select[Any]] = (
+    select(executions.c.id, executions.c.started_at, executions.c.finished_at, executions.c.state)
+    .where(
+        executions.c.scheduler_id == bindparam("scheduler"), executions.c.finished_at.is_not(None)
+    )
+    .order_by(executions.c.finished_at.desc(), executions.c.id.desc())
+    .limit(2 * USUAL_RUNS)
+)
+
+
+class ScheduleSignsPart(StorePart):
+    """The part of `AlertStorePort` that reads what is known of schedules."""
+
+    @repeatable
+    def schedule_signs(
+        self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
+    ) -> Sequence[ScheduleSigns]:
+        """See `AlertStorePort.schedule_signs`."""
+        ids, found = sorted(scheduler_ids), list[ScheduleSigns]()
+        with self._database.read("looking at schedules that may alert") as connection:
+            for at in range(0, len(ids), _AT_ONCE):
+                rows = connection.execute(_SIGNS, {"ids": ids[at : at + _AT_ONCE]}).all()
+                runs = _runs(connection, rows, now)
+                found += (_signs(connection, row, runs, usual, now) for row in rows)
+        return found
+
+    @repeatable
+    def of_no_file(
+        self, refs: Collection[TaskRef], *, limit: int
+    ) -> Mapping[int, tuple[str, TaskRef]]:
+        """See `AlertStorePort.of_no_file`."""
+        columns = [
+            schedulers.c[name] for name in (*COLUMN_OF_TYPE.values(), "task_type", "task_id")
+        ]
+        asked = (
+            select(schedulers.c.id, schedulers.c.name, *columns)
+            .where(schedulers.c.source.is_(None), schedulers.c.status == 1)
+            .order_by(schedulers.c.id)
+            .limit(limit)
+        )
+        with self._database.read("looking for schedules of no file") as connection:
+            rows = connection.execute(asked).all()
+        known = ((row, _ref(row)) for row in rows)
+        return {
+            row.id: (display_name(row.name, row.id), ref)
+            for row, ref in known
+            if ref is not None and ref in refs
+        }
+
+
+def _ref(row: Row[Any]) -> TaskRef | None:
+    ways = [
+        TaskRef(type_, number)
+        for type_, column in COLUMN_OF_TYPE.items()
+        if isinstance(number := getattr(row, column), int)
+    ]
+    if isinstance(row.task_type, str) and isinstance(row.task_id, int):
+        ways.append(TaskRef(row.task_type, row.task_id))
+    return ways[0] if len(ways) == 1 else None
+
+
+def _runs(
+    connection: Connection, rows: Sequence[Row[Any]], now: datetime
+) -> Mapping[int, RunSigns]:
+    names = ("waiting", "unfinished", "running", "last")
+    ids = sorted({id_ for row in rows for name in names if (id_ := getattr(row, name))})
+    found = dict[int, RunSigns]()
+    for at in range(0, len(ids), _AT_ONCE):
+        for row in connection.execute(_RUNS, {"ids": ids[at : at + _AT_ONCE]}):
+            if (run := _run(row, now)) is not None:
+                found[row.id] = run
+    return found
+
+
+def _run(row: Row[Any], now: datetime) -> RunSigns | None:
+    if not isinstance(row.due_at, datetime):
+        return None  # a person wrote it: the list of executions says so
+    output = row.stdout_bytes
+    if output is None and _is(row.finished_at) and row.finished_at >= now - OUTPUT_LOOKED_FOR:
+        output = 0  # what wrote nothing has no row; what is older may have been deleted
+    return RunSigns(
+        id=row.id,
+        due_at=row.due_at,
+        started_at=row.started_at if _is(row.started_at) else None,
+        finished_at=row.finished_at if _is(row.finished_at) else None,
+        has_succeeded=row.state == State.SUCCEEDED.value,
+        output=output if isinstance(output, int) else None,
+    )
+
+
+def _signs(
+    connection: Connection,
+    row: Row[Any],
+    runs: Mapping[int, RunSigns],
+    usual: Collection[int],
+    now: datetime,
+) -> ScheduleSigns:
+    due, last = row.next_due_at, runs.get(row.last)
+    is_due = _is(due) and due <= now and row.problem is None
+    return ScheduleSigns(
+        scheduler_id=row.id,
+        name=display_name(row.name, row.id),
+        zone=_zone(row.timezone),
+        unclaimed=due if is_due else None,
+        waiting=runs.get(row.waiting),
+        unfinished=runs.get(row.unfinished),
+        running=runs.get(row.running),
+        last=last,
+        usual=[*_usual(connection, row.id, last)]
+        if row.id in usual and (row.running or _is_new(last, now))
+        else (),
+    )
+
+
+def _is_new(last: RunSigns | None, now: datetime) -> bool:
+    """Whether a run ended so lately that it may alert: of others no durations are read."""
+    return (
+        last is not None
+        and last.finished_at is not None
+        and (last.finished_at >= now - CLEAR_AFTER)
+    )
+
+
+def _usual(connection: Connection, scheduler_id: int, last: RunSigns | None) -> Iterator[timedelta]:
+    """Give the durations of the runs before the last that succeeded."""
+    left = USUAL_RUNS
+    for row in connection.execute(_USUAL, {"scheduler": scheduler_id}):
+        is_told = last is not None and row.id == last.id
+        if is_told or row.state != State.SUCCEEDED.value or not left:
+            continue
+        if _is(row.started_at) and _is(row.finished_at) and row.finished_at >= row.started_at:
+            left -= 1
+            yield row.finished_at - row.started_at
+
+
+def _is(value: object) -> bool:
+    return isinstance(value, datetime)
+
+
+def _zone(name: object) -> ZoneInfo:
+    try:
+        return find_zone(str(name or "UTC"))
+    except ValueError:
+        return ZoneInfo("UTC")

@@ -1,0 +1,76 @@
+"""Who waits for a scheduler, for the broker, or for a worker: found by indexes of what is open."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, bindparam, func, or_, select
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, QueueSigns, SystemSigns
+
+from ..schema.tables import executions, plans
+from ..schema.types import UtcDateTime, read_moment
+from ..transactions.database import StorePart, repeatable
+
+#: So many of what waits are counted: more make no other alert.
+MOST_COUNTED: Final = 10_000
+
+_BEFORE: Final = bindparam("before", type_=UtcDateTime)
+_EARLIEST: Final[Select[Any]] = (
+    select(plans.c.next_due_at)
+    .where(plans.c.next_due_at < _BEFORE, plans.c.problem.is_(None))
+    .order_by(plans.c.next_due_at)
+    .limit(1)
+)
+_UNSENT: Final = (
+    select(executions.c.executed_at)
+    .where(
+        executions.c.state == State.CLAIMED.value,
+        executions.c.executed_at < _BEFORE,
+        or_(executions.c.next_attempt_at.is_(None), executions.c.next_attempt_at < _BEFORE),
+    )
+    .limit(MOST_COUNTED)
+    .subquery()
+)
+_SENT: Final = (
+    select(executions.c.queue, executions.c.published_at)
+    .where(
+        executions.c.state == State.PUBLISHED.value,
+        executions.c.published_at < _BEFORE,
+        executions.c.queue.not_in(bindparam("served", expanding=True)),
+    )
+    .limit(MOST_COUNTED)
+    .subquery()
+)
+_COUNTED: Final = select(
+    func.count().label("runs"), func.min(_UNSENT.c.executed_at).label("since")
+).select_from(_UNSENT)
+_UNSERVED: Final[Select[Any]] = (
+    select(_SENT.c.queue, func.count().label("runs"), func.min(_SENT.c.published_at).label("since"))
+    .group_by(_SENT.c.queue)
+    .order_by(_SENT.c.queue)
+)
+
+
+class SystemSignsPart(StorePart):
+    """The part of `AlertStorePort` that reads what waits."""
+
+    @repeatable
+    def system_signs(self, *, now: datetime, served: Collection[str]) -> SystemSigns:
+        """See `AlertStorePort.system_signs`."""
+        before = now - OVERDUE_AFTER
+        with self._database.read("looking for what waits") as connection:
+            earliest = connection.scalar(_EARLIEST, {"before": before})
+            unsent = connection.execute(_COUNTED, {"before": before}).one()
+            asked = {"before": before, "served": sorted(served)}
+            unserved = connection.execute(_UNSERVED, asked).all()
+        return SystemSigns(
+            earliest_due=read_moment(earliest),
+            unsent=_counted(unsent, before) if unsent.runs else None,
+            unserved={str(row.queue): _counted(row, before) for row in unserved},
+        )
+
+
+def _counted(row: Row[Any], before: datetime) -> QueueSigns:
+    return QueueSigns(runs=row.runs, since=read_moment(row.since) or before)

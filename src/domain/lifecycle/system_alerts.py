@@ -1,0 +1,98 @@
+"""Alerts of what works on the ledger: no scheduler, an unserved queue, a node that is silent."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import attrs
+
+from ..nodes import NodeReport, alive
+from ..schedules.alert_rules import Rule
+from ..texts.listing import counted
+from ..texts.moments import say_moment
+from .alerts import CRITICAL, HIGH, Alert, alert
+
+#: What is so late has nobody who looks after it: a scheduler looks every few seconds.
+OVERDUE_AFTER: Final = timedelta(minutes=2)
+
+
+@attrs.frozen(kw_only=True)
+class QueueSigns:
+    """What waits in a queue for a worker: *runs* of them, the first since *since*."""
+
+    runs: int
+    since: datetime
+
+
+@attrs.frozen(kw_only=True)
+class SystemSigns:
+    """What the ledger says of what works on it.
+
+    *earliest_due* is the earliest instant that nobody has claimed, *unsent* what was claimed and
+    not handed to the broker, *unserved* what waits in queues that no worker serves. None of these
+    are told before `OVERDUE_AFTER`.
+    """
+
+    nodes: Sequence[NodeReport] = ()
+    earliest_due: datetime | None = None
+    unsent: QueueSigns | None = None
+    unserved: Mapping[str, QueueSigns] = attrs.field(factory=dict[str, QueueSigns])
+
+
+def served(nodes: Sequence[NodeReport], now: datetime) -> frozenset[str]:
+    """Give the queues that a worker serves which has reported itself lately."""
+    return frozenset(queue for node in alive(nodes, now) if node.works for queue in node.queues)
+
+
+def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
+    """Say of what people are to be alerted."""
+    yield from _scheduler(signs, now)
+    if signs.unsent is not None:
+        message = (
+            f"{counted(signs.unsent.runs, 'run')} could not be handed to the broker since "
+            f"{say_moment(signs.unsent.since)}: it is away, or has no such queue"
+        )
+        yield alert(Rule.UNSENT, message, value=signs.unsent.runs, severity=CRITICAL)
+    for name, queue in sorted(signs.unserved.items()):
+        message = (
+            f"{counted(queue.runs, 'run')} in the queue {name} since {say_moment(queue.since)}, "
+            "and no worker serves it"
+        )
+        yield alert(Rule.QUEUE, message, subject=name, value=queue.runs, severity=CRITICAL)
+    yield from _silent(signs.nodes, now)
+
+
+def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
+    due = signs.earliest_due
+    if due is None or due >= now - OVERDUE_AFTER:
+        return
+    there = [node.name for node in alive(signs.nodes, now) if node.schedules]
+    who = (
+        f"though {counted(len(there), 'scheduler')} reported lately"
+        if there
+        else "and no scheduler reports itself"
+    )
+    message = f"Nothing that was due since {say_moment(due)} is claimed, {who}"
+    late = round((now - due).total_seconds())
+    yield alert(Rule.SCHEDULER, message, value=late, severity=CRITICAL)
+
+
+def _silent(nodes: Sequence[NodeReport], now: datetime) -> Iterator[Alert]:
+    """Alert of nodes that were killed or cut off, and that no other has taken the place of."""
+    living = alive(nodes, now)
+    for node in nodes:
+        if not node.is_silent(now) or node.seen_at > now or _has_successor(node, living):
+            continue
+        message = (
+            f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was killed, "
+            "or is cut off from the database"
+        )
+        silent = round((now - node.seen_at).total_seconds())
+        yield alert(Rule.NODE, message, subject=node.name, value=silent, severity=HIGH)
+
+
+def _has_successor(node: NodeReport, living: Sequence[NodeReport]) -> bool:
+    return any(
+        (each.host, each.role) == (node.host, node.role) and each.started_at > node.started_at
+        for each in living
+    )

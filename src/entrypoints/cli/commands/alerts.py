@@ -1,0 +1,119 @@
+"""`cronhare alerts list | test`."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import attrs
+import typer
+
+from cronhare.domain.lifecycle.alerts import trial
+from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.schedules.notify import Target
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.events import NotDelivered, NotifierPort
+
+from ..errors import Refusal, Status
+from ..jobs_files import Jobs
+from ..output import Columns, Json, moment, print_line, print_rows, state
+from ..wiring import open_ledger, read_settings, wire_with
+from .notify import jobs_file
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.alerts import AlertView
+
+@attrs.frozen(kw_only=True)
+class TriedView:
+    """A target that was sent a test; *error* says why it was not told."""
+
+    target: str
+    told: bool
+    error: str | None
+
+
+def list_(
+    *,
+    cleared: Annotated[
+        bool, typer.Option("--cleared", help="Also those that are over since a day at most.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List the alerts that hold now, since when, and who was told; the newest first.
+
+    A worker or `up` judges them once a minute, where a target of its file has "alert" among its
+    events.
+    """
+    found = open_ledger().alert_desk().alerts(cleared=cleared)
+    columns: "Columns[AlertView]" = {
+        "ALERT": "rule",
+        "ABOUT": "subject",
+        "SINCE": "raised_at",
+        "OVER": lambda view: None if view.cleared_at is None else moment(view.cleared_at),
+        "WHAT": "message",
+        "TOLD": _told,
+    }
+    print_rows(found, columns, json=json, empty="There are no alerts.")
+
+
+def try_(
+    target: Annotated[
+        str | None, typer.Argument(help="NAME of a [notify.NAME]; all of the file without it.")
+    ] = None,
+    *,
+    jobs: Jobs = None,
+    json: Json = False,
+) -> None:
+    """Send a test message to targets, now and once, and say what became of each.
+
+    It runs here, as this user: a worker may see other hosts, files and variables. The status is 3
+    if one was not told.
+    """
+    settings = read_settings()
+    file = jobs_file(jobs, settings)
+    names = list(file.subscriptions.targets) if target is None else [target]
+    targets = [each for name in names if (each := file.subscriptions.target(name)) is not None]
+    if not targets:
+        there = listed(file.subscriptions.names) or "none"
+        what = "has no targets" if target is None else f"has no target {target!r}; it has: {there}"
+        raise Refusal(f"{file.path} {what}", advice="Add one: [notify.NAME], see docs/alerts.md.")
+    tried = asyncio.run(_try_all(wire_with(settings).notifier(), targets, file.source))
+    if json:
+        columns: Columns[TriedView] = {"TARGET": "target", "TOLD": "told", "ERROR": "error"}
+        print_rows(tried, columns, json=True, empty="")
+    for view in () if json else tried:
+        if view.told:
+            print_line(f"{view.target} was told.")
+        else:
+            print_line(f"{view.target} was not told: {view.error}", style="red")
+    if not all(each.told for each in tried):
+        raise typer.Exit(Status.UNREACHABLE)
+
+
+async def _try_all(
+    notifier: NotifierPort, targets: Sequence[Target], source: str
+) -> Sequence[TriedView]:
+    try:
+        return await asyncio.gather(*(_try(notifier, each, source) for each in targets))
+    finally:
+        await notifier.close()
+
+
+async def _try(notifier: NotifierPort, target: Target, source: str) -> TriedView:
+    now = datetime.now(UTC)
+    event = trial(target.name, now=now, id_=str(uuid4()))
+    row = attrs.evolve(OutboxRow.of(event, target.name, source=source, now=now), tries=1)
+    try:
+        await notifier.notify(target, row)
+    except NotDelivered as failure:
+        return TriedView(target=target.name, told=False, error=str(failure))
+    return TriedView(target=target.name, told=True, error=None)
+
+
+def _told(view: "AlertView") -> str:
+    said = (
+        each.target if each.state == "delivered" else f"{each.target} ({state(each.state)})"
+        for each in view.told
+    )
+    return ", ".join(said) or "nobody"

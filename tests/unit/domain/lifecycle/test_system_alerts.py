@@ -1,0 +1,77 @@
+"""Of what works on a ledger people are alerted."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from cronhare.domain.lifecycle.system_alerts import (
+    OVERDUE_AFTER,
+    QueueSigns,
+    SystemSigns,
+    judge_system,
+    served,
+)
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.schedules.alert_rules import Rule
+from tests.unit.executions import NOON
+
+MINUTE = timedelta(minutes=1)
+
+
+def node(name: str = "web-1-7", *, seen: datetime = NOON, **changes: Any) -> NodeReport:  # noqa: ANN401
+    given: dict[str, Any] = {"role": "worker", "host": "web-1", "started_at": NOON - MINUTE}
+    return NodeReport(name=name, version="1", seen_at=seen, **{**given, **changes})
+
+
+def messages(**signs: Any) -> dict[str, str]:  # noqa: ANN401
+    found = judge_system(SystemSigns(**signs), NOON)
+    return {f"{each.rule}:{each.subject}": each.message for each in found}
+
+
+def test_what_is_due_and_not_claimed_alerts_whether_or_not_a_scheduler_reports() -> None:
+    late = NOON - OVERDUE_AFTER - timedelta(seconds=1)
+
+    assert messages(earliest_due=NOON - OVERDUE_AFTER) == {}
+    alone = messages(earliest_due=late)["scheduler:"]
+    assert alone.endswith("and no scheduler reports itself")
+    there = messages(earliest_due=late, nodes=[node(role="scheduler")])["scheduler:"]
+    assert there.endswith("though 1 scheduler reported lately")
+
+
+def test_what_waits_for_the_broker_or_for_a_worker_alerts() -> None:
+    signs = QueueSigns(runs=3, since=NOON - 5 * MINUTE)
+
+    said = messages(unsent=signs, unserved={"cron_scheduler.mail": signs})
+
+    assert said["unsent:"].startswith("3 runs could not be handed to the broker since ")
+    assert "in the queue cron_scheduler.mail since" in said["queue:cron_scheduler.mail"]
+
+
+def test_a_silent_node_alerts_until_another_takes_its_place() -> None:
+    silent = node(seen=NOON - SILENT_AFTER - timedelta(seconds=1))
+    elsewhere = node("web-2-7", host="web-2", started_at=NOON)
+    older = node("web-1-6", started_at=NOON - 2 * MINUTE)
+    successor = node("web-1-8", started_at=NOON)
+
+    assert messages(nodes=[node()]) == {}
+    assert [*messages(nodes=[silent, elsewhere, older])] == ["node:web-1-7"]
+    assert messages(nodes=[silent, successor]) == {}
+    assert messages(nodes=[node(seen=NOON + 5 * MINUTE)]) == {}  # a clock that was ahead
+
+
+def test_workers_that_report_serve_their_queues() -> None:
+    nodes = [
+        node(queues=("a",)),
+        node("b", role="scheduler", queues=("b",)),
+        node("c", queues=("c",), seen=NOON - 5 * MINUTE),
+    ]
+    assert served(nodes, NOON) == {"a"}
+
+
+def test_each_subject_has_an_alert_of_its_own() -> None:
+    signs = QueueSigns(runs=1, since=NOON)
+    found = [*judge_system(SystemSigns(unserved={"a": signs, "b": signs}), NOON)]
+
+    assert [each.rule for each in found] == [Rule.QUEUE, Rule.QUEUE]
+    assert len({each.key for each in found}) == 2
+    assert found[0].data["alert"]["severity"] == "critical"
+    assert found[0].data["subject"] == "a"
