@@ -24,6 +24,7 @@ from .notify import jobs_file
 if TYPE_CHECKING:
     from cronhare.application.administration.views.alerts import AlertView
 
+
 @attrs.frozen(kw_only=True)
 class TriedView:
     """A target that was sent a test; *error* says why it was not told."""
@@ -46,7 +47,7 @@ def list_(
     events.
     """
     found = open_ledger().alert_desk().alerts(cleared=cleared)
-    columns: "Columns[AlertView]" = {
+    columns: Columns[AlertView] = {
         "ALERT": "rule",
         "ABOUT": "subject",
         "SINCE": "raised_at",

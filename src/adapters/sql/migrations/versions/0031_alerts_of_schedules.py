@@ -4,8 +4,8 @@ import sqlalchemy as sa
 
 from cronhare.adapters.sql.migrations.columns import ID, MOMENT, add_columns, string
 
-revision = "0029"
-down_revision = "0028"
+revision = "0031"
+down_revision = "0030"
 
 
 def upgrade() -> None:
