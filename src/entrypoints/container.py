@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.audit_queries import AuditQueries
     from cronhare.application.administration.audit_trail import AuditTrail
     from cronhare.application.administration.backfills import Backfills
+    from cronhare.application.administration.calendars import Calendars
     from cronhare.application.administration.commands import Administrator
     from cronhare.application.administration.days import Days
     from cronhare.application.administration.doctor import Doctor
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.metrics import Metrics
     from cronhare.application.administration.node_desk import NodeDesk
     from cronhare.application.administration.outbox import Outbox
+    from cronhare.application.administration.output_pages import OutputPages
     from cronhare.application.administration.overview import Overview
     from cronhare.application.administration.queries import Queries
     from cronhare.application.administration.replays import Replays
@@ -399,6 +401,8 @@ class Container(containers.DeclarativeContainer):
         now=claims.provided.now,
         trail=audit_trail,
     )
+    calendars = providers.Singleton(Calendars, schedules)
+    output_pages = providers.Singleton(OutputPages, records)
     run_desk = providers.Singleton(RunDesk, administrator=administrator)
     report_desk = providers.Singleton(
         ReportDesk, schedules=schedules, runs=run_desk, catalog=catalog

@@ -1,6 +1,7 @@
 """Answers of the API: views as JSON, page by page."""
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 from fastapi import Request, Response
@@ -15,7 +16,29 @@ def as_answer(view: Any, status: int = 200, **headers: str) -> Response:  # noqa
     return Response(text, status, headers=named, media_type="application/json")
 
 
-def as_page(request: Request, found: Sequence[Any], *, after: object) -> Response:
+def as_resource(request: Request, view: Any, status: int = 200) -> Response:  # noqa: ANN401
+    """Answer with a view and its tag; who has seen that already is told so, and no more."""
+    answer = as_answer(view, status)
+    answer.headers["ETag"] = tag = f'"{blake2b(answer.body, digest_size=12).hexdigest()}"'
+    seen = ",".join(request.headers.getlist("if-none-match"))
+    if request.method == "GET" and tag in [
+        each.strip().removeprefix("W/") for each in seen.split(",")
+    ]:
+        return Response(status_code=304, headers={"ETag": tag})
+    return answer
+
+
+def as_text(request: Request, text: str, *, after: object, **headers: str) -> Response:
+    """Answer with a text, and a link to what comes *after* it, if anything may come."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if after is not None:
+        named["Link"] = next_link(request, after=after)
+    return Response(
+        text.encode(errors="replace"), headers=named, media_type="text/plain; charset=utf-8"
+    )
+
+
+def as_page(request: Request, found: Any, *, after: object) -> Response:  # noqa: ANN401
     """Answer with a page, and a link to the next one, which is of what comes *after* that."""
     if after is None:
         return as_answer(found)

@@ -42,7 +42,8 @@ class Operation(APIRoute):
         #: Its parameters in the query, and whether each may be repeated.
         self.asked = {
             field.alias: _is_list(field.field_info.annotation)
-            for field in self.dependant.query_params
+            for dependant in (self.dependant, *self.dependant.dependencies)
+            for field in dependant.query_params
         }
 
 
@@ -58,6 +59,7 @@ def operation(
     may_be_empty: bool = False,
     gives: type | None = None,
     many: bool = False,
+    is_tagged: bool = False,
     refuses: tuple[int, ...] = (),
     also: Mapping[int, tuple[str, type]] | None = None,
 ) -> Operation:
@@ -65,10 +67,12 @@ def operation(
 
     *takes* is what a body says, which *may_be_empty*; it *gives* one of these, or *many*. *what* is
     said of that answer, whose status that is; *also* has what it may answer as well. It *refuses*
-    with these, and with `ALWAYS`.
+    with these, and with `ALWAYS`. Of an answer that *is_tagged* one may ask whether it is still so.
     """
     answers = {status: _described(what, gives, many=many)}
     answers |= {other: _described(said, kind) for other, (said, kind) in (also or {}).items()}
+    if is_tagged:
+        answers[304] = {"description": "it is as the ETag in If-None-Match has it"}
     extra: dict[str, Any] = {"x-scope": scope.word}
     if takes is not None:
         content = {"application/json": {"schema": _schema_of(takes)}}
@@ -81,7 +85,7 @@ def operation(
         methods=[method],
         status_code=status,
         takes=takes,
-        gives=tuple(kind for kind in given if kind is not None),
+        gives=tuple(kind for kind in given if kind not in {None, str}),
         dependencies=[needs(scope), Depends(_only_known)],
         responses={**answers, **_refusals(refuses)},
         openapi_extra=extra,
@@ -91,6 +95,8 @@ def operation(
 def _described(what: str, gives: type | None, *, many: bool = False) -> dict[str, Any]:
     if gives is None:
         return {"description": what}
+    if gives is str:
+        return {"description": what, "content": {"text/plain": {"schema": {"type": "string"}}}}
     schema = _schema_of(gives)
     content = {"schema": {"type": "array", "items": schema} if many else schema}
     return {"description": what, "content": {"application/json": content}}

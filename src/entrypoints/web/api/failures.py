@@ -1,0 +1,241 @@
+"""`/failed` and `/quarantine`: the archive, and what becomes of what is in it."""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Depends, Request, Response
+
+from cronhare.application.administration.replays import Ordered
+from cronhare.application.administration.views.failures import (
+    DiscardedView,
+    FailureView,
+    FailureWithDetails,
+    QuarantineView,
+    ReplayedView,
+)
+from cronhare.domain.access import Actor, Scope
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.retries.retry import ATTEMPTS
+from cronhare.domain.schedules.draft import Fault
+
+from ..access import actor_of
+from ..asking import Asker
+from ..problems import Problem, invalid_request
+from .answers import as_answer, as_page, as_resource, last_id
+from .body import read_body
+from .failure_bodies import (
+    DiscardOneRequest,
+    DiscardRequest,
+    ReplayOneRequest,
+    ReplayRequest,
+    failure_filter,
+    read_selection,
+)
+from .operations import Operation, operation
+from .pacing import pacing
+from .parameters import ROWS, AfterId, Id, IdempotencyKey, Limit, named
+
+Which = Annotated[FailureFilter, Depends(failure_filter)]
+
+
+class Failures:
+    """The archive, or that part of it which is quarantined."""
+
+    def __init__(self, asker: Asker, *, kind: State | None = None) -> None:
+        """*kind* is that of all that may be meant, where there is only one."""
+        self._asker = asker
+        self._container = asker.container
+        self._kind = kind
+
+    def operations(self) -> Iterator[Operation]:
+        """Declare what can be asked."""
+        is_all = self._kind is None
+        base, again = ("/failed", "replay") if is_all else ("/quarantine", "release")
+        yield operation(
+            "GET",
+            base,
+            self.list_failures,
+            scope=Scope.READ,
+            what="a page of failures, newest first",
+            gives=FailureView if is_all else QuarantineView,
+            many=is_all,
+            refuses=(404,),
+        )
+        yield operation(
+            "POST",
+            f"{base}/{again}",
+            self.replay_failures,
+            scope=Scope.OPERATE,
+            status=202,
+            what="they begin in the background",
+            takes=ReplayRequest,
+            gives=Ordered,
+            also={200: ("how many there are: none, or `dry_run` was asked", Ordered)},
+            refuses=(404,),
+        )
+        yield operation(
+            "POST",
+            f"{base}/discard",
+            self.discard_failures,
+            scope=Scope.OPERATE,
+            what="how many were resolved",
+            takes=DiscardRequest,
+            gives=DiscardedView,
+            refuses=(404,),
+        )
+        one = f"{base}/{{archived_id}}"
+        yield operation(
+            "GET",
+            one,
+            self.show_failure,
+            scope=Scope.READ,
+            what="the failure, with what is left of its execution",
+            gives=FailureWithDetails,
+            is_tagged=True,
+            refuses=(404,),
+        )
+        yield operation(
+            "POST",
+            f"{one}/{again}",
+            self.replay_failure,
+            scope=Scope.OPERATE,
+            status=202,
+            what="it runs again",
+            takes=ReplayOneRequest,
+            may_be_empty=True,
+            gives=ReplayedView,
+            refuses=(404, 409),
+        )
+        yield operation(
+            "POST",
+            f"{one}/discard",
+            self.discard_failure,
+            scope=Scope.OPERATE,
+            what="it is resolved",
+            takes=DiscardOneRequest,
+            may_be_empty=True,
+            gives=DiscardedView,
+            refuses=(404, 409),
+        )
+
+    async def list_failures(
+        self,
+        request: Request,
+        which: Which,
+        *,
+        after: AfterId = None,
+        limit: Limit = ROWS,
+    ) -> Response:
+        """List what failed for good and is unresolved, newest first."""
+        queries = self._container.queries()
+        if self._kind is None:
+            found = await self._asker.ask(
+                lambda: queries.failures(which, before=after, limit=limit)
+            )
+            return as_page(request, found, after=last_id(found, limit=limit))
+        page = await self._asker.ask(lambda: queries.quarantine(which, before=after, limit=limit))
+        return as_page(request, page, after=last_id(page.quarantined, limit=limit))
+
+    async def show_failure(self, request: Request, archived_id: Id) -> Response:
+        """Show one: its attempts, its last output, and whose it is."""
+        found = await self._asker.ask(lambda: self._one(archived_id))
+        return as_resource(request, found)
+
+    async def replay_failure(self, request: Request, archived_id: Id) -> Response:
+        """Run it again at once, with a fresh allowance of retries."""
+        body, _ = await read_body(ReplayOneRequest, request)
+        if body.attempts is not None and body.attempts not in ATTEMPTS:
+            text = f"{body.attempts} is not {ATTEMPTS[0]}-{ATTEMPTS[-1]}"
+            raise invalid_request([Fault("attempts", text)])
+        actor = actor_of(request)
+
+        def replay() -> ReplayedView:
+            self._one(archived_id)
+            now = self._container.claims().now()
+            done = self._container.administrator().replay(
+                [archived_id], now=now, actor=actor, attempts=body.attempts
+            )
+            return ReplayedView.of(done)
+
+        done = await self._asker.ask(replay)
+        if why := done.refused.get(str(archived_id)):
+            raise Problem(HTTPStatus.CONFLICT, f"failure {archived_id} cannot run again: {why}")
+        if done.resolved_before:
+            raise await self._resolved_before(archived_id)
+        return as_answer(done, 202, Location=f"/executions/{done.executions[0]}")
+
+    async def discard_failure(self, request: Request, archived_id: Id) -> Response:
+        """Resolve it without a run; it stays in the archive."""
+        body, _ = await read_body(DiscardOneRequest, request)
+        actor = actor_of(request)
+
+        def discard() -> DiscardedView:
+            self._one(archived_id)
+            now = self._container.claims().now()
+            administrator = self._container.administrator()
+            done = administrator.discard([archived_id], note=body.note, now=now, actor=actor)
+            return DiscardedView.of(done)
+
+        done = await self._asker.ask(discard)
+        if done.resolved_before:
+            raise await self._resolved_before(archived_id)
+        return as_answer(done)
+
+    async def replay_failures(
+        self, request: Request, idempotency_key: IdempotencyKey = None
+    ) -> Response:
+        """Run many again; asked again with the same key, answer what it began."""
+        body, content = await read_body(ReplayRequest, request, may_be_empty=False)
+        which = read_selection(body, kind=self._kind)
+        actor, key = actor_of(request), named(request, idempotency_key)
+        rules = pacing(body, content, author=actor.name)
+        ordered = await self._asker.ask(
+            lambda: self._order(which, rules, actor=actor, key=key, dry_run=body.dry_run)
+        )
+        if ordered.replay is None:
+            return as_answer(ordered)
+        return as_answer(ordered, 202, Location=f"/replays/{ordered.replay.id}")
+
+    async def discard_failures(self, request: Request) -> Response:
+        """Resolve many without a run; they stay in the archive."""
+        body, _ = await read_body(DiscardRequest, request, may_be_empty=False)
+        which = read_selection(body, kind=self._kind)
+        actor = actor_of(request)
+
+        def discard() -> DiscardedView:
+            now = self._container.claims().now()
+            administrator = self._container.administrator()
+            done = administrator.discard_all(which, note=body.note, now=now, actor=actor)
+            return DiscardedView.of(done)
+
+        return as_answer(await self._asker.ask(discard))
+
+    def _order(
+        self,
+        which: FailureFilter,
+        rules: Mapping[str, Any],
+        *,
+        actor: Actor,
+        key: UUID | None,
+        dry_run: bool,
+    ) -> Ordered:
+        order = ReplayOrder(which=which, **rules)
+        replays, now = self._container.replays(), self._container.claims().now()
+        if dry_run:
+            return Ordered(failures=replays.count(which))
+        return replays.order(order, now=now, actor=actor, request=key)
+
+    def _one(self, archived_id: int) -> FailureWithDetails:
+        if self._kind is not None:
+            self._container.administrator().quarantined([archived_id])
+        return self._container.queries().failure(archived_id)
+
+    async def _resolved_before(self, archived_id: int) -> Problem:
+        found = await self._asker.ask(lambda: self._one(archived_id))
+        state = found.failure.resolution
+        detail = f"failure {archived_id} was resolved before: {state}"
+        return Problem(HTTPStatus.CONFLICT, detail, more={"state": state})
