@@ -26,8 +26,11 @@ class Api(FastAPI):
             kinds = sorted((bodies | views).values(), key=lambda kind: kind.__name__)
             _, components = msgspec.json.schema_components(kinds, ref_template=REF)
             described = super().openapi()
+            # What the framework describes itself is of parameters: lists of names, say.
+            of_parameters = described.get("components", {}).get("schemas", {})
             described["components"] = {
-                "schemas": {name: _tidy(each) for name, each in components.items()}
+                "schemas": {**of_parameters}
+                | {name: _tidy(each) for name, each in components.items()}
                 | {name: _body(kind, components[name]) for name, kind in bodies.items()}
                 | {"Problem": problems.SCHEMA}
             }
