@@ -78,7 +78,7 @@ class WorkerConsumer:
         self._under_way = DeliveryTasks(worker.handle)
         self._room = room
         self._resting = DeliveryTasks(room.handle)
-        self.is_consuming = False
+        self.is_consuming = self._rests = False
 
     @property
     def counters(self) -> Counters:
@@ -91,8 +91,11 @@ class WorkerConsumer:
         return len(self._under_way)
 
     def is_proven(self) -> bool:
-        """Whether what its queues bring gets here, as was proven of late; any thread may ask."""
-        return self._broker.is_consuming()
+        """Whether what its queues bring gets here, as was proven of late; any thread may ask.
+
+        One that rests since somebody drained it is as it is meant to be.
+        """
+        return self._rests or self._broker.is_consuming()
 
     async def begin(
         self,
@@ -115,13 +118,13 @@ class WorkerConsumer:
             weights=weights,
         )
         begun = await answered("broker", ask, shutdown=shutdown)
-        self.is_consuming = begun
+        self.is_consuming, self._rests = begun, False
         return begun
 
     async def rest(self) -> None:
         """Take no more deliveries, until it begins again; what is at hand goes on."""
         await self._broker.pause()
-        self.is_consuming = False
+        self.is_consuming, self._rests = False, True
 
     async def bring_back(self, shutdown: Shutdown) -> None:
         """Start to bring back what was deferred, beside the tasks: it takes none of their places.
