@@ -73,6 +73,11 @@ unit-inner:
 unit-others:
 	$(BIN)/pytest --quiet -p no:xdist $(INNER:%=--ignore=%) tests/unit
 
+.PHONY: browser
+browser: $(EQUIPPED)  ## the page in a real browser, which it installs; leaves screenshots in build/pictures
+	@scripts/ensure-browser
+	CI=true $(BIN)/pytest --quiet -p no:xdist tests/browser
+
 CYCLES ?= 20
 
 .PHONY: faults

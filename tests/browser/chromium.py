@@ -1,0 +1,103 @@
+"""Debian's Chromium, driven by Playwright; what it must not do, and what axe finds."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, sync_playwright
+
+from tests.services.finding import binary, missing
+
+#: Nothing of a browser but its window: no task of its own, no address of its makers.
+_ARGUMENTS: Final = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+#: Widths of a telephone and of a desk.
+NARROW, WIDE = 390, 1440
+
+#: Where screenshots are left: they are build output.
+PICTURES: Final = Path(__file__).parents[2] / "build" / "pictures"
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start one, or do without."""
+    program = binary("chromium")
+    if program is None:
+        missing("Chromium", "`make browser` installs it")
+    # Its sandbox needs another user than root.
+    arguments = [*_ARGUMENTS, "--no-sandbox"] if os.getuid() == 0 else list(_ARGUMENTS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
+@attrs.define(slots=False)  # Playwright keeps what it makes of a method beside it
+class Window:
+    """A page in a window of its own, and all that it complained of."""
+
+    page: Page
+    complaints: list[str] = attrs.field(factory=list[str])
+
+    def see_error(self, error: Error) -> None:
+        """Note that a script of ours failed."""
+        self.complaints.append(f"a script failed: {error}")
+
+    def see_dialog(self, dialog: Dialog) -> None:
+        """Note that a script ran which is none of ours."""
+        self.complaints.append(f"it said {dialog.message}")
+        dialog.dismiss()
+
+    def see_console(self, said: ConsoleMessage) -> None:
+        """Note what the policy of content refused: nothing of ours needs to be."""
+        if "Content Security Policy" in said.text:
+            self.complaints.append(said.text)
+
+    def photograph(self, name: str) -> None:
+        """Leave a picture of it."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=PICTURES / f"{name}.png")
+
+    def faults(self) -> list[str]:
+        """List what axe has against it, and whether it is wider than its window."""
+        found = Axe().run(self.page).response["violations"]
+        faults = [f"{each['id']}: {_first(each)}" for each in found]
+        if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults.append("it is wider than its window")
+        return [f"{self.page.url}: {each}" for each in (*faults, *self.complaints)]
+
+
+@contextmanager
+def window(browser: Browser, *, width: int = WIDE, theme: str = "light") -> Iterator[Window]:
+    """Open a window; each has cookies of its own."""
+    scheme: Any = theme
+    context = browser.new_context(
+        viewport={"width": width, "height": 844 if width == NARROW else 900},
+        color_scheme=scheme,
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(15_000)
+    opened = Window(context.new_page())
+
+    opened.page.on("pageerror", opened.see_error)
+    opened.page.on("dialog", opened.see_dialog)
+    opened.page.on("console", opened.see_console)
+    try:
+        yield opened
+    finally:
+        context.close()
+
+
+def _first(violation: dict[str, Any]) -> str:
+    return str(violation["nodes"][0]["html"])[:200]

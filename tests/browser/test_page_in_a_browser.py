@@ -1,0 +1,158 @@
+"""The page as people use it: a few long stories, in one browser, on one machine."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import NARROW, WIDE, Window, chromium, window
+from tests.browser.house import HOSTILE, House, house
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:  # noqa: ARG001 - without it nothing is started
+    with house(tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@pytest.fixture
+def desk(browser: Browser) -> Iterator[Window]:
+    with window(browser) as opened:
+        yield opened
+        assert opened.complaints == []
+
+
+def fill(page: Page, **fields: str) -> None:
+    for label, text in fields.items():
+        page.get_by_label(label.replace("_", " "), exact=True).fill(text)
+
+
+def test_a_schedule_is_made_run_read_paused_and_edited_beside_somebody_else(
+    home: House, desk: Window, browser: Browser
+) -> None:
+    page = desk.page
+    page.goto(home.address("/"))
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.get_by_role("link", name="New schedule").click()
+    fill(
+        page,
+        Name="morning-report",
+        Description="What the day begins with",
+        Time_zone="Europe/Berlin",
+    )
+    page.get_by_label("Task").select_option(label="talks (report 1)")
+    fill(page, Cron_text="30 2 * 3 7")
+    due = page.locator("[data-preview-place] li")
+    expect(due.first).to_contain_text("02:30")
+    expect(page.locator("[data-preview-place]")).to_contain_text("does not exist that day")
+    fill(page, Params='{"steps": 12, "pause": 0.25}')
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("status")).to_have_text("morning-report was created.")
+
+    page.get_by_role("button", name="Run now").click()
+    expect(page).to_have_url(re.compile(r"/ui/executions/\d+$"))
+
+    page.goto(home.address("/ui/schedules/morning-report"))
+    page.get_by_text("Pause…").click()
+    fill(page, Why="the warehouse moves", For_how_long="2h")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator(".notice")).to_contain_text("the warehouse moves")
+    desk.photograph("schedule")
+
+    page.get_by_role("link", name="Edit").click()
+    fill(page, Cron_text="0 6 * * *")
+    with window(browser) as other:
+        other.page.goto(home.address("/ui/schedules/morning-report/edit"))
+        fill(other.page, Cron_text="0 7 * * *", Description="Theirs")
+        other.page.get_by_role("button", name="Save").click()
+        expect(other.page.get_by_role("status")).to_contain_text("was edited")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else has edited it meanwhile")
+    expect(page.locator("tr.conflict")).to_have_count(1)
+    expect(page.get_by_label("Description")).to_have_value("Theirs")
+    assert [each for each in desk.faults() if "console" not in each] == []
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("code").first).to_have_text("0 6 * * *")
+
+
+def test_what_fails_is_seen_at_once_retried_and_replayed(home: House, desk: Window) -> None:
+    page = desk.page
+    page.goto(home.address("/"))
+    expect(page.locator("[data-live]")).to_have_class(re.compile(r"\bon\b"))
+    home.run("charge-cards")
+    failing = page.locator("[data-part=failing]")
+    expect(failing).to_contain_text("charge-cards")
+    expect(failing).to_contain_text("the bank does not answer")
+    desk.photograph("now")
+
+
+def test_stored_scripts_execute_nothing(home: House, desk: Window) -> None:
+    home.run("hostile")
+    page = desk.page
+    for path in (
+        "/",
+        "/ui/schedules",
+        "/ui/schedules/hostile",
+        "/ui/schedules/hostile/edit",
+        "/ui/failed",
+    ):
+        page.goto(home.address(path))
+        page.wait_for_load_state("load")
+        assert page.locator("img").count() == 0, path
+    page.goto(home.address("/ui/schedules/hostile/edit"))
+    expect(page.get_by_label("Description")).to_have_value(HOSTILE)
+
+
+VIEWS = (
+    "/",
+    "/ui/schedules",
+    "/ui/schedules/warm-cache",
+    "/ui/schedules/warm-cache/explain",
+    "/ui/new-schedule",
+    "/ui/timeline",
+    "/ui/failed",
+    "/ui/quarantine",
+    "/ui/queues",
+    "/ui/load",
+    "/ui/audit",
+    "/ui/keys",
+    "/ui/nothing-is-here",
+)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(NARROW, "dark"), (WIDE, "light")])
+def test_axe_finds_nothing_and_nothing_is_too_wide(
+    home: House, browser: Browser, width: int, theme: str
+) -> None:
+    home.run("charge-cards")
+    with window(browser, width=width, theme=theme) as opened:
+        faults = []
+        for path in VIEWS:
+            opened.page.goto(home.address(path))
+            faults += opened.faults()
+            name = path.strip("/").replace("/", "-").removeprefix("ui-") or "now"
+            opened.photograph(f"{name}-{width}-{theme}")
+    assert faults == []
+
+
+def test_the_theme_is_chosen_and_kept(home: House, desk: Window) -> None:
+    page = desk.page
+    page.goto(home.address("/ui/schedules"))
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Theme").click()
+    page.reload()
+
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
