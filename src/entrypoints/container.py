@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.schedule_editor import ScheduleEditor
     from cronhare.application.administration.schedule_lists import ScheduleLists
     from cronhare.application.administration.statistics import Statistics
+    from cronhare.application.administration.stories import Stories
     from cronhare.application.events.alerting import AlertWatch
     from cronhare.application.events.announcing import Announcer
     from cronhare.application.events.relay import OutboxRelay
@@ -425,6 +426,9 @@ class Container(containers.DeclarativeContainer):
     outbox = providers.Singleton(Outbox, events)
     alert_desk = providers.Singleton(AlertDesk, alerts=alerts, events=events)
     statistics = providers.Singleton(Statistics, statistics_store)
+    stories = providers.Singleton(
+        Stories, records=records, policies=policies, now=claims.provided.now
+    )
     node_desk = providers.Singleton(NodeDesk, nodes=nodes, trail=audit_trail)
     days = providers.Singleton(
         Days,

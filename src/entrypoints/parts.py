@@ -67,6 +67,7 @@ _PLACES: Final = (
     "cronhare.application.administration.schedule_editor:ScheduleEditor",
     "cronhare.application.administration.schedule_lists:ScheduleLists",
     "cronhare.application.administration.statistics:Statistics",
+    "cronhare.application.administration.stories:Stories",
     "cronhare.application.events.alerting:AlertWatch",
     "cronhare.application.events.announcing:Announcer",
     "cronhare.application.events.relay:OutboxRelay",

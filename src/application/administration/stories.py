@@ -1,0 +1,49 @@
+"""Answering with the story of an execution."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.task_report import NOTHING_REPORTED
+from cronhare.ports.records import RecordsPort
+
+from .lookup import NotFound
+from .story import story
+from .views.executions import ExecutionView
+from .views.stories import StepView, StoryView
+
+
+@attrs.frozen(kw_only=True)
+class Stories:
+    """Tells what happened to executions. *now* is the ledger's clock."""
+
+    _records: RecordsPort
+    _policies: RetryPolicies
+    _now: Callable[[], datetime]
+
+    def of(self, execution_id: int) -> StoryView:
+        """Tell the story of an execution.
+
+        Raises:
+            NotFound: there is none.
+        """
+        execution, now = self._records.execution(execution_id), self._now()
+        if execution is None:
+            raise NotFound(f"there is no execution {execution_id}")
+        attempts = self._records.attempts(execution_id)
+        reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
+        steps = story(
+            execution,
+            attempts,
+            policy=self._policies.of(execution),
+            crash_policy=self._policies.crashes_of(execution),
+            now=now,
+        )
+        last = reports.get(execution.attempt, NOTHING_REPORTED)
+        return StoryView(
+            now=now,
+            execution=ExecutionView.of(execution, now=now, report=last),
+            steps=[StepView.of(step, reports) for step in steps],
+        )

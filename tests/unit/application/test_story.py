@@ -1,0 +1,112 @@
+"""The story of an execution, as the ledger knows it."""
+
+from datetime import timedelta
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.application.administration.stories import Stories
+from cronhare.application.administration.views.stories import StepView
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.retries.retry import Quarantine, RetryPolicy
+from tests.integration.ledgers import (
+    CRASH,
+    FOR_GOOD,
+    IN_30_S,
+    NOON,
+    SECOND,
+    Ledger,
+    memory_ledger,
+)
+
+
+def told(ledger: Ledger, execution_id: int) -> list[StepView]:
+    policies = RetryPolicies(RetryPolicy())
+    stories = Stories(records=ledger.records, policies=policies, now=lambda: ledger.now)
+    return [*stories.of(execution_id).steps]
+
+
+def in_brief(steps: list[StepView]) -> list[tuple[object, ...]]:
+    """Waits by their seconds, attempts by what was decided, the end by its state."""
+    found: list[tuple[object, ...]] = []
+    for step in steps:
+        match step.kind:
+            case "waited":
+                found.append(("waited", step.seconds, step.planned_seconds))
+            case "tried":
+                assert step.attempt is not None
+                found.append((step.attempt.attempt, step.decision, step.reason))
+            case "stands":
+                found.append((step.state, step.reason))
+    return found
+
+
+def test_a_retry_has_its_wait_and_its_reason() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    claimed = ledger.claimed()
+    ledger.clock.advance(SECOND)
+    retried = ledger.finished(claimed, IN_30_S)
+    ledger.succeeded(retried)
+
+    assert in_brief(told(ledger, claimed.id)) == [
+        ("waited", 1.0, None),
+        (1, "tried again", "retry 1/3: the server did not answer"),
+        ("waited", 30.0, 30.0),
+        (2, "succeeded", "succeeded"),
+        ("succeeded", None),
+    ]
+
+
+def test_what_waits_for_its_retry_says_why_in_the_ledgers_own_words() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    retried = ledger.finished(ledger.claimed(), IN_30_S)
+
+    *_, tried, stands = told(ledger, retried.id)
+
+    assert (tried.decision, tried.reason) == ("to be tried again", IN_30_S.reason)
+    assert stands.what_for is not None
+    assert stands.what_for.startswith("its time, ")
+
+
+def test_a_replay_is_told_apart_from_a_retry() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    policy = RetryPolicy(attempts=1)
+    failed = ledger.failed(retry=policy)
+    ledger.clock.advance(timedelta(hours=1))
+    [again] = ledger.records.replay([failed.id], now=ledger.now)
+    ledger.finished(again, FOR_GOOD)
+
+    first, wait, second, stands = in_brief(told(ledger, again.id))
+
+    assert first == (1, "failed for good, and replayed later", FOR_GOOD.reason)
+    assert wait == ("waited", 3600.0, None)
+    assert second == (2, "failed for good", FOR_GOOD.reason)
+    assert stands[0] == "failed"
+
+
+def test_an_attempt_that_runs_has_no_decision_yet() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    running = ledger.running()
+
+    tried, stands = told(ledger, running.id)
+
+    assert (tried.decision, tried.until) == (None, None)
+    assert stands.what_for == "its task to end, which runs at ant"
+
+
+def test_a_poison_pill_is_quarantined_for_the_reason_that_was_kept() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    crashed = ledger.finished(ledger.claimed(), Quarantine("crashed 3 times within 300 s"), CRASH)
+
+    [tried, stands] = told(ledger, crashed.id)
+
+    assert (tried.decision, tried.reason) == ("quarantined", "crashed 3 times within 300 s")
+    assert stands.state == "quarantined"
+
+
+def test_what_was_never_begun_has_no_attempts() -> None:
+    ledger = memory_ledger(FrozenClock(NOON))
+    claimed = ledger.claimed()
+    ledger.records.cancel(claimed.id, now=ledger.now)
+
+    [stands] = told(ledger, claimed.id)
+
+    assert (stands.kind, stands.state, stands.what_for) == ("stands", "cancelled", None)
