@@ -14,7 +14,7 @@ from .retries.outcome import Ending
 STEPS: Final = 144
 
 #: Bars of one lane that lie closer than this part of the window are drawn as one.
-CLOSEST: Final = 1 / 1_000
+CLOSEST: Final = 1 / 500
 
 
 @attrs.frozen(kw_only=True)
@@ -162,7 +162,7 @@ def _bars(pieces: Sequence[_Piece], tones: Sequence[Tone], gap: timedelta) -> Se
     newest = dict[Tone, int]()
     for piece, tone in zip(pieces, tones, strict=True):
         place = newest.get(tone)
-        if place is not None and piece.until - bars[place].since <= gap * 2:
+        if place is not None and piece.until - bars[place].since <= gap:
             last = bars[place]
             bars[place] = attrs.evolve(
                 last, until=max(last.until, piece.until), attempts=last.attempts + 1

@@ -1,19 +1,26 @@
 """What an address asks for behind its `?`: read with care, and refused with what is allowed."""
 
 import enum
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 
+from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.messages.messages import LARGEST_ID
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 
 from ..problems import Problem
 
 C = TypeVar("C", bound=enum.StrEnum)
+
+MOMENTS: Final = "a date such as 2026-03-02, or 2026-03-02T08:00Z"
+
+#: The numbers that rows can have.
+IDS: Final = range(1, LARGEST_ID + 1)
 
 #: Days of which a page can be asked: a datetime holds the one before and the one after.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9_000, 1, 1, tzinfo=UTC)
@@ -40,6 +47,18 @@ def asked_choice(request: Request, name: str, default: C) -> C:
     raise _refused(name, text, listed([each.value for each in kind]))
 
 
+def asked_among(request: Request, name: str, words: Sequence[str]) -> str | None:
+    """Read one of these words; None if it is not there.
+
+    Raises:
+        Problem: it is none of them.
+    """
+    text = asked_text(request, name)
+    if text is None or text in words:
+        return text
+    raise _refused(name, text, listed(words))
+
+
 def asked_number(request: Request, name: str, allowed: range) -> int | None:
     """Read a whole number; None if it is not there.
 
@@ -56,6 +75,20 @@ def asked_number(request: Request, name: str, allowed: range) -> int | None:
     raise _refused(name, text, f"{allowed[0]} to {allowed[-1]}")
 
 
+def number_in_path(request: Request, what: str) -> int:
+    """Read the `id` of a path.
+
+    Raises:
+        NotFound: it is no number that *what* can have.
+    """
+    text = request.path_params["id"]
+    if text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST_ID)):
+        number = int(text)
+        if number in IDS:
+            return number
+    raise NotFound(f"there is no {what} {shown(text)}")
+
+
 def asked_moment(request: Request, name: str, default: datetime) -> datetime:
     """Read a date, `2026-03-02`, or a moment, `2026-03-02T08:00Z`; without a zone it is UTC.
 
@@ -65,14 +98,33 @@ def asked_moment(request: Request, name: str, default: datetime) -> datetime:
     text = asked_text(request, name)
     if text is None:
         return default
+    moment = read_moment(text)
+    if moment is None:
+        raise _refused(name, text, MOMENTS)
+    return moment
+
+
+def read_moment(text: str) -> datetime | None:
+    """Read a date or a moment of these millennia; None if it is none.
+
+    >>> str(read_moment("2026-03-02T08:00+01:00"))
+    '2026-03-02 07:00:00+00:00'
+    """
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.strip())
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise _refused(name, text, "a date such as 2026-03-02, or 2026-03-02T08:00Z") from None
-    if not _FIRST <= moment <= _LAST:
-        raise _refused(name, text, "a date from 1970 to 9000")
-    return moment
+        return None
+    return moment if _FIRST <= moment <= _LAST else None
+
+
+def asked_moment_or_none(request: Request, name: str) -> datetime | None:
+    """Read a date or a moment; None if it is not there.
+
+    Raises:
+        Problem: see `asked_moment`.
+    """
+    return None if asked_text(request, name) is None else asked_moment(request, name, _FIRST)
 
 
 def whole_day(moment: datetime) -> datetime:

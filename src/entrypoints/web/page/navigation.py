@@ -26,7 +26,7 @@ WAYS: Final = (
 )
 
 #: Views that are reached from others, and the one that they belong to.
-_BELOW: Final = {"/ui/executions": "/ui/timeline"}
+_BELOW: Final = {"/ui/executions": "/ui/timeline", "/ui/replays": "/ui/failed"}
 
 
 def current(path: str) -> str | None:

@@ -36,6 +36,7 @@ class Renderer:
         self._environment.filters |= times.FILTERS | outcomes.FILTERS | charts.FILTERS
         self._environment.filters["first_upper"] = lambda text: text[:1].upper() + text[1:]
         self._environment.filters["tojson_text"] = _as_json_text
+        self._environment.filters["pretty"] = lambda value: as_json(value, encode=str, indent=2)
         self._environment.globals |= {"asset": assets.address, "ways": WAYS}
 
     def page(self, request: Request, template: str, **context: Any) -> str:  # noqa: ANN401

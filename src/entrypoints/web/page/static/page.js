@@ -1,4 +1,5 @@
 // Everything works without this file, except what is live.
+import { fresh } from "./fresh.js";
 import { keys } from "./keys.js";
 import { live } from "./live.js";
 import { output } from "./output.js";
@@ -6,4 +7,4 @@ import { preview } from "./preview.js";
 import { themes } from "./themes.js";
 import { times } from "./times.js";
 
-for (const begin of [themes, times, keys, live, output, preview]) begin();
+for (const begin of [themes, times, keys, live, output, preview, fresh]) begin();

@@ -6,14 +6,36 @@ from typing import Final
 from starlette.routing import BaseRoute
 
 from ..pages import Pages
-from . import keys, live, load, now, schedule, schedule_edit, schedules
+from . import (
+    audit,
+    executions,
+    failed,
+    keys,
+    live,
+    load,
+    now,
+    quarantine,
+    queues,
+    replays,
+    schedule,
+    schedule_edit,
+    schedules,
+    timeline,
+)
 
 VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     now.routes,
     schedules.routes,
     schedule_edit.routes,
     schedule.routes,
+    timeline.routes,
+    executions.routes,
+    failed.routes,
+    replays.routes,
+    quarantine.routes,
+    queues.routes,
     load.routes,
+    audit.routes,
     keys.routes,
     live.routes,
 )

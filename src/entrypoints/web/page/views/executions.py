@@ -1,0 +1,156 @@
+"""*Executions*: a list to look through, and each with its story, its output, and its end."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.views.executions import ExecutionView
+from cronhare.domain.access import Scope
+from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.ports.records import ExecutionFilter
+
+from ...access import actor_of
+from ..asked import (
+    IDS,
+    asked_among,
+    asked_moment_or_none,
+    asked_number,
+    asked_text,
+    number_in_path,
+)
+from ..forms import read_form
+from ..pages import Pages
+from ..strips import strip
+
+PATH: Final = "/ui/executions"
+
+#: Executions on a page; and failures of a schedule among which that of an execution is looked for.
+_LISTED: Final = 50
+_LOOKED_AT: Final = 200
+
+#: What can be asked of their state beside each of them, by the word in the address.
+_GROUPS: Final = {
+    "unfinished": UNFINISHED,
+    "bad": REPLAYABLE,
+}
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes."""
+    return [
+        pages.get(PATH, _list(pages)),
+        pages.get(f"{PATH}/{{id}}", _show(pages)),
+        pages.post(f"{PATH}/{{id}}/cancel", _cancel(pages), scope=Scope.OPERATE),
+    ]
+
+
+def execution_path(execution_id: int) -> str:
+    """Give the address of an execution."""
+    return f"{PATH}/{execution_id}"
+
+
+def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        words = [*_GROUPS, *(state.value for state in State)]
+        word = asked_among(request, "state", words)
+        schedule, task = asked_text(request, "schedule"), asked_text(request, "task")
+        since, until = (asked_moment_or_none(request, name) for name in ("since", "until"))
+        before = asked_number(request, "before", IDS)
+        states = () if word is None else _GROUPS.get(word) or (State(word),)
+        which = ExecutionFilter(
+            schedule=schedule,
+            task=task,
+            states=states,
+            since=since,
+            until=until,
+            before=before,
+            limit=_LISTED + 1,
+        )
+
+        def look() -> dict[str, Any]:
+            queries = pages.container.queries()
+            try:
+                found = [*queries.executions(which)]
+            except NotFound as error:
+                return {"found": [], "now": queries.now(), "unknown": str(error)}
+            return {"found": found, "now": queries.now(), "unknown": None}
+
+        looked = await pages.ask(look)
+        found: list[ExecutionView] = looked["found"]
+        asked = {name: request.query_params.get(name, "") for name in _ASKED}
+        kept = {name: value for name, value in asked.items() if value}
+        more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
+        return pages.render(
+            request,
+            "executions.html",
+            **looked | {"found": found[:_LISTED]},
+            asked=asked,
+            words=words,
+            first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
+            following=more and f"{PATH}?{more}",
+        )
+
+    return show
+
+
+_ASKED: Final = ("schedule", "task", "state", "since", "until")
+
+
+def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        id_ = number_in_path(request, "execution")
+
+        def look() -> dict[str, Any]:
+            container = pages.container
+            story = container.stories().of(id_)
+            return {
+                "story": story,
+                "one": story.execution,
+                "now": story.now,
+                "strip": strip(story),
+                "outputs": container.queries().output(id_).outputs,
+                "why": container.queries().explain_execution(id_),
+                "failure_id": _failure_of(pages, story.execution),
+            }
+
+        return pages.render(
+            request, "execution.html", **await pages.ask(look), unfinished=UNFINISHED
+        )
+
+    return show
+
+
+def _cancel(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def cancel(request: Request) -> Response:
+        id_, actor = number_in_path(request, "execution"), actor_of(request)
+        await read_form(request)
+
+        def change() -> State:
+            now = pages.container.claims().now()
+            return pages.container.administrator().cancel(id_, now=now, actor=actor)
+
+        state = await pages.ask(change)
+        said = f"Execution {id_} is {state}."
+        if state is State.RUNNING:
+            said = f"Execution {id_} was asked to end: its worker stops it."
+        return pages.done(execution_path(id_), said)
+
+    return cancel
+
+
+def _failure_of(pages: Pages, execution: ExecutionView) -> int | None:
+    """Find the row of the archive by which an execution can be replayed."""
+    if execution.state not in REPLAYABLE:
+        return None
+    try:
+        which = FailureFilter(schedule=execution.schedule_name)
+    except FailureFilterInvalid:  # no name that a row of the archive can have
+        return None
+    found = pages.container.records().archive(which, limit=_LOOKED_AT)
+    return next((each.id for each in found if each.execution_id == execution.id), None)

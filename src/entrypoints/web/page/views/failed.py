@@ -1,0 +1,234 @@
+"""*Failed*: what waits for a person, by reason and schedule; replayed with care, or discarded."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.lookup import NotFound
+from cronhare.domain.access import Actor, Scope
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.statistics import By
+from cronhare.domain.retries.outcome import ErrorClass
+from cronhare.domain.schedules.draft import Fault
+
+from ...access import actor_of
+from ...problems import Problem
+from ..asked import IDS, MOMENTS, asked_number, number_in_path, read_moment
+from ..forms import read_form
+from ..pages import Pages
+from .replays import order_of, replay_path
+
+PATH: Final = "/ui/failed"
+
+#: Failures on a page, groups of each kind beside it, and replays that are told of.
+_LISTED: Final = 50
+_GROUPS: Final = 8
+_REPLAYS: Final = 5
+
+#: What may be asked of failures, by the words in the address.
+_ASKED: Final = ("schedule", "task", "reason", "code", "queue", "class", "kind", "since", "until")
+
+#: What a person says of failures that are discarded, in letters.
+_LONGEST_NOTE: Final = 500
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes."""
+    return [
+        pages.get(PATH, _list(pages)),
+        pages.post(f"{PATH}/replay", _replay_many(pages), scope=Scope.OPERATE),
+        pages.post(f"{PATH}/discard", _discard_many(pages), scope=Scope.OPERATE),
+        pages.get(f"{PATH}/{{id}}", _show(pages)),
+        pages.post(f"{PATH}/{{id}}/replay", _replay(pages), scope=Scope.OPERATE),
+        pages.post(f"{PATH}/{{id}}/discard", _discard(pages), scope=Scope.OPERATE),
+    ]
+
+
+def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        asked = {name: request.query_params.get(name, "") for name in _ASKED}
+        which = filter_of(asked)
+        before = asked_number(request, "before", IDS)
+
+        def look() -> dict[str, Any]:
+            container = pages.container
+            queries, statistics = container.queries(), container.statistics()
+            now = queries.now()
+            try:
+                found = [*queries.failures(which, before=before, limit=_LISTED + 1)]
+                unknown = None
+            except NotFound as error:
+                found, unknown = [], str(error)
+            return {
+                "found": found,
+                "unknown": unknown,
+                "count": container.records().count_failures(which),
+                "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
+                "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
+                "replays": container.replays().list(limit=_REPLAYS, now=now),
+                "now": now,
+            }
+
+        looked = await pages.ask(look)
+        found = looked["found"]
+        kept = {name: value for name, value in asked.items() if value}
+        more = urlencode({**kept, "before": found[_LISTED - 1].id}) if found[_LISTED:] else None
+        return pages.render(
+            request,
+            "failed.html",
+            **looked | {"found": found[:_LISTED]},
+            asked=asked,
+            kept=kept,
+            classes=[each.value for each in ErrorClass],
+            first=f"{PATH}?{urlencode(kept)}" if before is not None else None,
+            following=more and f"{PATH}?{more}",
+            narrowed=lambda **more: f"{PATH}?{urlencode({**kept, **more})}",
+        )
+
+    return show
+
+
+def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def show(request: Request) -> Response:
+        id_, queries = number_in_path(request, "failure"), pages.container.queries()
+        found = await pages.ask(lambda: queries.failure(id_))
+        now = await pages.ask(queries.now)
+        return pages.render(request, "failure.html", found=found, one=found.failure, now=now)
+
+    return show
+
+
+def _replay(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def replay(request: Request) -> Response:
+        id_, actor = number_in_path(request, "failure"), actor_of(request)
+        await read_form(request)
+
+        def change() -> Any:  # noqa: ANN401 - what became of it
+            now = pages.container.claims().now()
+            return pages.container.administrator().replay([id_], now=now, actor=actor)
+
+        done = await pages.ask(change)
+        if done.refused:
+            raise Problem(
+                HTTPStatus.CONFLICT, f"failure {id_} cannot run again: {done.refused[id_]}"
+            )
+        if not done.executions:
+            return pages.done(f"{PATH}/{id_}", f"Failure {id_} was resolved before.")
+        [execution_id] = done.executions
+        return pages.done(f"/ui/executions/{execution_id}", f"Execution {execution_id} runs again.")
+
+    return replay
+
+
+def _discard(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def discard(request: Request) -> Response:
+        id_, actor = number_in_path(request, "failure"), actor_of(request)
+        note = _note(await read_form(request))
+
+        def change() -> Any:  # noqa: ANN401 - what became of it
+            now = pages.container.claims().now()
+            desk = pages.container.administrator()
+            return desk.discard([id_], note=note, now=now, actor=actor)
+
+        done = await pages.ask(change)
+        said = "is discarded" if done.failures else "was resolved before"
+        return pages.done(f"{PATH}/{id_}", f"Failure {id_} {said}.")
+
+    return discard
+
+
+def _replay_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def replay(request: Request) -> Response:
+        form, actor = await read_form(request), actor_of(request)
+        order = order_of(form, which=filter_of(form), author=actor.name)
+
+        def change() -> Any:  # noqa: ANN401 - what was ordered
+            now = pages.container.claims().now()
+            return pages.container.replays().order(order, now=now, actor=actor)
+
+        ordered = await pages.ask(change)
+        if ordered.replay is None:
+            return pages.done(PATH, "No failure is like that any more: nothing was begun.")
+        said = f"Replay {ordered.replay.id} of {ordered.failures:,} failures has begun."
+        return pages.done(replay_path(ordered.replay.id), said)
+
+    return replay
+
+
+def _discard_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
+    async def discard(request: Request) -> Response:
+        form, actor = await read_form(request), actor_of(request)
+        done = await pages.ask(lambda: _discarded(pages, form, actor))
+        return pages.done(PATH, f"{done.failures:,} failures are discarded.")
+
+    return discard
+
+
+def _discarded(pages: Pages, form: Mapping[str, str], actor: Actor) -> Any:  # noqa: ANN401
+    now = pages.container.claims().now()
+    # What failed while the form was filled in is not meant by whoever has not seen it.
+    which = filter_of(form)
+    which = attrs.evolve(which, until=min(which.until or now, now))
+    desk = pages.container.administrator()
+    return desk.discard_all(which, note=_note(form), now=now, actor=actor)
+
+
+def filter_of(asked: Mapping[str, str]) -> FailureFilter:
+    """Read which failures are asked for, of an address or of a form.
+
+    Raises:
+        Problem: with all faults.
+    """
+    faults: list[Fault] = []
+    error_class = _word(asked, "class", [each.value for each in ErrorClass], faults)
+    kind = _word(asked, "kind", [State.FAILED.value, State.QUARANTINED.value], faults)
+    try:
+        which = FailureFilter(
+            schedule=asked.get("schedule") or None,
+            task=asked.get("task") or None,
+            reason=asked.get("reason") or None,
+            code=asked.get("code") or None,
+            queue=asked.get("queue") or None,
+            since=_moment(asked, "since", faults),
+            until=_moment(asked, "until", faults),
+            error_class=None if error_class is None else ErrorClass(error_class),
+            kind=None if kind is None else State(kind),
+        )
+    except FailureFilterInvalid as error:
+        faults += [Fault(field, problem) for field, problem in error.faults]
+    if faults:
+        raise Problem(HTTPStatus.BAD_REQUEST, "what is asked for has faults", faults=faults)
+    return which
+
+
+def _word(asked: Mapping[str, str], name: str, words: list[str], faults: list[Fault]) -> str | None:
+    text = asked.get(name) or None
+    if text is None or text in words:
+        return text
+    faults.append(Fault(name, f"allowed: {', '.join(words)}"))
+    return None
+
+
+def _moment(asked: Mapping[str, str], name: str, faults: list[Fault]) -> datetime | None:
+    text = asked.get(name)
+    moment = read_moment(text) if text else None
+    if text and moment is None:
+        faults.append(Fault(name, MOMENTS))
+    return moment
+
+
+def _note(form: Mapping[str, str]) -> str:
+    note = form.get("note", "").strip()
+    if len(note) > _LONGEST_NOTE:
+        text = f"has {len(note):,} letters, {_LONGEST_NOTE} are allowed"
+        faults = [Fault("note", text)]
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the note has faults", faults=faults)
+    return note

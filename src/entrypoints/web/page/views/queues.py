@@ -1,0 +1,65 @@
+"""*Queues and nodes*: where work waits and how late it is, who takes it, and who is drained."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.views.work import NodeView
+from cronhare.domain.access import Actor, Scope
+
+from ...access import actor_of
+from ..forms import read_form
+from ..pages import Pages
+
+PATH: Final = "/ui/queues"
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes."""
+
+    async def show(request: Request) -> Response:
+        def look() -> dict[str, Any]:
+            queries, limits = pages.container.queries(), pages.container.limit_desk()
+            return {
+                "queues": queries.queues(),
+                "nodes": queries.nodes(),
+                "budgets": limits.budgets(),
+                "breakers": limits.breakers(),
+                "now": queries.now(),
+            }
+
+        return pages.render(request, "queues.html", **await pages.ask(look))
+
+    def drain(name: str, actor: Actor, now: datetime) -> NodeView:
+        return pages.container.node_desk().drain(name, actor=actor, now=now)
+
+    def undrain(name: str, actor: Actor, now: datetime) -> NodeView:
+        return pages.container.node_desk().undrain(name, actor=actor, now=now)
+
+    async def reset(request: Request) -> Response:
+        form, actor = await read_form(request), actor_of(request)
+        desk, task = pages.container.limit_desk(), form.get("task", "")
+        was = await pages.ask(lambda: desk.reset(task, actor=actor))
+        return pages.done(PATH, f"The circuit breaker of {was.task_name or was.task} counts anew.")
+
+    return [
+        pages.get(PATH, show),
+        pages.post("/ui/breakers/reset", reset, scope=Scope.OPERATE),
+        pages.post("/ui/nodes/drain", _changing(pages, drain), scope=Scope.OPERATE),
+        pages.post("/ui/nodes/undrain", _changing(pages, undrain), scope=Scope.OPERATE),
+    ]
+
+
+def _changing(pages: Pages, change: Callable[[str, Actor, datetime], NodeView]) -> Any:  # noqa: ANN401
+    async def answer(request: Request) -> Response:
+        form, actor = await read_form(request), actor_of(request)
+        name = form.get("node", "")
+        node = await pages.ask(lambda: change(name, actor, pages.container.claims().now()))
+        heard = "It hears of it with its next report, within 15 s."
+        return pages.done(PATH, f"{node.name} is {node.state}. {heard}")
+
+    return answer

@@ -1,0 +1,119 @@
+"""Replays of many failures: ordered with a pace and a canary, watched, stopped and resumed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.views.replays import ReplayView
+from cronhare.domain.access import Actor, Scope
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import (
+    DEFAULT_AT_ONCE,
+    DEFAULT_RATE,
+    ReplayOrder,
+    ReplayOrderInvalid,
+)
+from cronhare.domain.schedules.draft import Fault
+
+from ...access import actor_of
+from ...problems import Problem
+from ..asked import number_in_path
+from ..forms import read_form
+from ..pages import Pages
+
+PATH: Final = "/ui/replays"
+
+#: Replays in the list, the newest.
+_LISTED: Final = 100
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes."""
+
+    async def show_all(request: Request) -> Response:
+        queries, desk = pages.container.queries(), pages.container.replays()
+        now = await pages.ask(queries.now)
+        found = await pages.ask(lambda: desk.list(limit=_LISTED, now=now))
+        return pages.render(request, "replays.html", found=found, now=now)
+
+    async def show(request: Request) -> Response:
+        id_, queries = number_in_path(request, "replay"), pages.container.queries()
+        now = await pages.ask(queries.now)
+        one = await pages.ask(lambda: pages.container.replays().show(id_, now=now))
+        return pages.render(request, "replay.html", one=one, now=now)
+
+    def stop(id_: int, actor: Actor, now: datetime) -> ReplayView:
+        return pages.container.replays().stop(id_, author=actor.name, now=now, actor=actor)
+
+    def resume(id_: int, actor: Actor, now: datetime) -> ReplayView:
+        return pages.container.replays().resume(id_, now=now, actor=actor)
+
+    return [
+        pages.get(PATH, show_all),
+        pages.get(f"{PATH}/{{id}}", show),
+        pages.post(f"{PATH}/{{id}}/stop", _changing(pages, stop), scope=Scope.OPERATE),
+        pages.post(f"{PATH}/{{id}}/resume", _changing(pages, resume), scope=Scope.OPERATE),
+    ]
+
+
+def replay_path(id_: int) -> str:
+    """Give the address of a replay."""
+    return f"{PATH}/{id_}"
+
+
+def order_of(form: Mapping[str, str], *, which: FailureFilter, author: str) -> ReplayOrder:
+    """Read the order of a replay.
+
+    Raises:
+        Problem: with all faults.
+    """
+    faults: list[Fault] = []
+    rate = _number(form, "rate", faults, float)
+    stop_at = _number(form, "stop_at", faults, float)
+    canary, at_once, attempts = (
+        _number(form, name, faults, int) for name in ("canary", "at_once", "attempts")
+    )
+    try:
+        order = ReplayOrder(
+            which=which,
+            rate=DEFAULT_RATE if rate is None else rate,
+            canary=canary or 0,
+            stop_at=None if stop_at is None else stop_at / 100,
+            key=form.get("key") or None,
+            at_once=DEFAULT_AT_ONCE if at_once is None else at_once,
+            attempts=attempts,
+            author=author,
+        )
+    except ReplayOrderInvalid as error:
+        faults += [Fault(field, problem) for field, problem in error.faults]
+    if faults:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the replay has faults", faults=faults)
+    return order
+
+
+def _changing(pages: Pages, change: Callable[[int, Actor, datetime], ReplayView]) -> Any:  # noqa: ANN401
+    async def answer(request: Request) -> Response:
+        id_, actor = number_in_path(request, "replay"), actor_of(request)
+        await read_form(request)
+        one = await pages.ask(lambda: change(id_, actor, pages.container.claims().now()))
+        return pages.done(replay_path(id_), f"Replay {id_} is {one.state}.")
+
+    return answer
+
+
+def _number(
+    form: Mapping[str, str], name: str, faults: list[Fault], kind: Callable[[str], Any]
+) -> Any:  # noqa: ANN401 - of that kind
+    text = form.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return kind(text[:30])
+    except ValueError:
+        faults.append(Fault(name, "is to be a number"))
+        return None

@@ -1,0 +1,240 @@
+"""The views of what ran, failed and waits, over a ledger that has some of each."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from shutil import copyfile
+from urllib.parse import urlencode
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.domain.execution import State
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.retry import Fail, Quarantine
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from tests.integration.ledgers import CRASH, IN_30_S, NOON, Ledger, sql_ledger
+from tests.integration.web import Answer, Site, site
+
+HOUR = timedelta(hours=1)
+SCRIPT = "<script>alert('x')</script><img src=x onerror=alert(1)>"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+ANT = NodeReport(
+    name="ant-1-0a1b2c3d4e5f6071",
+    role="worker",
+    host="ant",
+    version="0.1.0",
+    started_at=NOON,
+    seen_at=NOON,
+    queues=("cron_scheduler",),
+    concurrency=8,
+    running=1,
+    consuming=True,
+)
+
+
+@attrs.frozen
+class House:
+    """A site, and the ledger that it shows."""
+
+    web: Site
+    ledger: Ledger
+
+    def send(self, path: str, **fields: str) -> Answer:
+        """Send a form of a page of this site."""
+        origin = {"Origin": f"http://127.0.0.1:{self.web.port}"}
+        return self.web.ask("POST", path, urlencode(fields), {**FORM, **origin})
+
+    def see(self, path: str) -> str:
+        """Look at a page that is there, and executes nothing of what was stored."""
+        found = self.web.get(path)
+        assert found.status == 200, found.text
+        assert "<script>alert" not in found.text
+        assert "<img" not in found.text
+        assert not re.search(r"\sstyle=|\son\w+=", re.sub(r"&lt;.*?&gt;", "", found.text)), path
+        return found.text
+
+
+@pytest.fixture
+def house(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path
+) -> Iterator[House]:
+    copyfile(migrated_sqlite, tmp_path / "ledger.db")
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+    container = Container(settings=Settings.read())
+    # What the ledger is given happened a while ago: it lets minutes pass.
+    ledger = sql_ledger(FrozenClock(container.claims().now() - HOUR), container.engine())
+    with site(container) as web:
+        yield House(web, ledger)
+
+
+def test_the_story_of_an_execution_is_told_with_its_retries(house: House) -> None:
+    retried = house.ledger.finished(house.ledger.claimed("nightly"), IN_30_S)
+
+    page = house.see(f"/ui/executions/{retried.id}")
+
+    assert "Attempt 1" in page
+    assert "to be tried again" in page
+    assert "retry 1/3: the server did not answer" in page
+    assert f'data-output="{retried.id}"' in page
+    assert f'action="/ui/executions/{retried.id}/cancel"' in page
+
+
+def test_executions_are_listed_by_what_is_asked_for(house: House) -> None:
+    house.ledger.succeeded(house.ledger.claimed("good"))
+    house.ledger.failed("bad")
+
+    assert "good" in house.see("/ui/executions")
+    bad = house.see("/ui/executions?state=bad")
+    assert ("bad</a>" in bad, "good</a>" in bad) == (True, False)
+    assert "There is no schedule" in house.see("/ui/executions?schedule=nobody")
+
+
+def test_a_long_list_has_a_next_page(house: House) -> None:
+    house.ledger.add("many")
+    for number in range(52):
+        house.ledger.records.run_now(
+            house.ledger.add("many"), key=f"manual-{number}", params=None, now=NOON, node="ant"
+        )
+
+    first = house.see("/ui/executions?schedule=many")
+    [following] = re.findall(r'href="([^"]+)" rel="next"', first)
+    second = house.see(following.replace("&amp;", "&"))
+
+    assert second.count('<th scope="row">') == 2
+    assert "First page" in second
+
+
+def test_an_execution_that_waits_is_cancelled(house: House) -> None:
+    waiting = house.ledger.claimed("nightly")
+
+    answer = house.send(f"/ui/executions/{waiting.id}/cancel")
+
+    assert (answer.status, answer.headers["location"]) == (303, f"/ui/executions/{waiting.id}")
+    assert house.ledger.seen(waiting).state is State.CANCELLED
+
+
+def test_a_failure_is_seen_by_reason_and_schedule_and_replayed(house: House) -> None:
+    failed = house.ledger.failed("nightly", verdict=Fail("the disk is full"))
+
+    assert house.see("/ui/failed").count("the disk is full") >= 2
+    assert "the disk is full" in house.see(f"/ui/failed/{failed.id}")
+    answer = house.send(f"/ui/failed/{failed.id}/replay")
+
+    assert answer.headers["location"] == f"/ui/executions/{failed.execution_id}"
+    assert "No failure waits for anybody" in house.see("/ui/failed")
+
+
+def test_many_are_replayed_with_a_pace_and_a_canary_and_watched(house: House) -> None:
+    house.ledger.failed("a")
+    house.ledger.failed("b")
+    asked = {"rate": "2", "canary": "1", "stop_at": "20", "schedule": "a"}
+
+    begun = house.send("/ui/failed/replay", **asked)
+    page = house.see(begun.headers["location"])
+
+    assert "at most 2.0 in a second" in page
+    assert "once over 20 %" in page
+    stopped = house.send(f"{begun.headers['location']}/stop")
+    assert stopped.status == 303
+    assert "stopped by" in house.see(begun.headers["location"])
+
+
+def test_a_replay_with_faults_is_refused_with_all_of_them(house: House) -> None:
+    house.ledger.failed("a")
+
+    answer = house.send("/ui/failed/replay", rate="0", canary="x")
+
+    assert answer.status == 422
+    assert "rate" in answer.text
+    assert "is to be a number" in answer.text
+
+
+def test_failures_are_discarded_with_a_note(house: House) -> None:
+    failed, other = house.ledger.failed("a"), house.ledger.failed("b")
+
+    house.send(f"/ui/failed/{failed.id}/discard", note="seen")
+    house.send("/ui/failed/discard", schedule="b", note="seen, too")
+
+    [one] = house.ledger.records.archived([failed.id])
+    assert (one.resolution, one.note) == ("discarded", "seen")
+    assert "seen, too" in house.see(f"/ui/failed/{other.id}")
+
+
+def test_what_is_quarantined_is_released(house: House) -> None:
+    pill = house.ledger.finished(
+        house.ledger.claimed("pill"), Quarantine("crashed 3 times within 300 s"), CRASH
+    )
+
+    page = house.see("/ui/quarantine")
+    [id_] = re.findall(r"/ui/failed/(\d+)/replay", page)
+    assert house.send(f"/ui/failed/{id_}/replay").status == 303
+
+    assert house.ledger.seen(pill).state is State.CLAIMED
+    assert "Nothing is quarantined" in house.see("/ui/quarantine")
+
+
+def test_a_worker_is_drained_and_taken_back(house: House) -> None:
+    now = house.ledger.now + HOUR
+    ant = attrs.evolve(ANT, seen_at=now)
+    house.ledger.nodes.report(ant, kept_for=now - NOON)
+
+    house.send("/ui/nodes/drain", node=ant.name)
+    assert "Take back" in house.see("/ui/queues")
+    house.send("/ui/nodes/undrain", node=ant.name)
+    assert "Drain<" in house.see("/ui/queues")
+
+    audit = house.see("/ui/audit")
+    assert audit.index("node.undrain") < audit.index("node.drain")
+
+
+def test_a_timeline_has_a_bar_for_each_attempt(house: House) -> None:
+    retried = house.ledger.finished(house.ledger.claimed("nightly"), IN_30_S)
+    house.ledger.started(retried)
+
+    page = house.see("/ui/timeline?by=schedule&span=6h")
+
+    assert len(re.findall(r'<rect class="(?:failed|running)"', page)) == 2
+    assert "ant</b>" in house.see("/ui/timeline?by=node&span=6h")
+
+
+def test_nothing_of_what_was_stored_is_executed(house: House) -> None:
+    name = f"x{SCRIPT}"[:60]
+    failed = house.ledger.failed(name, verdict=Fail(SCRIPT), params='{"a": "<script>alert(1)"}')
+
+    for path in (
+        "/ui/executions",
+        f"/ui/executions/{failed.execution_id}",
+        "/ui/failed",
+        f"/ui/failed/{failed.id}",
+        "/ui/timeline?span=6h",
+        "/ui/audit?" + urlencode({"actor": SCRIPT}),
+        "/ui/failed?" + urlencode({"reason": SCRIPT}),
+    ):
+        assert "&lt;script&gt;" in house.see(path), path
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/ui/executions/0", 404),
+        ("/ui/executions/99999999999999999999", 404),
+        ("/ui/executions/%D9%A1", 404),
+        ("/ui/failed/7", 404),
+        ("/ui/replays/x", 404),
+        ("/ui/executions?state=hungry", 400),
+        ("/ui/executions?before=x", 400),
+        ("/ui/executions?since=yesterday", 400),
+        ("/ui/failed?class=x", 400),
+        ("/ui/failed?schedule=" + "x" * 300, 400),
+        ("/ui/timeline?span=2h", 400),
+        ("/ui/timeline?since=9999-12-31", 400),
+        ("/ui/load?day=0001-01-01", 400),
+        ("/ui/audit?before=-1", 400),
+    ],
+)
+def test_what_cannot_be_is_refused(house: House, path: str, status: int) -> None:
+    assert house.web.get(path).status == status
