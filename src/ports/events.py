@@ -136,6 +136,10 @@ class EventStorePort(Protocol):
         """Say for which of these targets something is due."""
         ...
 
+    def pending(self, target: str, *, source: str, now: datetime, most: int) -> Mapping[str, int]:
+        """Count what is due for a target by the kinds of events; *most* in all are counted."""
+        ...
+
     def take(
         self,
         target: str,
@@ -145,9 +149,11 @@ class EventStorePort(Protocol):
         lease: timedelta,
         node: str,
         limit: int,
+        kind: str | None = None,
     ) -> Sequence[OutboxRow]:
         """Take what is due for a target, the earliest first: each is one caller's until the lease.
 
+        Of one *kind* of events, if it is given.
         A try is counted before it is begun. After the lease it is due for all.
         """
         ...

@@ -1,6 +1,6 @@
 """What every store of events promises."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from cronhare.domain.schedules.keys import (
     manual_key,
     start_key,
 )
+from cronhare.domain.schedules.notify import EventKind
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
@@ -421,3 +422,53 @@ def test_a_bad_end_is_told_to_one_target_and_kept_for_another(ledger: Ledger) ->
     assert (meanwhile, heard.execution_id, again.id) == ([], ended.execution_id, ended.id)
     assert [row.target for row in ledger.events.rows(limit=9)] == ["mail", "hook"]
     assert bad_ends(ledger) == []
+
+
+def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
+    def row(number: int, kind: EventKind, name: str) -> OutboxRow:
+        event = attrs.evolve(events.trial(name, now=ledger.now, id_=str(number)), kind=kind)
+        return OutboxRow.of(event, name, source="shop", now=ledger.now)
+
+    rows = [row(number, EventKind.FAILED, "hook") for number in range(3)]
+    rows += [row(3, EventKind.ALERT, "hook"), row(4, EventKind.ALERT, "mail")]
+    ledger.events.add(rows)
+
+    def pending(most: int = 9, source: str = "shop") -> Mapping[str, int]:
+        return ledger.events.pending("hook", source=source, now=ledger.now, most=most)
+
+    before, few, of_others = pending(), pending(2), pending(source="other")
+    taken = ledger.events.take(
+        "hook",
+        source="shop",
+        now=ledger.now,
+        lease=MINUTE,
+        node="ant",
+        limit=2,
+        kind=EventKind.FAILED,
+    )
+
+    assert (before, sum(few.values()), of_others) == ({"failed": 3, "alert": 1}, 2, {})
+    assert [one.event_key for one in taken] == ["test:0", "test:1"]
+    assert pending() == {"failed": 1, "alert": 1}
+
+
+def test_who_was_told_is_found_by_an_event_and_by_how_its_key_begins(ledger: Ledger) -> None:
+    event = events.trial("ops", now=ledger.now, id_="x:1")
+    given = {"test:x:0a": ("hook", "mail"), "test:x:ff": ("hook",), "test:y:0a": ("hook",)}
+    ledger.events.add(
+        [
+            attrs.evolve(OutboxRow.of(event, name, source="s", now=ledger.now), event_key=key)
+            for key, names in given.items()
+            for name in names
+        ]
+    )
+
+    told = ledger.events.told(["test:x:0a", "test:none"])
+    found = ledger.events.deliveries(["test:x:"])
+
+    assert {key: sorted(names) for key, names in told.items()} == {"test:x:0a": ["hook", "mail"]}
+    assert sorted((row.event_key, row.target) for row in found) == [
+        ("test:x:0a", "hook"),
+        ("test:x:0a", "mail"),
+        ("test:x:ff", "hook"),
+    ]

@@ -20,12 +20,15 @@ from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.notify import (
     ALL_ALERTS,
     BAD_ENDS,
+    DEFAULT_DIGEST,
     DEFAULT_TIMEOUT,
+    LARGEST_DIGEST,
     LONGEST_TIMEOUT,
     MOST_ADDRESSES,
     MOST_NAMED,
     MOST_TARGETS,
     NO_NOTIFICATION_SETTINGS,
+    ByApprise,
     ByCommand,
     ByEmail,
     ByListener,
@@ -48,7 +51,7 @@ from .alert_conditions import read_conditions
 from .apprise import read_services
 from .fields import read_duration
 from .schema import Command, User
-from .tables import read_table
+from .tables import read_table, written
 
 #: Bytes of a file with a secret, and characters of a secret.
 LARGEST_SECRET: Final = 4_096
@@ -77,6 +80,7 @@ class NotifyTable:
 
     events: list[EventKind] | None = None
     alerts: list[Rule] | None = None
+    digest: int | str | None = None
     command: Command | None = None
     webhook: str | None = None
     secret_file: str | None = None
@@ -187,12 +191,14 @@ class SubscriptionReader:
             timeout = _timeout(table.timeout, found)
             if table.alerts is not None and EventKind.ALERT not in (table.events or ()):
                 found.append(Fault("alerts", 'chooses among alerts, and "alert" is not in events'))
+            digest = _digest(table.digest, means, found)
             self.faults += [(f"notify.{name}", fault) for fault in found]
             self.targets[name] = Target(
                 name=name,
                 means=means,
                 events=BAD_ENDS if table.events is None else frozenset(table.events),
                 timeout=timeout,
+                digest=digest,
                 alerts=ALL_ALERTS if table.alerts is None else frozenset(table.alerts),
             )
 
@@ -322,6 +328,19 @@ def _timeout(text: str | None, faults: list[Fault]) -> timedelta:
         faults.append(Fault("timeout", f"must be longer than nothing, and at most {longest}"))
         return DEFAULT_TIMEOUT
     return timeout
+
+
+def _digest(given: int | str | None, means: Means, faults: list[Fault]) -> int:
+    """Read how many events of a kind are told each by itself; people are not told of all."""
+    if given is None:
+        return DEFAULT_DIGEST if isinstance(means, ByApprise | ByEmail) else 0
+    if given == "off":
+        return 0
+    if isinstance(given, int) and not isinstance(given, bool) and 0 < given <= LARGEST_DIGEST:
+        return given
+    allowed = f"a number from 1 to {LARGEST_DIGEST:,}, nor off"
+    faults.append(Fault("digest", f"{written(given)} is no {allowed}"))
+    return 0
 
 
 def _email(given: str | list[str], faults: list[Fault]) -> ByEmail:

@@ -1,7 +1,7 @@
 """Tells targets what the outbox has for them; each has places of its own.
 
 A target that hangs or fails keeps its own places, and no other's. It is then tried ever more
-rarely, one event at a time, until it hears again.
+rarely, one event at a time, until it hears again. Of many events of a kind it may be told together.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from cronhare.domain.lifecycle.digests import MOST_TOGETHER, Turn, digest
 from cronhare.domain.lifecycle.events import (
     OutboxRow,
     OutboxState,
@@ -27,6 +28,7 @@ from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..logs import say
 from ..outages import Outage
+from .digesting import Digests
 from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
@@ -94,6 +96,7 @@ class OutboxRelay:
         self._executor = executor
         self._rooms: dict[str, _Room] = {}
         self._under_way: set[asyncio.Task[None]] = set()
+        self._digests = Digests()
         self._outage = Outage(log, "Events are told again")
 
     async def run(self, ending: asyncio.Event) -> None:
@@ -140,9 +143,9 @@ class OutboxRelay:
             most = min(room.free(at), self._places(room))
             if target is None or most <= 0:
                 continue
-            for row in await self._take(target, source, most):
+            for rows in await self._take(target, source, most):
                 taken += 1
-                self._begin(target, room, row)
+                self._begin(target, room, rows)
         return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else LOOK_EVERY
 
     async def settled(self) -> None:
@@ -158,7 +161,8 @@ class OutboxRelay:
         failing = sum(each.under_way for each in self._rooms.values() if each.is_failing)
         return min(left, MOST_OF_FAILING - failing)
 
-    async def _take(self, target: Target, source: str, most: int) -> Sequence[OutboxRow]:
+    async def _take(self, target: Target, source: str, most: int) -> Sequence[Sequence[OutboxRow]]:
+        """Take what there are places for; those of one message are together."""
         take = partial(
             self._store.take,
             target.name,
@@ -166,12 +170,25 @@ class OutboxRelay:
             now=self._clock.now(),
             lease=target.timeout + MARGIN,
             node=self._node,
-            limit=most,
         )
-        return await self._ask(take)
+        if not target.digest:
+            return [(row,) for row in await self._ask(partial(take, limit=most))]
+        at, now = self._clock.monotonic(), self._clock.now()
+        count = partial(
+            self._store.pending, target.name, source=source, now=now, most=MOST_TOGETHER
+        )
+        found, pending = list[Sequence[OutboxRow]](), await self._ask(count)
+        for kind, turn, limit in self._digests.turns(target.name, target.digest, pending, at, most):
+            rows = await self._ask(partial(take, limit=limit, kind=kind))
+            together = turn is Turn.TOGETHER and len(rows) > 1
+            self._digests.note(
+                target.name, kind, at, count=target.digest if together else len(rows)
+            )
+            found += [rows] if together else [(row,) for row in rows]
+        return found
 
-    def _begin(self, target: Target, room: _Room, row: OutboxRow) -> None:
-        task = asyncio.create_task(self._tell(target, room, row))
+    def _begin(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
+        task = asyncio.create_task(self._tell(target, room, rows))
         self._under_way.add(task)
         room.under_way += 1
         task.add_done_callback(partial(self._done, room))
@@ -182,29 +199,40 @@ class OutboxRelay:
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("An event met a fault of ours", exc_info=fault, extra={"action": "fault"})
 
-    async def _tell(self, target: Target, room: _Room, row: OutboxRow) -> None:
-        if row.problem is not None:
-            broken = NotDelivered(f"its row is broken: {row.problem}", for_good=True)
-            await self._not_delivered(row, broken)
-            return
+    async def _tell(self, target: Target, room: _Room, taken: Sequence[OutboxRow]) -> None:
+        rows = [row for row in taken if row.problem is None]
+        for row in taken:
+            if row.problem is not None:
+                broken = NotDelivered(f"its row is broken: {row.problem}", for_good=True)
+                await self._not_delivered(row, broken)
+        failure = await self._notify(target, room, rows) if rows else None
+        for row in rows:
+            if failure is not None:
+                await self._not_delivered(row, failure)
+                continue
+            text = f"Told {row.target} of {row.event_key}"
+            say(log, logging.DEBUG, "event.delivered", text, **_place(row))
+            await self._settle(row, OutboxState.DELIVERED)
+
+    async def _notify(
+        self, target: Target, room: _Room, rows: Sequence[OutboxRow]
+    ) -> NotDelivered | None:
+        """Send one message of one event, or of many; answers why it was not heard."""
         try:
-            await self._notifier.notify(target, row)
+            await self._notifier.notify(target, rows[0] if len(rows) == 1 else digest(rows))
         except NotDelivered as failure:
             if failure.in_part:
                 self._note_hearing(room)
             else:
                 self._note_failure(room)
-            await self._not_delivered(row, failure)
+            return failure
         except Exception as fault:
-            text = f"Telling {row.target} met a fault of ours"
+            text = f"Telling {target.name} met a fault of ours"
             log.exception("%s", text, extra={"action": "fault"})
             self._note_failure(room)
-            await self._not_delivered(row, NotDelivered(f"a fault of ours: {type(fault).__name__}"))
-        else:
-            self._note_hearing(room)
-            text = f"Told {row.target} of {row.event_key}"
-            say(log, logging.DEBUG, "event.delivered", text, **_place(row))
-            await self._settle(row, OutboxState.DELIVERED)
+            return NotDelivered(f"a fault of ours: {type(fault).__name__}")
+        self._note_hearing(room)
+        return None
 
     def _note_hearing(self, room: _Room) -> None:
         """Give a target all of its places."""

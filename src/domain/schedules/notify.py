@@ -54,8 +54,14 @@ def type_of(kind: str) -> str:
     """
     if kind == EventKind.CLEARED:
         return f"alert.{kind}"
-    return kind if kind == EventKind.ALERT else f"schedule.{kind}"
+    return kind if kind in {EventKind.ALERT, DIGEST} else f"schedule.{kind}"
 
+
+#: How a target is told of many events; and of how many each by itself, within a minute: people by
+#: default, programs without limit.
+DIGEST: Final = "digest"
+DEFAULT_DIGEST: Final = 5
+LARGEST_DIGEST: Final = 1_000
 
 #: A target that asks for alerts is told of all, unless it names some.
 ALL_ALERTS: Final = frozenset(Rule)
@@ -116,13 +122,18 @@ Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail | ByApprise
 
 @attrs.frozen(kw_only=True)
 class Target:
-    """`[notify.NAME]`, or the command of an `on_failure`; *alerts* are those that it asks for."""
+    """`[notify.NAME]`, or the command of an `on_failure`.
+
+    *alerts* are those that it asks for. Of more than *digest* events of a kind within a minute it
+    is told together; 0 is never.
+    """
 
     name: str
     means: Means
     events: frozenset[EventKind] = BAD_ENDS
     timeout: timedelta = DEFAULT_TIMEOUT
     alerts: frozenset[Rule] = ALL_ALERTS
+    digest: int = 0
 
     def wants(self, kind: EventKind, rule: str) -> bool:
         """Tell whether it is told of an alert, or of its end."""

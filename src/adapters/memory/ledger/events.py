@@ -74,6 +74,13 @@ class MemoryEventStore:
         with self._ledger.lock:
             return sorted({row.target for row in self._due(source, now)} & set(targets))
 
+    def pending(self, target: str, *, source: str, now: datetime, most: int) -> Mapping[str, int]:
+        """See `EventStorePort.pending`."""
+        with self._ledger.lock:
+            due = [row for row in self._due(source, now) if row.target == target]
+            due.sort(key=attrgetter("next_try_at", "id"))
+            return Counter(row.event for row in due[:most])
+
     def take(
         self,
         target: str,
@@ -83,10 +90,12 @@ class MemoryEventStore:
         lease: timedelta,
         node: str,
         limit: int,
+        kind: str | None = None,
     ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
         with self._ledger.lock:
             due = [row for row in self._due(source, now) if row.target == target]
+            due = [row for row in due if kind is None or row.event == kind]
             due.sort(key=attrgetter("next_try_at", "id"))
             return [
                 self._write(row, owner=node, tries=row.tries + 1, next_try_at=now + lease)

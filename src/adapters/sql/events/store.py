@@ -39,6 +39,8 @@ _TAKEABLE: Final = (
     .order_by(outbox.c.next_try_at, outbox.c.id)
     .limit(bindparam("limit"))
 )
+_DUE: Final = _TAKEABLE.add_columns(outbox.c.event).subquery()
+_PENDING: Final = select(_DUE.c.event, func.count().label("rows")).group_by(_DUE.c.event)
 _TAKE: Final = (
     update(outbox)
     .where(_THESE)
@@ -162,6 +164,13 @@ class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
         return found
 
     @repeatable
+    def pending(self, target: str, *, source: str, now: datetime, most: int) -> Mapping[str, int]:
+        """See `EventStorePort.pending`."""
+        asked = {"target": target, "source": source, "now": now, "limit": most}
+        with self._database.read("counting events that are due") as connection:
+            return {row.event: row.rows for row in connection.execute(_PENDING, asked)}
+
+    @repeatable
     def take(
         self,
         target: str,
@@ -171,11 +180,14 @@ class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
         lease: timedelta,
         node: str,
         limit: int,
+        kind: str | None = None,
     ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
         asked = {"target": target, "source": source, "now": now, "limit": limit}
         with self._database.write("taking events") as connection:
             unlocked = _TAKEABLE.with_for_update(skip_locked=True)
+            if kind is not None:
+                unlocked = unlocked.where(outbox.c.event == kind)
             ids = list(connection.scalars(unlocked, asked))
             if not ids:
                 return ()

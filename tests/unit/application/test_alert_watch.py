@@ -1,0 +1,121 @@
+"""Alerts: judged by one of all, raised once, cleared once, and told after a crash."""
+
+from datetime import timedelta
+
+import attrs
+import msgspec
+import pytest
+
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER
+from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline
+from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions
+from tests.unit.application.test_events import MINUTE, TASK, Notifier, Outpost, house, target
+
+BOTH = (EventKind.ALERT, EventKind.CLEARED)
+
+
+def subscriptions() -> Subscriptions:
+    conditions = AlertConditions(not_started_by=Deadline(after=5 * MINUTE))
+    named = NotificationSettings(notify=("own",), conditions=conditions)
+    targets = [target("ops", *BOTH), target("own", *BOTH)]
+    return Subscriptions(
+        source="shop",
+        targets={each.name: each for each in targets},
+        schedules={"report": named},
+        tasks={TASK.name: NotificationSettings(conditions=conditions)},
+        task_of={"report": TASK.name},
+        refs={TASK.ref: TASK.name},
+    )
+
+
+def outposts() -> tuple[Outpost, Outpost]:
+    one = Outpost(house(), subscriptions())
+    return one, Outpost(one.house, one.subscriptions, one.notifier, "bee")
+
+
+async def pass_time(minutes: int, *posts: Outpost, ticking: bool = False) -> None:
+    for _ in range(minutes):
+        posts[0].house.clock.advance(MINUTE)
+        if ticking:
+            posts[0].house.dispatcher.tick(posts[0].house.now)
+            await posts[0].house.open()
+        for post in posts:
+            await post.turn()
+            await post.outbox_relay.settled()
+
+
+def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:
+    rows = sorted(post.store.rows(limit=1_000), key=lambda row: (row.id, row.target))
+    found = [(row.target, msgspec.json.decode(row.payload)) for row in rows]
+    return [
+        (target, said["type"], said["data"]["alert"]["message"])
+        for target, said in found
+        if said["data"].get("rule") == rule
+    ]
+
+
+async def test_two_that_judge_raise_and_clear_an_alert_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cronhare.application.events.alerting.LOOK_UP_EVERY", timedelta(0))
+    one, other = outposts()
+    one.house.dispatcher.tick(one.house.now)
+
+    await pass_time(12, one, other)
+    late = documents(one, "not-started")
+    nobody = documents(one, "scheduler")
+    await pass_time(CLEAR_AFTER // MINUTE + 3, one, other, ticking=True)
+
+    assert [(name, kind) for name, kind, _ in late] == [("own", "alert")]
+    assert late[0][2].endswith("and has not, nor claimed by a scheduler")
+    assert [(name, kind) for name, kind, _ in nobody] == [("ops", "alert"), ("own", "alert")]
+    after = documents(one, "scheduler")[2:]
+    assert [(name, kind) for name, kind, _ in after] == [
+        ("ops", "alert.cleared"),
+        ("own", "alert.cleared"),
+    ]
+    assert after[0][2].startswith("No more: Nothing that was due since ")
+    told = [event for _, event in one.notifier.told if event in {"alert", "cleared"}]
+    assert len(told) == len(one.store.rows(limit=1_000))
+
+
+async def test_who_dies_between_judging_and_telling_leaves_it_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, other = outposts()
+    one.house.dispatcher.tick(one.house.now)
+    one.house.clock.advance(12 * MINUTE)
+
+    def dies(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(one.alerts._adder, "add", dies)
+    with pytest.raises(KeyboardInterrupt):
+        one.announcer.round()
+    assert one.store.rows(limit=10) == []
+
+    await pass_time(1, other)
+
+    assert [name for name, _, _ in documents(other, "not-started")] == ["own"]
+    assert [name for name, _, _ in documents(other, "scheduler")] == ["ops", "own"]
+
+
+async def test_a_new_target_hears_of_what_holds_and_of_no_end_that_it_heard_no_beginning_of() -> (
+    None
+):
+    one, _ = outposts()
+    one.house.dispatcher.tick(one.house.now)
+    await pass_time(12, one)
+    new = target("new", *BOTH)
+    wider = attrs.evolve(one.subscriptions, targets={**one.subscriptions.targets, "new": new})
+    late = Outpost(one.house, wider, Notifier(), "bee")
+    await pass_time(1, late)
+    heard = {name for name, _, _ in documents(one, "scheduler")}
+    await pass_time(CLEAR_AFTER // MINUTE + 3, one, ticking=True)
+    newest = target("newest", *BOTH)
+    widest = attrs.evolve(wider, targets={**wider.targets, "newest": newest})
+    await pass_time(2, Outpost(one.house, widest, Notifier(), "cow"), ticking=True)
+
+    assert heard == {"ops", "own", "new"}
+    over = [name for name, kind, _ in documents(one, "scheduler") if kind == "alert.cleared"]
+    assert sorted(over) == ["new", "ops", "own"]
