@@ -67,3 +67,11 @@ class OverviewPort(Protocol):
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
         """List executions that were due before *since*, and have not begun: in no order."""
         ...
+
+    def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
+        """Count executions by their state, up to *most* of each."""
+        ...
+
+    def count_unresolved(self, *, most: int) -> int:
+        """Count the failures that nobody has dealt with, up to *most*."""
+        ...

@@ -91,3 +91,16 @@ def test_what_was_due_and_has_not_begun_waits(ledger: Ledger) -> None:
     assert {*ledger.overview.waiting(due + SECOND, limit=9)} == {claimed.id, published.id}
     assert len(ledger.overview.waiting(due + SECOND, limit=1)) == 1
     assert ledger.overview.waiting(claimed.due_at, limit=9) == []
+
+
+def test_what_is_in_a_state_and_what_failed_is_counted_so_far(ledger: Ledger) -> None:
+    for name in "abc":
+        ledger.running(name)
+    ledger.failed("d")
+    resolved = ledger.failed("e")
+    ledger.records.discard([resolved.id], note="seen", now=ledger.now)
+
+    found = ledger.overview.count({State.RUNNING, State.RETRYING}, most=2)
+
+    assert found == {State.RUNNING: 2, State.RETRYING: 0}
+    assert ledger.overview.count_unresolved(most=9) == 1

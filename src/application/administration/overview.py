@@ -20,6 +20,11 @@ from .views.work import NodesView
 LISTED: Final = 12
 COUNTED: Final = 1_000
 
+#: So many failures, the newest, are grouped by their schedules.
+_GROUPED: Final = 100
+
+_UNDER_WAY: Final = frozenset({State.RUNNING, State.RETRYING})
+
 #: So far ahead it is looked.
 AHEAD: Final = timedelta(hours=1)
 
@@ -55,21 +60,19 @@ class Overview:
         late = self._overview.coming(now - _BACK, now - OVERDUE_AFTER, limit=COUNTED + 1)
         waiting = self._overview.waiting(now - OVERDUE_AFTER, limit=COUNTED + 1)
         counts = self._overview.count_coming(now, now + AHEAD)
-        unresolved = self._records.archive(UNRESOLVED, limit=COUNTED + 1)
-        running = self._queries.executions(
-            ExecutionFilter(states={State.RUNNING, State.RETRYING}, limit=COUNTED + 1)
-        )
+        unresolved = self._records.archive(UNRESOLVED, limit=_GROUPED)
+        under_way = self._overview.count(_UNDER_WAY, most=COUNTED + 1)
         return OverviewView(
             now=now,
-            running=running[:LISTED],
-            running_count=sum(one.state is State.RUNNING for one in running),
-            retrying_count=sum(one.state is State.RETRYING for one in running),
+            running=self._queries.executions(ExecutionFilter(states=_UNDER_WAY, limit=LISTED)),
+            running_count=under_way[State.RUNNING],
+            retrying_count=under_way[State.RETRYING],
             late=late[:LISTED],
             late_count=len(late),
             waiting=[self._queries.execution(id_).execution for id_ in sorted(waiting)[:LISTED]],
             waiting_count=len(waiting),
             failing=FailingView.of(unresolved)[:LISTED],
-            unresolved_count=len(unresolved),
+            unresolved_count=self._overview.count_unresolved(most=COUNTED + 1),
             coming=self._overview.coming(now, now + AHEAD, limit=LISTED),
             coming_minutes=ComingMinute.of(counts, now),
             latest=self._queries.executions(ExecutionFilter(limit=LISTED)),

@@ -50,6 +50,18 @@ class MemoryOverview:
             rows = self._ledger.executions.in_states((State.CLAIMED, State.PUBLISHED))
             return [row.id for row in rows if row.due_at < since][:limit]
 
+    def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
+        """See `OverviewPort.count`."""
+        with self._ledger.lock:
+            found = Counter(row.state for row in self._ledger.executions.in_states(states))
+        return {state: min(most, found[state]) for state in states}
+
+    def count_unresolved(self, *, most: int) -> int:
+        """See `OverviewPort.count_unresolved`."""
+        with self._ledger.lock:
+            rows = self._ledger.archive.values()
+            return min(most, sum(row.resolution is None for row in rows))
+
     def _due(self, since: datetime, until: datetime) -> Iterator[tuple[datetime, ScheduleRow]]:
         schedules = self._ledger.schedules
         for row in schedules.rows():

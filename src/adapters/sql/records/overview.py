@@ -15,7 +15,7 @@ from cronhare.ports.overview import Coming, Run
 
 from ..mapping.execution_rows import batches, display_name
 from ..mapping.tolerant_reading import COUNTS, TableReader, whole
-from ..schema.tables import executions, plans, schedulers
+from ..schema.tables import executions, failed_tasks, plans, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 
@@ -65,6 +65,19 @@ _WAITING: Final = (
         executions.c.due_at < bindparam("since", type_=UtcDateTime),
     )
     .limit(bindparam("most"))
+)
+#: Each counts no further than asked: what is behind that is told as more.
+_OF_STATE: Final = select(func.count()).select_from(
+    select(executions.c.id)
+    .where(executions.c.state == bindparam("state"))
+    .limit(bindparam("most"))
+    .subquery()
+)
+_UNRESOLVED: Final = select(func.count()).select_from(
+    select(failed_tasks.c.id)
+    .where(failed_tasks.c.resolution.is_(None))
+    .limit(bindparam("most"))
+    .subquery()
 )
 
 
@@ -116,6 +129,21 @@ class SqlOverview:
         """See `OverviewPort.waiting`."""
         with self._database.read("looking for what has not begun") as connection:
             return [*connection.scalars(_WAITING, {"since": since, "most": limit})]
+
+    @repeatable
+    def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
+        """See `OverviewPort.count`."""
+        with self._database.read("counting executions") as connection:
+            return {
+                state: connection.scalar(_OF_STATE, {"state": state.value, "most": most}) or 0
+                for state in states
+            }
+
+    @repeatable
+    def count_unresolved(self, *, most: int) -> int:
+        """See `OverviewPort.count_unresolved`."""
+        with self._database.read("counting failures") as connection:
+            return connection.scalar(_UNRESOLVED, {"most": most}) or 0
 
 
 @lru_cache
