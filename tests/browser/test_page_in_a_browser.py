@@ -55,12 +55,16 @@ def test_a_schedule_is_made_run_read_paused_and_edited_beside_somebody_else(
     due = page.locator("[data-preview-place] li")
     expect(due.first).to_contain_text("02:30")
     expect(page.locator("[data-preview-place]")).to_contain_text("does not exist that day")
-    fill(page, Params='{"steps": 12, "pause": 0.25}')
+    fill(page, Params='{"steps": 40, "pause": 0.2}')
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("status")).to_have_text("morning-report was created.")
 
     page.get_by_role("button", name="Run now").click()
     expect(page).to_have_url(re.compile(r"/ui/executions/\d+$"))
+    expect(page.locator("[data-output]")).to_contain_text("step 3 of 40")
+    desk.photograph("execution")
+    expect(page.locator("[data-output]")).not_to_contain_text("step 40 of 40")
+    expect(page.locator("[data-output]")).to_contain_text("step 40 of 40", timeout=30_000)
 
     page.goto(home.address("/ui/schedules/morning-report"))
     page.get_by_text("Pause…").click()
@@ -95,15 +99,22 @@ def test_what_fails_is_seen_at_once_retried_and_replayed(home: House, desk: Wind
     expect(failing).to_contain_text("the bank does not answer")
     desk.photograph("now")
 
+    failing.get_by_role("link", name=re.compile("the bank")).first.click()
+    expect(page.locator("main")).to_contain_text("asking the bank")
+    expect(page.locator("main")).to_contain_text(re.compile("Attempt 2", re.IGNORECASE))
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status")).to_be_visible()
+
 
 def test_stored_scripts_execute_nothing(home: House, desk: Window) -> None:
-    home.run("hostile")
+    id_ = home.run("hostile")
     page = desk.page
     for path in (
         "/",
         "/ui/schedules",
         "/ui/schedules/hostile",
         "/ui/schedules/hostile/edit",
+        f"/ui/executions/{id_}",
         "/ui/failed",
     ):
         page.goto(home.address(path))
@@ -120,6 +131,8 @@ VIEWS = (
     "/ui/schedules/warm-cache/explain",
     "/ui/new-schedule",
     "/ui/timeline",
+    "/ui/executions",
+    "/ui/replays",
     "/ui/failed",
     "/ui/quarantine",
     "/ui/queues",
@@ -134,10 +147,10 @@ VIEWS = (
 def test_axe_finds_nothing_and_nothing_is_too_wide(
     home: House, browser: Browser, width: int, theme: str
 ) -> None:
-    home.run("charge-cards")
+    id_ = home.run("charge-cards")
     with window(browser, width=width, theme=theme) as opened:
         faults = []
-        for path in VIEWS:
+        for path in (*VIEWS, f"/ui/executions/{id_}"):
             opened.page.goto(home.address(path))
             faults += opened.faults()
             name = path.strip("/").replace("/", "-").removeprefix("ui-") or "now"
