@@ -471,7 +471,6 @@ class Container(containers.DeclarativeContainer):
         Overview,
         overview=overview_store,
         records=records,
-        nodes=nodes,
         queries=queries,
         now=claims.provided.now,
     )

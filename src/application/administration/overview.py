@@ -7,14 +7,11 @@ from typing import Final
 from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
-from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.overview import OverviewPort, Run
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 
 from .queries import Queries
 from .views.overview import ComingMinute, FailingView, OverviewView
-from .views.work import NodesView
 
 #: So much of each kind is listed, and so much is counted.
 LISTED: Final = 12
@@ -43,14 +40,12 @@ class Overview:
         *,
         overview: OverviewPort,
         records: RecordsPort,
-        nodes: NodeStorePort,
         queries: Queries,
         now: Callable[[], datetime],
     ) -> None:
         """*now* is the ledger's clock."""
         self._overview = overview
         self._records = records
-        self._nodes = nodes
         self._queries = queries
         self._now = now
 
@@ -76,7 +71,7 @@ class Overview:
             coming=self._overview.coming(now, now + AHEAD, limit=LISTED),
             coming_minutes=ComingMinute.of(counts, now),
             latest=self._queries.executions(ExecutionFilter(limit=LISTED)),
-            nodes=NodesView.of(self._nodes.nodes(now=now, limit=MOST_REPORTS), now=now),
+            nodes=self._queries.nodes(),
             counted=COUNTED,
         )
 

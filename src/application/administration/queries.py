@@ -334,7 +334,11 @@ class Queries:
     def nodes(self) -> NodesView:
         """List the processes that work on the ledger, and those that have ended of late."""
         now = self._now()
-        return NodesView.of(self._nodes.nodes(now=now, limit=MOST_REPORTS), now=now)
+        found = NodesView.of(self._nodes.nodes(now=now, limit=MOST_REPORTS), now=now)
+        if not any(node.silent for node in found.nodes):
+            return found
+        running = ExecutionFilter(states={State.RUNNING}, limit=MOST_REPORTS)
+        return found.with_runs(self._records.executions(running))
 
     def explain_instant(self, name: str, instant: datetime | None) -> ExplanationView:
         """Explain what became of a schedule's instant; of the last at which it was due, if None.

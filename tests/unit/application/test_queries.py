@@ -34,12 +34,14 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPo
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
+from cronhare.ports.attempts import StartRequest
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, Output
 from cronhare.ports.runner import Captured
 from tests.actors import ADA
+from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import begin, due, live, run
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import LEASE, NOON, REPORT, House
@@ -543,6 +545,22 @@ def test_a_node_that_reports_itself_no_more_is_silent() -> None:
     [ant] = queries(house).nodes().nodes
 
     assert ant.silent
+
+
+def test_what_a_silent_node_has_left_is_named() -> None:
+    house = House()
+    due(house)
+    heartbeat(house).round()
+    request = StartRequest(execution_id=house.only.id, attempt=1, nacks=NO_NACKS)
+    house.attempts.start([request], now=house.now, node="ant-1", lease=timedelta(seconds=30))
+    before, began_at = queries(house).nodes().left_runs, house.now
+    house.clock.advance(SILENT_AFTER + timedelta(seconds=1))
+
+    [left] = queries(house).nodes().left_runs
+
+    assert before == ()
+    assert (left.node, left.execution_id, left.schedule_name) == ("ant-1", house.only.id, "report")
+    assert left.lease_until == began_at + timedelta(seconds=30)
 
 
 class NoLedger(MemoryNodeStore):

@@ -1,13 +1,13 @@
 """Queues and nodes: where work waits, and who does it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
 import attrs
 
 from cronhare.domain.diagnosis.queues import Fit, Thing
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport, NodeReports, NodeState
 from cronhare.ports.records import QueueLoad
 
@@ -92,15 +92,46 @@ class NodeView:
 
 
 @attrs.frozen(kw_only=True)
+class LeftRunView:
+    """A run of a *node* that is silent: it is taken for lost, and tried again, at *lease_until*."""
+
+    node: str
+    execution_id: int
+    schedule_name: str
+    attempt: int
+    lease_until: datetime | None
+
+
+@attrs.frozen(kw_only=True)
 class NodesView:
-    """The *nodes* that were seen last; *unread* others, and *broken* rows, are left out."""
+    """The *nodes* that were seen last; *unread* others, and *broken* rows, are left out.
+
+    *left_runs* are what those that are silent have not ended.
+    """
 
     nodes: Sequence[NodeView]
     unread: int
     broken: int
+    left_runs: Sequence[LeftRunView] = ()
 
     @classmethod
     def of(cls, found: NodeReports, *, now: datetime) -> Self:
         """Show what is to be read at *now*."""
         nodes = [NodeView.of(report, now=now) for report in found.reports]
         return cls(nodes=nodes, unread=found.unread, broken=found.broken)
+
+    def with_runs(self, running: Iterable[Execution]) -> Self:
+        """Show also what the silent ones have left, of what is *running*."""
+        silent = {node.name for node in self.nodes if node.silent}
+        left = [
+            LeftRunView(
+                node=one.owner,
+                execution_id=one.id,
+                schedule_name=one.schedule_name,
+                attempt=one.attempt,
+                lease_until=one.lease_until,
+            )
+            for one in running
+            if one.owner in silent
+        ]
+        return attrs.evolve(self, left_runs=left)

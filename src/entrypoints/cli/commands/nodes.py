@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.moments import say_moment
 
 from ...node_identity import this_actor
 from ..output import Columns, Json, print_json, print_line, print_rows, state
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 def list_(*, json: Json = False) -> None:
     """List schedulers and workers: what they run, when they were seen, and how far clocks are off.
 
-    A node that is silent has not reported itself for 45 s: it was killed, or is cut off from the
-    database. An hour later it is forgotten, once another begins. The 1,000 that were seen last are
-    listed.
+    A node that is silent has not reported itself for 9 s: it was killed, or is cut off from the
+    database, and what it ran is listed below. An hour later it is forgotten, once another begins.
+    The 1,000 that were seen last are listed.
     """
     found = open_ledger().queries().nodes()
     columns: Columns[NodeView] = {
@@ -38,7 +39,7 @@ def list_(*, json: Json = False) -> None:
     }
     empty = "No report can be read." if found.broken else "No node has reported itself."
     print_rows(found.nodes, columns, json=json, empty=empty)
-    for line in _left_out(found):
+    for line in (*_left_runs(found), *_left_out(found)):
         if json:
             sys.stderr.write(f"{line}\n")
         else:
@@ -56,7 +57,7 @@ Name = Annotated[
 def drain(name: Name, *, json: Json = False) -> None:
     """Have a worker take no more work: what it runs goes on, and it stays until it is taken back.
 
-    It hears of it within 15 s. Messages wait for other workers, or for it. A worker that is started
+    It hears of it within 3 s. Messages wait for other workers, or for it. A worker that is started
     anew is another node, and takes work.
     """
     container = open_ledger()
@@ -65,18 +66,24 @@ def drain(name: Name, *, json: Json = False) -> None:
         print_json(node)
         return
     runs = f"it runs {node.running or 0} of {node.concurrency}"
-    print_line(f"{node.name} is {node.state}: {runs}, and takes no more within 15 s.")
+    print_line(f"{node.name} is {node.state}: {runs}, and takes no more within 3 s.")
     print_line(f"To take it back: cronhare nodes undrain {node.name}")
 
 
 def undrain(name: Name, *, json: Json = False) -> None:
-    """Let a worker that was drained take work again; it hears of it within 15 s."""
+    """Let a worker that was drained take work again; it hears of it within 3 s."""
     container = open_ledger()
     node = container.node_desk().undrain(name, actor=this_actor(), now=container.claims().now())
     if json:
         print_json(node)
         return
-    print_line(f"{node.name} takes work again, within 15 s.")
+    print_line(f"{node.name} takes work again, within 3 s.")
+
+
+def _left_runs(found: "NodesView") -> Iterator[str]:
+    for run in found.left_runs:
+        lost = "" if run.lease_until is None else f"; lost at {say_moment(run.lease_until)}"
+        yield f"{run.node} left execution {run.execution_id} ({run.schedule_name}){lost}"
 
 
 def _left_out(found: "NodesView") -> Iterator[str]:
