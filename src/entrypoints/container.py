@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.process.runner import ProcessRunner
     from cronhare.adapters.prometheus.counting import PrometheusMetrics
     from cronhare.adapters.sql import (
+        SqlAccessStore,
         SqlAlertStore,
         SqlAttemptStore,
         SqlAuditStore,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+    from cronhare.application.administration.admission import Admission
     from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit_queries import AuditQueries
     from cronhare.application.administration.audit_trail import AuditTrail
@@ -85,6 +87,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.schedule_lists import ScheduleLists
     from cronhare.application.administration.statistics import Statistics
     from cronhare.application.administration.stories import Stories
+    from cronhare.application.administration.token_desk import TokenDesk
     from cronhare.application.events.alerting import AlertWatch
     from cronhare.application.events.announcing import Announcer
     from cronhare.application.events.relay import OutboxRelay
@@ -382,6 +385,11 @@ class Container(containers.DeclarativeContainer):
         none=providers.Singleton(SilentBell),
     )
     audit = providers.Singleton(AuditQueries, audit_store)
+    access = providers.Singleton(SqlAccessStore, engine, clock)
+    token_desk = providers.Singleton(TokenDesk, access=access, trail=audit_trail)
+    admission = providers.Singleton(
+        Admission, access=access, trail=audit_trail, now=claims.provided.now
+    )
     administrator = providers.Singleton(
         Administrator,
         schedules=schedules,

@@ -13,6 +13,7 @@ import attrs
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger.access import MemoryAccessStore
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
@@ -32,6 +33,7 @@ from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.ledger.timeline import MemoryTimelineStore
 from cronhare.adapters.memory.ledger.timings import MemoryTimingStore
 from cronhare.adapters.sql import (
+    SqlAccessStore,
     SqlAlertStore,
     SqlAttemptStore,
     SqlAuditStore,
@@ -70,6 +72,7 @@ from cronhare.domain.retries.retry import (
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.access import AccessStorePort
 from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.attempts import (
     AttemptStorePort,
@@ -170,6 +173,7 @@ class Ledger:
     alerts: AlertStorePort
     redeliveries: RedeliveryStorePort
     audit: AuditStorePort
+    access: AccessStorePort
 
     @property
     def now(self) -> datetime:
@@ -364,6 +368,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         alerts=MemoryAlertStore(ledger),
         redeliveries=MemoryRedeliveryStore(ledger),
         audit=MemoryAuditStore(ledger),
+        access=MemoryAccessStore(ledger),
     )
 
 
@@ -416,12 +421,15 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         alerts=SqlAlertStore(engine, clock),
         redeliveries=SqlRedeliveryStore(engine, clock),
         audit=SqlAuditStore(engine, clock),
+        access=SqlAccessStore(engine, clock),
     )
 
 
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
     tables = (
+        "PageSession",
+        "AccessToken",
         "AuditEntry",
         "RedeliveryHold",
         "Alert",

@@ -63,7 +63,10 @@ def test_what_is_not_there_is_told_as_a_page(web: Site) -> None:
     assert "<script>" not in found.text
 
 
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+FORM = {
+    "Content-Type": "application/x-www-form-urlencoded",
+    "Sec-Fetch-Site": "same-origin",
+}
 NAME = "nightly"
 
 

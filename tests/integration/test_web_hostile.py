@@ -295,10 +295,13 @@ def test_the_log_has_each_request_and_nothing_that_may_be_secret(
 
     made = {**GOOD, "params": {"token": "canary"}}
     web.ask("POST", "/schedulers?token=canary", json.dumps(made), {**JSON, **secret})
+    del secret["Authorization"]
+    web.ask("POST", "/schedulers?token=canary", json.dumps(made), {**JSON, **secret})
     web.get("/%1b[31m%0aforged")
 
     lines = [record for record in caplog.records if record.__dict__.get("action") == "web.request"]
-    assert lines[0].getMessage() == "POST /schedulers: 422"  # it takes no such parameter
+    assert lines[0].getMessage() == "POST /schedulers: 401"  # that is no token
+    assert lines[1].getMessage() == "POST /schedulers: 422"  # it takes no such parameter
     assert "\n" not in lines[-1].getMessage()
     assert "canary" not in caplog.text
 

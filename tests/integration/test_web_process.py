@@ -141,7 +141,7 @@ def test_an_address_that_others_reach_is_refused_with_the_reason(
     said = Shell(tmp_path)("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS=address)
 
     assert (said.status, "is no loopback address" in said.err) == (2, True)
-    assert "no logins yet" in said.err
+    assert "cronhare tokens create NAME" in said.err
     assert [path.name for path in tmp_path.iterdir()] == ["jobs.toml"]
 
 

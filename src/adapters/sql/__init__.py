@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from .access import SqlAccessStore
     from .attempts.redeliveries import SqlRedeliveryStore
     from .attempts.store import SqlAttemptStore
     from .audit import SqlAuditStore
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .timings import SqlTimingStore
 
 __all__ = [
+    "SqlAccessStore",
     "SqlAlertStore",
     "SqlAttemptStore",
     "SqlAuditStore",
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 _PLACES: Final = {
+    "SqlAccessStore": ".access",
     "SqlAlertStore": ".events.alerts",
     "SqlAttemptStore": ".attempts.store",
     "SqlAuditStore": ".audit",

@@ -1,5 +1,5 @@
 """Who may ask for what, and what is kept of who asked."""
 
-from .actor import LOCAL, LONGEST_ACTOR, Actor, Channel, Scope
+from .actor import GIVEN, LOCAL, LONGEST_ACTOR, Actor, Channel, Scope
 
-__all__ = ["LOCAL", "LONGEST_ACTOR", "Actor", "Channel", "Scope"]
+__all__ = ["GIVEN", "LOCAL", "LONGEST_ACTOR", "Actor", "Channel", "Scope"]

@@ -12,11 +12,12 @@ LONGEST_ACTOR: Final = 255
 class Scope(IntEnum):
     """How far somebody may go; each includes those below it.
 
-    `READ` sees everything and changes nothing. `OPERATE` also runs, cancels, pauses, resumes,
-    replays, discards, releases and drains. `ADMIN` also creates, edits and deletes schedules, and
-    reaches what belongs to others.
+    `NOTHING` is of whoever has not said who it is. `READ` sees everything, and changes nothing.
+    `OPERATE` also runs, cancels, pauses, resumes, replays, discards, releases and drains. `ADMIN`
+    also creates, edits and deletes schedules, and reaches what belongs to others.
     """
 
+    NOTHING = 0
     READ = 1
     OPERATE = 2
     ADMIN = 3
@@ -31,10 +32,10 @@ class Scope(IntEnum):
         Raises:
             ValueError: it is none; the text says what is allowed.
         """
-        for scope in cls:
+        for scope in GIVEN:
             if scope.word == text:
                 return scope
-        raise ValueError(f"must be one of {', '.join(scope.word for scope in cls)}")
+        raise ValueError(f"must be one of {', '.join(scope.word for scope in GIVEN)}")
 
     @property
     def word(self) -> str:
@@ -43,6 +44,10 @@ class Scope(IntEnum):
 
     def __str__(self) -> str:
         return self.word
+
+
+#: The scopes that a token may have.
+GIVEN: Final = (Scope.READ, Scope.OPERATE, Scope.ADMIN)
 
 
 class Channel(StrEnum):

@@ -47,6 +47,7 @@ class Commands(CommandsOnDemand):
             "groups:Replays",
             "Replays of many failures, and backfills.",
         ),
+        "tokens": ("groups:Tokens", "Who may ask over HTTP, and how far that reaches."),
         "audit": ("groups:Audit", "Who changed what, when, from where."),
         "import": ("groups:Import", "Bring schedules from elsewhere."),
         "db": ("groups:Database", "The ledger's schema."),

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from cronhare.domain.addresses import AllowedHosts
+from cronhare.domain.addresses.web_address import checked_host
 from cronhare.domain.messages.signing import SHORTEST_KEY
 from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.topology import checked_queues
@@ -130,6 +131,18 @@ def hosts(text: str) -> tuple[str, ...]:
     found = tuple(text.replace(",", " ").split())
     AllowedHosts.parse(found)
     return found
+
+
+def host_names(text: str) -> tuple[str, ...]:
+    """Read names of this host as others have them, with commas or spaces between.
+
+    >>> host_names("cron.example.org, CRON")
+    ('cron.example.org', 'cron')
+    """
+    try:
+        return tuple(map(checked_host, text.replace(",", " ").split()))
+    except ValueError as error:
+        raise ValueError(f"{error}, without a port, with commas between") from None
 
 
 def keys(text: str) -> tuple[str, ...]:

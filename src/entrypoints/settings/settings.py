@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 
 import attrs
 
+from cronhare.domain.access.login import Login
 from cronhare.domain.addresses import (
     AllowedHosts,
     BrokerServer,
@@ -65,6 +66,7 @@ from .forms import (
     Form,
     checked,
     decimal,
+    host_names,
     hosts,
     keys,
     one_of,
@@ -195,6 +197,8 @@ class Settings:
     web_address: str = setting(checked(ListenAddress.parse), "127.0.0.1:8520")
     probe_address: str | None = setting(checked(ListenAddress.parse))
     metrics_schedules: int = setting(whole(0, LARGEST_METRICS), str(DEFAULT_METRICS))
+    web_login: str = setting(one_of(*Login), Login.AUTO.value)
+    web_hosts: tuple[str, ...] = setting(host_names, "")
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)

@@ -9,10 +9,12 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from ..container import Container
+from .access.gate import Gate
 from .api import resources as api
 from .api.openapi import Api
 from .asking import Asker
 from .guard import Guard
+from .page.routes import refusals
 from .page.routes import routes as page_routes
 from .problems import answer_problems
 
@@ -37,4 +39,4 @@ def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGI
     for routes in PARTS:
         app.router.routes.extend(routes(asker))
     answer_problems(app)
-    return Guard(app)
+    return Guard(app, Gate(asker), refuse=refusals(asker))

@@ -5,30 +5,34 @@ request must be meant for us by its Host (a name that is pointed at 127.0.0.1 is
 from the page of another site, and must carry JSON, which no form of a page can.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronhare.application.logs import say
-from cronhare.domain import access
-from cronhare.domain.access import LOCAL, Actor, Channel
-from cronhare.domain.addresses import ListenAddress
 from cronhare.domain.texts.echo import shown
+from cronhare.ports.ledger import LedgerUnavailable
 
+from .access.gate import NOBODY, Gate
+from .access.visits import is_for_people, is_from_here, is_visit, to_sign_in
 from .bodies import LARGEST_BODY, too_large
-from .problems import Problem
-from .protocol import LARGEST_HEAD
+from .hosts import Meant, meant_by
+from .problems import Problem, problem_of
+from .protocol import LARGEST_HEAD, STREAMS
 
 log = logging.getLogger(__name__)
 
 #: Methods that change nothing, and those that carry a body.
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_JSON: Final = "application/json"
 _SENDING: Final = frozenset({"POST", "PUT", "PATCH"})
 
 #: A merge patch (RFC 7396) is JSON, and no form of a page can send it either.
@@ -38,16 +42,29 @@ _ALIAS: Final = {"application/json": "application/merge-patch+json"}
 _ADDED: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
 
+#: Seconds after which it is looked at again who reads an answer that goes on.
+LOOK_AGAIN: Final = 2.0
+
+#: Answers what is refused, where people see it.
+Refuse = Callable[[Request, Problem], Response]
+
 
 class Guard:
-    """Refuses what nobody meant for us, and logs each request; wraps the application."""
+    """Refuses what nobody meant for us, finds out who asks, and logs each request."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap the whole application, its own error handling included."""
+    def __init__(self, app: ASGIApp, gate: Gate, *, refuse: Refuse) -> None:
+        """Wrap the whole application, its own error handling included.
+
+        *gate* knows who asks; *refuse* shows people a problem, as a page.
+        """
         self._app = app
+        self._gate = gate
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; see ASGI."""
@@ -55,11 +72,7 @@ class Guard:
             return
         answer = _Answer(receive, send)
         try:
-            if (problem := next(_refusals(scope), None)) is not None:
-                await problem.response(scope, receive, answer.send)
-            else:
-                scope.setdefault("state", {})["actor"] = _whoever(scope)
-                await self._app(scope, answer.receive, answer.send)
+            await self._answer(scope, answer)
         except ClientDisconnect:
             pass  # nobody is there any more to be answered
         except Exception:
@@ -69,6 +82,56 @@ class Guard:
                 raise
         finally:
             _log(scope, answer)
+
+    async def _answer(self, scope: Scope, answer: "_Answer") -> None:
+        meant = _meant(scope, self._gate.names)
+        if isinstance(meant, Problem):
+            await meant.response(scope, answer.receive, answer.send)
+            return
+        if (problem := next(_refusals(scope, meant), None)) is not None:
+            await problem.response(scope, answer.receive, answer.send)
+            return
+        state = scope.setdefault("state", {})
+        state |= {"gate": self._gate, "https": meant.is_https}
+        try:
+            state["actor"] = await self._gate.admit(scope, meant)
+        except (Problem, LedgerUnavailable) as error:
+            state["actor"] = NOBODY
+            response = self._refused(Request(scope), problem_of(error))
+            await response(scope, answer.receive, answer.send)
+            return
+        await self._run(scope, answer, meant)
+
+    def _refused(self, request: Request, problem: Problem) -> Response:
+        """Answer who cannot be let in: people on the page are sent to sign in."""
+        if not is_for_people(request.scope):
+            return problem.response
+        if problem.status != HTTPStatus.UNAUTHORIZED:
+            return self._refuse(request, problem)
+        return to_sign_in(request)
+
+    async def _run(self, scope: Scope, answer: "_Answer", meant: Meant) -> None:
+        """Let the application answer; end what goes on once its reader may not read it."""
+        running = asyncio.ensure_future(self._app(scope, answer.receive, answer.send))
+        try:
+            while not (await asyncio.wait({running}, timeout=LOOK_AGAIN))[0]:
+                if STREAMS in scope["state"] and not await self._may_still(scope, meant):
+                    running.cancel()
+                    await asyncio.wait({running})
+                    await answer.end()
+                    return
+            running.result()
+        finally:
+            running.cancel()
+
+    async def _may_still(self, scope: Scope, meant: Meant) -> bool:
+        try:
+            await self._gate.admit(scope, meant)
+        except Problem:
+            return False
+        except LedgerUnavailable:
+            return True  # until it can be asked
+        return True
 
 
 class _Answer:
@@ -97,17 +160,32 @@ class _Answer:
             message = {**message, "headers": [*message["headers"], *added]}
         await self._send(message)
 
+    async def end(self) -> None:
+        """End what was begun."""
+        if self.status is not None and not self._is_gone:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-def _refusals(scope: Scope) -> Iterator[Problem]:
+
+def _meant(scope: Scope, names: Collection[str]) -> Meant | Problem:
+    host = _only(Headers(scope=scope), "host")
+    meant = None if host is None else meant_by(host, scope, names)
+    if meant is None:
+        detail = (
+            "the Host header names neither this address nor localhost, nor is it among "
+            "CRON_WEB_HOSTS"
+        )
+        return Problem(HTTPStatus.MISDIRECTED_REQUEST, detail)
+    return meant
+
+
+def _refusals(scope: Scope, meant: Meant) -> Iterator[Problem]:
     headers = Headers(scope=scope)
-    host = _only(headers, "host")
-    if host is None or not _is_ours(host, scope):
-        detail = "the Host header names neither this address nor localhost"
-        yield Problem(HTTPStatus.MISDIRECTED_REQUEST, detail)
     origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
-    foreign = any(origin.lower() != f"http://{host}".lower() for origin in origins)
-    if foreign or any(site not in {"same-origin", "none"} for site in sites):
+    foreign = any(origin.lower() != meant.origin for origin in origins)
+    if foreign or not (is_from_here(sites) or is_visit(scope)):
         detail = "it comes from a page of another site, and none of them may ask"
+        if foreign and not meant.is_https and "https" in origins[0]:
+            detail += ". Behind a proxy: have it pass the Host on, and name that in CRON_WEB_HOSTS"
         yield Problem(HTTPStatus.FORBIDDEN, detail)
     if len(headers.getlist("idempotency-key")) > 1:
         yield Problem(
@@ -117,18 +195,16 @@ def _refusals(scope: Scope) -> Iterator[Problem]:
         yield Problem(HTTPStatus.BAD_REQUEST, f"the head is to have at most {LARGEST_HEAD:,} bytes")
     if scope["method"] in _SENDING:
         yield from _refusals_of_body(headers, _kind_of_body(scope))
+    is_form = _kind_of_body(scope) != _JSON and scope["method"] not in _READING
+    if is_form and not (origins or sites):
+        detail = "a form says where it comes from, in Origin or Sec-Fetch-Site: use the API"
+        yield Problem(HTTPStatus.FORBIDDEN, detail)
 
 
 def _kind_of_body(scope: Scope) -> str:
     """Give the one kind of body that may be sent: a form on the page, and JSON elsewhere."""
     is_page = scope["path"].startswith("/ui/")
-    return "application/x-www-form-urlencoded" if is_page else "application/json"
-
-
-def _whoever(scope: Scope) -> Actor:
-    is_page = scope["path"] == "/" or scope["path"].startswith("/ui/")
-    channel = Channel.PAGE if is_page else Channel.API
-    return Actor(name=LOCAL, channel=channel, scope=access.Scope.ADMIN)
+    return "application/x-www-form-urlencoded" if is_page else _JSON
 
 
 def _refusals_of_body(headers: Headers, allowed: str) -> Iterator[Problem]:
@@ -138,7 +214,7 @@ def _refusals_of_body(headers: Headers, allowed: str) -> Iterator[Problem]:
         "",
         "charset=utf-8",
     }:
-        what = "JSON" if allowed == "application/json" else "a form"
+        what = "JSON" if allowed == _JSON else "a form"
         detail = f"the body is to be {what}: Content-Type: {allowed}"
         yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers={"Accept-Post": allowed})
     if headers.getlist("content-encoding"):
@@ -159,17 +235,6 @@ def _only(headers: Headers, name: str) -> str | None:
     """Give a header that is there once; with several a proxy and we could mean different ones."""
     found = headers.getlist(name)
     return found[0] if len(found) == 1 else None
-
-
-def _is_ours(host: str, scope: Scope) -> bool:
-    """Tell whether a Host names a loopback address, or where the request came in."""
-    has_port = ":" in host.rpartition("]")[2]
-    try:
-        address = ListenAddress.parse(host if has_port else f"{host}:80")
-    except ValueError:
-        return False
-    server = scope.get("server") or ("", 0)
-    return address.is_loopback or str(address.host) == server[0]
 
 
 def _log(scope: Scope, answer: _Answer) -> None:

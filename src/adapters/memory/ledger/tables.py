@@ -11,6 +11,8 @@ from typing import Any
 import attrs
 
 from cronhare.domain.access.audit import AuditEntry
+from cronhare.domain.access.sessions import Session
+from cronhare.domain.access.tokens import Token
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.archive import Archived
@@ -66,6 +68,8 @@ class MemoryLedger:
         self.replays: dict[int, Replay] = {}
         self.audit: dict[int, AuditEntry] = {}
         self.audit_ids = count(1)
+        self.tokens: dict[str, Token] = {}
+        self.sessions: dict[str, Session] = {}
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

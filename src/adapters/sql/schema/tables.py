@@ -456,6 +456,34 @@ audit = Table(
     Index("ix_audit_actor", "actor", "id"),
 )
 
+#: Tokens by their names. What is kept of each is a digest.
+tokens = Table(
+    "AccessToken",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("scope", String(16), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("made_by", String(255), nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),
+    Index("ux_token_digest", "digest", unique=True),
+)
+
+#: The page's sessions, by the digests of their cookies.
+page_sessions = Table(
+    "PageSession",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("token", String(64), nullable=False),
+    Column("token_digest", String(64), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Index("ix_session_token", "token_digest"),
+    Index("ix_session_end", "expires_at"),
+)
+
 
 def own_tables(names: Iterable[str]) -> Iterator[str]:
     """Give those that are ours, as we write them: a database may fold their letters."""

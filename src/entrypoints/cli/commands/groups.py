@@ -121,6 +121,16 @@ class Notify(CommandsOnDemand):
     }
 
 
+class Tokens(CommandsOnDemand):
+    """`cronhare tokens …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "create": ("tokens:create", "Make one; it is printed once, and kept nowhere."),
+        "list": ("tokens:list_", "List them: scope, expiry, last use."),
+        "revoke": ("tokens:revoke", "Let one open nothing any more."),
+    }
+
+
 class Audit(CommandsOnDemand):
     """`cronhare audit …`."""
 

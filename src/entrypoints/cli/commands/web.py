@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from socket import socket
 
@@ -10,13 +11,15 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
 from cronhare.domain.addresses import ListenAddress
 from cronhare.domain.texts.listing import counted
+from cronhare.ports.ledger import LedgerUnavailable
 
 from ... import logs
 from ...container import Container
+from ...processes.admitting import refuse_without_token
 from ...processes.lifetime import Lifetime
 from ...processes.readiness import ledger_is_ready
 from ...processes.reloading import Reloading
-from ...settings.settings import Settings, SettingsInvalid
+from ...settings.settings import Settings
 from ...signals.shutdown import Shutdown
 from ..errors import Refusal
 from ..jobs_files import Jobs
@@ -33,28 +36,19 @@ def web(*, jobs: Jobs = None) -> None:
     its state in the log.
     """
     settings = read_settings()
-    _refuse_others(settings)
     _require_libraries()
     from ...web import server  # noqa: PLC0415 - its libraries are an extra
 
     file = jobs_file(jobs, settings)
     container = usable(Container(settings=settings, tasks=file.tasks, jobs_file=file))
+    with suppress(LedgerUnavailable):  # then it is asked before anything is answered
+        refuse_without_token(container)
     bound = _bound(server.bind, settings)
     _announce(container, settings, file)
     life = Lifetime(container, grace=2 * server.ENDING)
     reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, jobs=jobs)
     run = partial(server.run, container, life.shutdown, bound)
     life.run(_once_there_is_a_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
-
-
-def _refuse_others(settings: Settings) -> None:
-    if not settings.listen_address.is_loopback:
-        fault = (
-            f"{settings.called('web_address')}: {settings.listen_address.host} is no loopback "
-            "address. There are no logins yet: whoever reaches it may create schedules and run "
-            "tasks. Use 127.0.0.1 or [::1], and let a proxy on this machine ask who it is"
-        )
-        raise SettingsInvalid((fault,))
 
 
 def _require_libraries() -> None:
@@ -86,4 +80,5 @@ async def _once_there_is_a_ledger(
 ) -> None:
     # It works on no queue, so it may stand beside an `up` that is alone on its ledger.
     if await ledger_is_ready(container.engine(), shutdown):
+        refuse_without_token(container)
         await run()

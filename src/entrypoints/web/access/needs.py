@@ -1,7 +1,7 @@
 """What a route needs of whoever asks, said where the route is made."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, Request
 
@@ -9,11 +9,20 @@ from cronhare.domain.access import Actor, Scope
 
 from ..problems import Problem
 
+if TYPE_CHECKING:
+    from .gate import Gate
+
 
 def actor_of(request: Request) -> Actor:
     """Give who asks: the guard has found it out before any route is reached."""
     actor: Actor = request.state.actor
     return actor
+
+
+def gate_of(request: Request) -> "Gate":
+    """Give what knows who asks: for signing in and out."""
+    gate: Gate = request.state.gate
+    return gate
 
 
 def needs(scope: Scope) -> Any:  # noqa: ANN401 - a dependency, as FastAPI has it
@@ -28,6 +37,8 @@ def needs(scope: Scope) -> Any:  # noqa: ANN401 - a dependency, as FastAPI has i
         actor = actor_of(request)
         if not actor.may(scope):
             detail = f"this needs the scope {scope}; {actor.name} has {actor.scope}"
-            raise Problem(HTTPStatus.FORBIDDEN, detail)
+            challenge = f'Bearer realm="cronhare", error="insufficient_scope", scope="{scope}"'
+            headers = {"WWW-Authenticate": challenge}
+            raise Problem(HTTPStatus.FORBIDDEN, detail, headers=headers)
 
     return Depends(check)

@@ -19,9 +19,10 @@ from ..problems import invalid_request
 #: Where the description of a value is found in that of the API.
 REF: Final = "#/components/schemas/{name}"
 
-#: What every operation may answer instead: a page of another site asks, or one that may not; it is
-#: not this host that is meant; a parameter is none; the ledger is away.
-ALWAYS: Final = (403, 421, 422, 503)
+#: What every operation may answer instead: it is not known who asks; a page of another site does,
+#: or one that may not; it is not this host that is meant; a parameter is none; too many tokens were
+#: tried; the ledger is away.
+ALWAYS: Final = (401, 403, 421, 422, 429, 503)
 
 Endpoint = Callable[..., Coroutine[Any, Any, Response]]
 

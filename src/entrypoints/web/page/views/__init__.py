@@ -20,6 +20,7 @@ from . import (
     schedule,
     schedule_edit,
     schedules,
+    sign_in,
     timeline,
 )
 
@@ -38,4 +39,5 @@ VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     audit.routes,
     keys.routes,
     live.routes,
+    sign_in.routes,
 )

@@ -1,0 +1,103 @@
+"""Finding out who asks: by a token, or by a session that was begun with one."""
+
+import hmac
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.access import Actor, Channel
+from cronhare.domain.access.audit import Action
+from cronhare.domain.access.sessions import LONGEST_SESSION, Session
+from cronhare.domain.access.tokens import (
+    USED_EVERY,
+    Token,
+    digest_of,
+    looks_like_token,
+    make_token,
+)
+from cronhare.ports.access import AccessStorePort
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+
+from .audit_trail import AuditTrail
+
+
+@attrs.frozen(kw_only=True)
+class SignedIn:
+    """A session that was begun: the *secret* of its cookie, and for how many seconds it lasts."""
+
+    secret: str = attrs.field(repr=False)
+    seconds: int
+
+
+@attrs.frozen(kw_only=True)
+class Admission:
+    """Each method may raise `LedgerUnavailable`. *now* is the ledger's clock."""
+
+    _access: AccessStorePort
+    _trail: AuditTrail
+    _now: Callable[[], datetime]
+
+    def any_token(self) -> bool:
+        """Whether a token was ever made."""
+        return self._access.any_token()
+
+    def by_token(self, secret: str) -> Token | None:
+        """Find the valid token that a secret is, and note that it was used."""
+        if not looks_like_token(secret):
+            return None
+        digest, now = digest_of(secret), self._now()
+        token = self._access.token(digest)
+        # The index has compared digests, whose times tell nothing of a secret; this tells nothing
+        # of digests either.
+        if token is None or not hmac.compare_digest(token.digest, digest):
+            return None
+        return self._valid(token, now)
+
+    def by_session(self, cookie: str) -> Token | None:
+        """Find the valid token with which a session was begun that lasts."""
+        if not looks_like_token(cookie):
+            return None
+        digest, now = digest_of(cookie), self._now()
+        found = self._access.session(digest)
+        if found is None or not hmac.compare_digest(found[0].digest, digest):
+            return None
+        session, token = found
+        return None if session.is_over(now) else self._valid(token, now)
+
+    def sign_in(self, secret: str, *, chance: bytes) -> SignedIn | None:
+        """Begin a session with a token, of the random bytes *chance*; None if it is not valid."""
+        token = self.by_token(secret)
+        if token is None:
+            return None
+        cookie, now = make_token(chance), self._now()
+        ends = now + LONGEST_SESSION
+        if token.expires_at is not None:
+            ends = min(ends, token.expires_at)
+        session = Session(
+            digest=digest_of(cookie),
+            token=token.name,
+            token_digest=token.digest,
+            created_at=now,
+            expires_at=ends,
+        )
+        actor = token.actor(Channel.PAGE)
+        after = {"expires_at": ends.isoformat()}
+        with self._trail.change(actor, Action.SIGN_IN, token.name, now=now, after=after):
+            self._access.begin(session, now=now)
+        return SignedIn(secret=cookie, seconds=int((ends - now).total_seconds()))
+
+    def sign_out(self, cookie: str, *, actor: Actor) -> None:
+        """End a session, here and not in the browser alone."""
+        with self._trail.change(actor, Action.SIGN_OUT, actor.name, now=self._now()):
+            self._access.end(digest_of(cookie))
+
+    def _valid(self, token: Token, now: datetime) -> Token | None:
+        if token.why_not(now) is not None:
+            return None
+        if token.last_used_at is None or token.last_used_at <= now - USED_EVERY:
+            # A ledger that can only be read must not keep people out.
+            with suppress(LedgerUnavailable, LedgerRefused):
+                self._access.used(token.digest, now=now)
+        return token

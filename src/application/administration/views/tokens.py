@@ -1,0 +1,46 @@
+"""Tokens, as people look at them: never the secret, nor its digest."""
+
+from datetime import datetime
+from typing import Self
+
+import attrs
+
+from cronhare.domain.access.tokens import Token
+
+
+@attrs.frozen(kw_only=True)
+class TokenView:
+    """A token; *valid* says whether it opens anything, *problem* why it does not."""
+
+    name: str
+    scope: str
+    valid: bool
+    problem: str | None
+    created_at: datetime
+    made_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+    @classmethod
+    def of(cls, token: Token, *, now: datetime) -> Self:
+        """Show a token."""
+        problem = token.why_not(now)
+        return cls(
+            name=token.name,
+            scope=token.scope.word,
+            valid=problem is None,
+            problem=problem,
+            created_at=token.created_at,
+            made_by=token.made_by,
+            expires_at=token.expires_at,
+            revoked_at=token.revoked_at,
+            last_used_at=token.last_used_at,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class NewTokenView(TokenView):
+    """A token that was just made, with its secret: it is shown this once, and kept nowhere."""
+
+    secret: str = attrs.field(repr=False)

@@ -1,0 +1,99 @@
+"""`cronhare tokens create | list | revoke`."""
+
+import secrets
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cronhare.application.administration.token_desk import TokenNameTaken
+from cronhare.domain.access import GIVEN, Scope
+from cronhare.domain.access.tokens import RANDOM_BYTES, TokenInvalid
+from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+
+from ...node_identity import this_actor
+from ..errors import Refusal
+from ..output import Columns, Json, moment, print_json, print_line, print_rows
+from ..wiring import open_ledger
+
+Name = Annotated[str, typer.Argument(help="The token's name: who has it, or what.")]
+
+if TYPE_CHECKING:
+    from cronhare.application.administration.views.tokens import TokenView
+
+_SCOPES: Final = ", ".join(scope.word for scope in GIVEN)
+
+
+def create(
+    name: Name,
+    *,
+    scope: Annotated[str, typer.Option(help=f"How far it reaches: {_SCOPES}.")],
+    expires: Annotated[
+        str | None, typer.Option(help="After how long it ends, as 90d; else never.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a token for the HTTP API and the page. It is printed once, and kept nowhere.
+
+    read sees everything. operate also runs, cancels, pauses, replays and discards. admin also
+    creates, edits and deletes schedules.
+    """
+    try:
+        reach = Scope.parse(scope)
+        lives = None if expires is None else parse_duration(expires)
+    except DurationInvalid as error:
+        raise Refusal(f"--expires: {error}", advice="No token was made.") from error
+    except ValueError as error:
+        raise Refusal(f"--scope: {error}", advice="No token was made.") from error
+    container = open_ledger()
+    try:
+        made = container.token_desk().create(
+            name,
+            reach,
+            lives=lives,
+            chance=secrets.token_bytes(RANDOM_BYTES),
+            now=container.claims().now(),
+            actor=this_actor(),
+        )
+    except (TokenInvalid, TokenNameTaken) as error:
+        raise Refusal(str(error), advice="No token was made.") from error
+    if json:
+        print_json(made)
+        return
+    print_line(made.secret)
+    ends = f"until {moment(made.expires_at)}" if made.expires_at else "until it is revoked"
+    print_line(f"That is the token {name}: scope {made.scope}, {ends}. It is not shown again.")
+    print_line("Send it as `Authorization: Bearer …`, or sign in with it at /ui/sign-in.")
+    if container.settings().web_login == "auto":
+        print_line(
+            "From now on requests of this machine need a token too; CRON_WEB_LOGIN=never keeps "
+            "them free."
+        )
+
+
+def list_(*, json: Json = False) -> None:
+    """List tokens: how far each reaches, until when, and when it was used last."""
+    container = open_ledger()
+    found = container.token_desk().tokens(now=container.claims().now())
+    columns: Columns[TokenView] = {
+        "NAME": "name",
+        "SCOPE": "scope",
+        "CREATED": "created_at",
+        "BY": "made_by",
+        "EXPIRES": "expires_at",
+        "LAST USED": "last_used_at",
+        "NOT VALID": "problem",
+    }
+    print_rows(
+        found, columns, json=json, empty="There is no token: `cronhare tokens create` makes one."
+    )
+
+
+def revoke(name: Name, *, json: Json = False) -> None:
+    """Let a token, and whoever signed in with it, do nothing any more, within seconds."""
+    container = open_ledger()
+    now = container.claims().now()
+    revoked = container.token_desk().revoke(name, now=now, actor=this_actor())
+    if json:
+        print_json(revoked)
+        return
+    print_line(f"The token {name} is no more valid, nor is a session that was begun with it.")

@@ -1,0 +1,213 @@
+"""Boundary: who asks over HTTP: tokens, cookies, the form to sign in with, and its rows."""
+
+import logging
+import random
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote_plus
+
+import attrs
+
+from cronhare.adapters.sql import upgrade
+from cronhare.domain.access import Scope, tries
+from cronhare.domain.access.tokens import digest_of, make_token
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web import protocol
+from tests.actors import ADA
+from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
+from tests.integration.web import Site, site
+
+#: Seconds in which the innocent is answered, however busy the machine.
+PATIENCE = 10.0
+
+#: A token that exists nowhere.
+STRANGER = make_token(b"\1" * 32).encode()
+
+
+@attrs.frozen
+class Door:
+    """A site with two tokens; the innocent one reads with the first."""
+
+    site: Site
+    ledger: Path
+    token: bytes
+
+    def innocent(self) -> None:
+        """See `Site.innocent`: who has a token comes in in time, and nobody else ever did."""
+        began = time.monotonic()
+        known = self.site.get("/openapi.json", Authorization=f"Bearer {self.token.decode()}")
+        spent = time.monotonic() - began
+        if known.status != 200 or spent > PATIENCE:
+            raise Mishandled(f"the innocent is answered {known.status} after {spent:.1f} s")
+        with closing(sqlite3.connect(self.ledger)) as ledger:
+            sessions = ledger.execute("SELECT count(*) FROM PageSession").fetchone()
+        if sessions != (0,):
+            raise Mishandled(f"somebody has a session: {sessions}")
+
+
+@contextmanager
+def door(place: Place) -> Iterator[Door]:
+    """Open the site."""
+    ledger = place.folder / "ledger.db"
+    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{ledger}")
+    container = Container(settings=settings)
+    upgrade(container.engine())
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    made = container.token_desk().create(
+        "innocent",
+        Scope.READ,
+        lives=None,
+        chance=secrets.token_bytes(32),
+        now=container.claims().now(),
+        actor=ADA,
+    )
+    _spoil(ledger)
+    # What is tried here is to be judged each by itself.
+    window, tries.WINDOW = tries.WINDOW, 0.0
+    arrival, protocol.ARRIVAL = protocol.ARRIVAL, 1.0
+    try:
+        with site(container) as found:
+            yield Door(found, ledger, made.secret.encode())
+    finally:
+        tries.WINDOW, protocol.ARRIVAL = window, arrival
+
+
+#: Rows that somebody has written by hand: none of them opens anything.
+_ROWS = (
+    (b"spoilt-scope", "root", None, None),
+    (b"spoilt-number", "3", None, None),
+    (b"spoilt-end", "admin", "never", None),
+    (b"spoilt-revoked", "admin", None, 0),
+    (b"expired", "admin", "2020-01-01 00:00:00.000000", None),
+)
+
+
+def _of_row(name: bytes) -> bytes:
+    return make_token(name.ljust(32, b"\2")).encode()
+
+
+def _spoil(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as ledger, ledger:
+        for name, scope, expires, revoked in _ROWS:
+            ledger.execute(
+                "INSERT INTO AccessToken (name, scope, digest, created_at, made_by, expires_at,"
+                " revoked_at) VALUES (?, ?, ?, '2025-01-01 00:00:00.000000', 'x', ?, ?)",
+                (name.decode(), scope, digest_of(_of_row(name).decode()), expires, revoked),
+            )
+
+
+def _head(line: bytes, *headers: bytes) -> bytes:
+    rest = b"".join(each + b"\r\n" for each in headers)
+    return b"%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s\r\n" % (line, rest)
+
+
+def _with_token(token: bytes) -> bytes:
+    return _head(b"GET /openapi.json", b"Authorization: " + token)
+
+
+def _with_cookie(cookie: bytes) -> bytes:
+    return _head(b"GET /ui/load", b"Accept: application/json", b"Cookie: " + cookie)
+
+
+def _with_form(body: bytes, *headers: bytes) -> bytes:
+    return (
+        _head(
+            b"POST /ui/sign-in",
+            b"Content-Type: application/x-www-form-urlencoded",
+            b"Sec-Fetch-Site: same-origin",
+            b"Content-Length: %d" % len(body),
+            *headers,
+        )
+        + body
+    )
+
+
+REFUSED: dict[str, bytes] = {
+    "nothing": _head(b"GET /openapi.json"),
+    "a token of nobody": _with_token(b"Bearer " + STRANGER),
+    "another way": _with_token(b"Basic YWRtaW46YWRtaW4="),
+    "a token of 16 KiB": _with_token(b"Bearer chr_" + b"x" * 15_000),
+    "a token with a NUL": _with_token(b"Bearer chr_\0" + b"x" * 42),
+    "a token of bytes": _with_token(b"Bearer chr_" + b"\xff" * 43),
+    "a quote": _with_token(b"Bearer ' OR 1=1 --"),
+    "a percent": _with_token(b"Bearer chr_%s%n%00" + b"_" * 35),
+    "two ways": _head(b"GET /openapi.json", *[b"Authorization: Bearer " + STRANGER] * 2),
+    "1,000 ways": _head(b"GET /openapi.json", *[b"Authorization: Bearer x"] * 300),
+    "a token in the query": _head(b"GET /openapi.json?access_token=" + STRANGER),
+    "loopback by a header": _head(b"GET /openapi.json", b"X-Forwarded-For: 127.0.0.1"),
+    "another method by a header": _head(b"GET /openapi.json", b"X-HTTP-Method-Override: POST"),
+    "a way around": _head(b"GET /ui/static/../../openapi.json"),
+    "an encoded way around": _head(b"GET /ui/static/%2e%2e/%2e%2e/openapi.json"),
+    "a way to sign in that goes on": _head(b"GET /ui/sign-in/../load"),
+    "two slashes": _head(b"GET //openapi.json"),
+    "letters of another case": _head(b"GET /UI/STATIC/../openapi.json"),
+    "a whole address": _head(b"GET http://evil.example/openapi.json"),
+    "a cookie of nobody": _with_cookie(b"cronhare_session=" + STRANGER),
+    "two cookies": _with_cookie(b"cronhare_session=a; cronhare_session=" + STRANGER),
+    "1,000 cookies": _with_cookie(b"; ".join(b"c%d=1" % n for n in range(1_000))),
+    "a cookie without a name": _with_cookie(b"=; ;;= ;cronhare_session"),
+    "a cookie in quotes": _with_cookie(b'cronhare_session="\\073"'),
+    "the cookie of TLS without": _with_cookie(b"__Host-cronhare_session=" + STRANGER),
+    "a form without a token": _with_form(b""),
+    "a form of 170 KiB": _with_form(b"token=" + b"x" * 170_000),
+    "a form of 10,000 fields": _with_form(b"&".join(b"a=%d" % n for n in range(10_000))),
+    "a form with a half letter": _with_form(b"token=%ff%fe"),
+    "a form with a script": _with_form(b"token=<script>&next=javascript:alert(1)"),
+    "a form of another site": _with_form(b"token=x", b"Origin: http://evil.example"),
+    "a form of no site": _with_form(b"token=x", b"Origin: null"),
+    "a form that is JSON": _with_form(b'{"token": "x"}').replace(b"x-www-form-urlencoded", b"json"),
+    "a token of nobody in the form": _with_form(b"token=" + STRANGER),
+    **{
+        f"a row by hand: {name.decode()}": _with_token(b"Bearer " + _of_row(name))
+        for name, *_ in _ROWS
+    },
+    **{
+        f"a row by hand in the form: {name.decode()}": _with_form(b"token=" + _of_row(name))
+        for name, *_ in _ROWS
+    },
+}
+SHORT = {"a token of bytes", "two ways", "an encoded way around", "a row by hand: spoilt-end"}
+
+
+def _send(sent: bytes, at: Door) -> Answer:
+    """Send bytes; whatever they are, they open nothing."""
+    answered = at.site.send(sent)
+    if not answered:
+        return Answer.REFUSED
+    head, _, body = answered.partition(b"\r\n\r\n")
+    status = int(head.split()[1])
+    if not 300 <= status < 500:
+        raise Mishandled(f"status {status}: {answered[:1_000]!r}")
+    if b"set-cookie" in head.lower() or b"<script>" in body or b"evil.example" in head:
+        raise Mishandled(f"it opened something: {answered[:1_000]!r}")
+    if at.token in answered or STRANGER in answered:
+        raise Mishandled("a token is in the answer")
+    return Answer.REFUSED
+
+
+def _by_chance(rng: random.Random) -> Entry[Door]:
+    """Change bytes of what brings a token of nobody."""
+    kind = rng.choice((_with_token, _with_cookie, _with_form))
+    prefix = {_with_token: b"Bearer ", _with_cookie: b"cronhare_session=", _with_form: b"token="}
+    token = bytearray(STRANGER)
+    for _ in range(rng.randint(1, 5)):
+        token[rng.randrange(len(token))] = rng.randrange(256)
+    given = quote_plus(bytes(token)).encode() if kind is _with_form else bytes(token)
+    sent = kind(prefix[kind] + given)
+    return Entry(f"by chance {sent!r}", partial(_send, sent))
+
+
+BOUNDARY = Boundary(
+    name="tokens",
+    at=door,
+    entries=[
+        Entry(name, partial(_send, sent), short=name in SHORT) for name, sent in REFUSED.items()
+    ],
+    by_chance=_by_chance,
+)

@@ -1,0 +1,311 @@
+"""Who may ask over HTTP, over real sockets: each refusal, and what ends with a token."""
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copyfile
+from urllib.parse import urlencode
+
+import pytest
+
+from cronhare.domain.access import Scope
+from cronhare.domain.access.tokens import make_token
+from cronhare.domain.access.tries import MOST_FROM_ONE
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web.access import gate
+from tests.actors import ADA
+from tests.integration.web import JSON, Answer, Site, site
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+HTML = {"Accept": "text/html"}
+NAME = "cron.example.org"
+PROXIED = {"Host": NAME, "X-Forwarded-For": "192.0.2.7"}
+
+
+@pytest.fixture
+def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Container:
+    copyfile(migrated_sqlite, tmp_path / "ledger.db")
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+    monkeypatch.setenv("CRON_WEB_HOSTS", NAME)
+    monkeypatch.setattr(gate, "FRESH", 0.2)
+    task = Task(name="report", ref=TaskRef("report", 25), command=("true",))
+    return Container(settings=Settings.read(), tasks=(task,))
+
+
+@pytest.fixture
+def web(container: Container) -> Iterator[Site]:
+    with site(container) as found:
+        yield found
+
+
+def token(container: Container, scope: Scope = Scope.ADMIN, name: str = "") -> str:
+    made = container.token_desk().create(
+        name or scope.word,
+        scope,
+        lives=None,
+        chance=secrets.token_bytes(32),
+        now=container.claims().now(),
+        actor=ADA,
+    )
+    time.sleep(0.3)  # until what was known without it counts no more
+    return made.secret
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def sign_in(web: Site, secret: str, path: str = "/", **headers: str) -> Answer:
+    body = urlencode({"token": secret, "next": path})
+    return web.ask("POST", "/ui/sign-in", body, {**FORM, **HTML, **headers})
+
+
+def cookie_of(answer: Answer) -> dict[str, str]:
+    return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+def actors(container: Container) -> list[tuple[str, str, str, str]]:
+    found = container.audit().entries()
+    return [(each.actor, each.channel, each.action, each.outcome) for each in found]
+
+
+def test_this_machine_is_free_until_the_first_token_is_made_and_never_again(
+    web: Site, container: Container
+) -> None:
+    before = web.get("/schedulers/1").status
+    secret = token(container)
+
+    after = web.get("/schedulers/1")
+    container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
+    time.sleep(0.3)
+
+    assert (before, after.status) == (404, 401)
+    assert after.headers["www-authenticate"].startswith("Bearer")
+    assert "cronhare tokens create" in after.json()["detail"]
+    assert web.get("/schedulers/1").status == 401
+    assert web.get("/schedulers/1", **bearer(secret)).status == 401
+
+
+def test_what_a_proxy_passes_on_needs_a_token_from_the_start(web: Site) -> None:
+    for header in ({"X-Forwarded-For": "127.0.0.1"}, {"Forwarded": "for=[::1]"}, PROXIED):
+        assert web.get("/schedulers/1", **header).status == 401
+
+
+def test_a_host_that_is_not_named_is_refused_and_one_that_is_has_its_origin(
+    web: Site, container: Container
+) -> None:
+    known = {**bearer(token(container)), "Host": NAME}
+
+    assert web.get("/schedulers/1", Host="cron.example.com").status == 421
+    assert web.get("/schedulers/1", **known).status == 404
+    assert web.get("/schedulers/1", **{**known, "Host": f"{NAME}:8443"}).status == 404
+    assert web.get("/schedulers/1", **known, Origin=f"https://{NAME}").status == 404
+    for foreign in (f"http://{NAME}", "https://evil.example", "null", f"https://{NAME}.evil"):
+        assert web.get("/schedulers/1", **known, Origin=foreign).status == 403
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer",
+        "Bearer ",
+        "Basic YTpi",
+        f"Bearer {make_token(bytes(32))}",
+        "Bearer chr_" + "x" * 10_000,
+        "Bearer a b",
+        "\x00",
+        "Bearer \xff\xfe",
+    ],
+)
+def test_what_is_no_token_is_refused_however_it_is_written(web: Site, header: str) -> None:
+    head = f"GET /schedulers/1 HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {header}\r\n"
+
+    answer = web.send(head.encode("latin-1") + b"Connection: close\r\n\r\n")
+
+    assert answer[9:12] in {b"401", b"400"}
+    assert b"x" * 100 not in answer
+
+
+def test_two_tokens_in_one_request_are_refused(web: Site, container: Container) -> None:
+    line = f"Authorization: Bearer {token(container)}\r\n".encode()
+
+    answer = web.send(
+        b"GET /schedulers/1 HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        line,
+        line,
+        b"Connection: close\r\n\r\n",
+    )
+
+    assert answer.startswith(b"HTTP/1.1 401")
+
+
+def test_a_scope_that_is_too_narrow_is_refused_with_the_one_that_is_needed(
+    web: Site, container: Container
+) -> None:
+    reader = bearer(token(container, Scope.READ))
+    body = json.dumps({"schedule": "0 8 * * *", "report_id": 25})
+
+    refused = web.ask("POST", "/schedulers", body, {**JSON, **reader})
+
+    assert web.get("/schedulers/1", **reader).status == 404
+    assert refused.status == 403
+    assert refused.json()["detail"] == "this needs the scope admin; read has read"
+    assert 'scope="admin"' in refused.headers["www-authenticate"]
+
+
+def test_who_tries_wrong_tokens_waits_and_who_has_a_right_one_does_not(
+    web: Site, container: Container
+) -> None:
+    known = bearer(token(container))
+    assert web.get("/schedulers/1", **known).status == 404
+    tried = [
+        web.get("/schedulers/1", **bearer(make_token(bytes([number]) * 32)))
+        for number in range(MOST_FROM_ONE + 1)
+    ]
+
+    assert [each.status for each in tried] == [401] * MOST_FROM_ONE + [429]
+    assert 0 < int(tried[-1].headers["retry-after"]) <= 60
+    assert sign_in(web, make_token(bytes(32))).status == 429
+    assert web.get("/schedulers/1", **known).status == 404
+
+
+def test_people_sign_in_are_where_they_were_and_sign_out_everywhere(
+    web: Site, container: Container
+) -> None:
+    secret = token(container)
+
+    sent = web.get("/ui/load?x=1", **HTML)
+    asked = web.get(sent.headers["location"], **HTML)
+    begun = sign_in(web, secret, "/ui/load?x=1")
+    cookie = cookie_of(begun)
+
+    assert (sent.status, sent.headers["location"]) == (303, "/ui/sign-in?next=%2Fui%2Fload%3Fx%3D1")
+    assert (asked.status, 'value="/ui/load?x=1"' in asked.text) == (200, True)
+    assert (begun.status, begun.headers["location"]) == (303, "/ui/load?x=1")
+    attributes = begun.headers["set-cookie"].lower()
+    assert all(each in attributes for each in ("httponly", "samesite=strict", "path=/", "max-age"))
+    assert secret not in begun.headers["set-cookie"]
+    assert web.get("/ui/load", **HTML, **cookie).status == 200
+    assert web.get("/schedulers/1", **cookie).status == 401  # the API knows no cookies
+
+    out = web.ask("POST", "/ui/sign-out", "", {**FORM, **HTML, **cookie})
+    assert (out.status, "max-age=0" in out.headers["set-cookie"].lower()) == (303, True)
+    assert web.get("/ui/load", **HTML, **cookie).status == 303
+    assert actors(container)[:2] == [
+        ("admin", "page", "session.end", "done"),
+        ("admin", "page", "session.begin", "done"),
+    ]
+
+
+def test_over_tls_the_cookie_is_for_tls_alone(web: Site, container: Container) -> None:
+    secret = token(container)
+
+    begun = sign_in(web, secret, **PROXIED, Origin=f"https://{NAME}")
+
+    assert begun.headers["set-cookie"].startswith("__Host-cronhare_session=")
+    assert "secure" in begun.headers["set-cookie"].lower()
+    assert web.get("/ui/load", **HTML, **PROXIED, **cookie_of(begun)).status == 200
+    assert web.get("/ui/load", **HTML, **cookie_of(begun)).status == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {},
+    ],
+)
+def test_a_form_of_another_site_is_refused(web: Site, headers: dict[str, str]) -> None:
+    form = {"Content-Type": FORM["Content-Type"], **headers}
+
+    assert web.ask("POST", "/ui/sign-in", "token=x", form).status == 403
+
+
+def test_who_signs_in_with_what_is_no_token_is_told_and_sent_nowhere(
+    web: Site, container: Container
+) -> None:
+    token(container)
+
+    refused = sign_in(web, "<script>alert(1)</script>", "//evil.example")
+
+    assert (refused.status, "set-cookie" in refused.headers) == (403, False)
+    assert "not valid" in refused.text
+    assert "<script>alert" not in refused.text
+    assert "evil.example" not in refused.text
+
+
+def test_a_link_of_another_site_shows_the_page_to_who_is_signed_in(
+    web: Site, container: Container
+) -> None:
+    begun = sign_in(web, token(container))
+    visit = {
+        "Sec-Fetch-Site": "cross-site",
+        "Sec-Fetch-Mode": "navigate",
+        "Sec-Fetch-Dest": "document",
+    }
+
+    first = web.get("/ui/load?a=1&b=2", **HTML, **visit)  # without the cookie, which is strict
+    again = web.get("/ui/load?a=1&b=2", **HTML, **cookie_of(begun))
+    framed = web.get("/ui/load", **HTML, **{**visit, "Sec-Fetch-Dest": "iframe"})
+
+    assert (first.status, 'url=/ui/load?a=1&amp;b=2"' in first.text) == (200, True)
+    assert (again.status, framed.status) == (200, 403)
+
+
+def test_a_revoked_token_ends_its_sessions_and_what_they_listen_to(
+    web: Site, container: Container
+) -> None:
+    begun = sign_in(web, token(container))
+    cookie = begun.headers["set-cookie"].partition(";")[0]
+    head = f"GET /ui/live?feed=now HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", web.port), timeout=10) as listener:
+        listener.sendall(head.encode())
+        assert listener.recv(4_096).startswith(b"HTTP/1.1 200")
+
+        container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
+        began = time.monotonic()
+        heard = b""
+        while not heard.endswith(b"\r\n0\r\n\r\n"):
+            more = listener.recv(4_096)
+            assert more, heard
+            heard += more
+        took = time.monotonic() - began
+
+    assert took < 6
+    assert web.get("/ui/load", **HTML, Cookie=cookie).status == 303
+
+
+def test_each_change_is_in_the_audit_with_who_made_it(web: Site, container: Container) -> None:
+    known = bearer(token(container, name="deploy"))
+    body = json.dumps({"name": "nightly", "schedule": "0 8 * * *", "report_id": 25})
+
+    web.ask("POST", "/schedulers", body, {**JSON, **known})
+
+    [made] = container.audit().entries(target="nightly")
+    assert (made.actor, made.channel, made.action, made.outcome) == (
+        "deploy",
+        "api",
+        "schedule.create",
+        "done",
+    )
+    assert actors(container)[-1] == (ADA.name, "cli", "token.create", "done")
+
+
+def test_no_secret_is_in_the_ledger(web: Site, container: Container, tmp_path: Path) -> None:
+    secret = token(container)
+    cookie = cookie_of(sign_in(web, secret))["Cookie"].partition("=")[2]
+    container.engine().dispose()
+
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
+
+    assert b"session.begin" in kept
+    assert secret.encode() not in kept
+    assert cookie.encode() not in kept
