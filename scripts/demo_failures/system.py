@@ -63,7 +63,7 @@ class System:
         self.screen.typed("cronhare up --jobs jobs.toml &")
         with self._interrupts.held(), (self.folder / "up.log").open("wb") as log:
             self._up = subprocess.Popen(
-                [PROGRAM, "up", "--jobs", "jobs.toml"],
+                [PROGRAM, "up", "--no-web", "--jobs", "jobs.toml"],
                 cwd=self.folder,
                 env={**self._environment, "CRON_LOG_FORMAT": "json"},
                 stdin=subprocess.DEVNULL,

@@ -79,7 +79,9 @@ class Arena:
         *settings* are this process's alone.
         """
         program = str(Path(sys.executable).with_name("cronhare"))
-        return self._start(program, *(command or ("up", "--jobs", "jobs.toml")), **settings)
+        return self._start(
+            program, *(command or ("up", "--no-web", "--jobs", "jobs.toml")), **settings
+        )
 
     def start_program(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
         """Start any program, as `start` does."""

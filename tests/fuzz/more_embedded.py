@@ -24,7 +24,7 @@ class Embedded(Ledgers):
         """Start it, and wait until it works."""
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [PROGRAM, "up", "--jobs", "innocent.toml"],
+                [PROGRAM, "up", "--no-web", "--jobs", "innocent.toml"],
                 cwd=self.folder,
                 env=clean_environment() | {"TZ": "UTC", "CRON_REFRESH_SECONDS": "1"},
                 stdout=log,

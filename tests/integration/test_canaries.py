@@ -155,7 +155,7 @@ def test_no_task_and_no_file_has_it_while_all_goes_well(folder: Path) -> None:
     }
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [PROGRAM, "up", "--jobs", "jobs.toml"],
+            [PROGRAM, "up", "--no-web", "--jobs", "jobs.toml"],
             cwd=folder,
             env=clean_environment() | environment,
             stdin=subprocess.DEVNULL,

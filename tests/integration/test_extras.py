@@ -108,6 +108,9 @@ def test_alone_it_runs_the_examples(tmp_path: Path, alone: dict[str, str]) -> No
             assert time.monotonic() < deadline, said
             assert up.poll() is None, said
             time.sleep(0.05)
+        while "No API and no page: it needs the extra web" not in (tmp_path / "log").read_text():
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.05)
         up.send_signal(signal.SIGTERM)
         assert up.wait(timeout=60) == 0
     finally:

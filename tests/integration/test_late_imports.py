@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.shell import Shell, clean_environment
-from tests.services.finding import wait_until
+from tests.integration.web import Site
+from tests.services.finding import free_port, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
@@ -152,8 +153,11 @@ def test_up_imports_nothing_after_its_first_run_but_what_a_first_calendar_needs(
 ) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
     (tmp_path / "off.ics").write_text(CALENDAR.replace("\n", "\r\n"))
-    with started("up", tmp_path, **TELLING) as up:
+    site = Site(free_port())
+    address = {"CRON_WEB_ADDRESS": f"127.0.0.1:{site.port}"}
+    with started("up", tmp_path, **TELLING, **address) as up:
         up.until("Task execution failed")
+        up.until("Answering at")
         (tmp_path / "begun").touch()
 
         (tmp_path / "jobs.toml").write_text(JOBS + RELOADED)
@@ -162,6 +166,10 @@ def test_up_imports_nothing_after_its_first_run_but_what_a_first_calendar_needs(
         up.popen.send_signal(signal.SIGUSR1)
         for words in ("killed by signal", "refused", "The broker: in this process"):
             up.until(words)
+        for path in ("/schedulers", "/openapi.json", "/executions/1/output", "/"):
+            assert site.get(path).status == 200
+        made = {"schedule": "0 8 * * *", "task": "good", "retry": {"attempts": 2}}
+        assert site.post("/schedulers", made).status == 201
         wait_until(partial(tried, Shell(tmp_path)), seconds=60, what="telling of it", every=0.5)
         assert up.end() == 0
 

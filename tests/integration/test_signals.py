@@ -142,7 +142,7 @@ def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
     master, slave = pty.openpty()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*prefix, PROGRAM, "up", "--jobs", str(file)],
+            [*prefix, PROGRAM, "up", "--no-web", "--jobs", str(file)],
             cwd=folder,
             env=clean_environment(),
             stdin=slave,

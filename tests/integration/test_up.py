@@ -65,10 +65,10 @@ class Starter:
         self.folder = folder
         self.started: list[Up] = []
 
-    def __call__(self, jobs: Path, **settings: str) -> Up:
+    def __call__(self, jobs: Path, *, web: str = "--no-web", **settings: str) -> Up:
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [PROGRAM, "up", "--jobs", str(jobs)],
+                [PROGRAM, "up", web, "--jobs", str(jobs)],
                 cwd=self.folder,
                 env=clean_environment() | settings,
                 stderr=log,
@@ -203,7 +203,7 @@ def test_it_is_refused_a_ledger_that_a_scheduler_works_on(tmp_path: Path) -> Non
                 seconds=60,
                 what="a scheduler's start",
             )
-            up = run_here([PROGRAM, "up", "--jobs", str(jobs)], env=environment)
+            up = run_here([PROGRAM, "up", "--no-web", "--jobs", str(jobs)], env=environment)
         finally:
             scheduler.kill()
 

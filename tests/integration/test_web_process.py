@@ -3,6 +3,7 @@
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,44 @@ def test_in_production_what_is_asked_for_here_runs_on_a_worker(
 
 def states(at_work: Plant, execution: int) -> list[tuple[Any, ...]]:
     return at_work.query(f"SELECT state FROM SchedulerExecution WHERE id = {execution}")
+
+
+def test_up_answers_itself_says_where_and_ends_at_once(start: Starter, tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    site = Site(free_port())
+    address = f"127.0.0.1:{site.port}"
+    up = start(tmp_path / "jobs.toml", web="--web", CRON_WEB_ADDRESS=address)
+
+    up.until(f"Answering at http://{address}")
+    run = site.post("/reports/generate", REPORT).json()["id"]
+    page = site.get("/").status
+
+    def state() -> str:
+        return str(site.get(f"/executions/{run}").json()["execution"]["state"])
+
+    wait_until(lambda: state() == "succeeded", seconds=PATIENCE, what="the run's end")
+    assert (page, '"instant":true' in site.get(f"/executions/{run}/output").text) == (200, True)
+    began = time.monotonic()
+    assert up.end() == 0
+    assert time.monotonic() - began < 5
+    assert up.log.rstrip().endswith("Shutdown complete")
+
+
+def test_up_works_on_where_another_has_its_address(start: Starter, tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(
+        JOBS.replace("[schedules.yearly]", "[schedules.yearly]\non_start = true")
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        up = start(tmp_path / "jobs.toml", web="--web", CRON_WEB_ADDRESS=address)
+
+        up.until("Task completed successfully")
+        log = up.until("No API and no page")
+
+    [warning] = [line for line in log.splitlines() if "WARN" in line]
+    assert f"CRON_WEB_ADDRESS: {address}: Address already in use; name another one" in warning
+    assert "--no-web" in warning
+    assert up.end() == 0
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8520", "[::]:8520", "192.0.2.1:8520"])

@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
@@ -31,6 +32,18 @@ from .state_report import StateReport
 log = logging.getLogger(__name__)
 
 CONCURRENCY = 8
+
+
+class Beside(Protocol):
+    """What runs in this process beside scheduler and worker, in a thread of its own."""
+
+    def start(self) -> None:
+        """Begin, without waiting for anything."""
+        ...
+
+    async def stop(self) -> None:
+        """End within a short time."""
+        ...
 
 
 def queues_of(jobs: JobsFile) -> tuple[str, ...]:
@@ -114,8 +127,12 @@ async def run(
     concurrency: int,
     on_boot: Sequence[str] = (),
     standalone: Sequence[str] = (),
+    beside: Beside | None = None,
 ) -> None:
-    """Be scheduler and worker until a signal comes; the scheduler ends first."""
+    """Be scheduler and worker until a signal comes; the scheduler ends first.
+
+    What runs *beside* them begins with them, and ends while they do.
+    """
     state.add(partial(state_lines, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
@@ -136,11 +153,16 @@ async def run(
     watch_scheduler(container, loop, replaying)
     loop.start()
     replaying.start()
+    if beside is not None:
+        beside.start()
     await shutdown.requested.wait()
+    leaving = None if beside is None else asyncio.create_task(beside.stop())
     await asyncio.gather(loop.stop(seconds=ROUND), replaying.stop(seconds=ROUND))
     if bell is not None:
         bell.remove()
     await working
+    if leaving is not None:
+        await leaving
 
 
 def _listen(container: Container) -> FifoListener | None:

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from ipaddress import IPv6Address
 from typing import Final
 
+import anyio._backends._asyncio  # noqa: F401 - anyio would import it with the first request
 import uvicorn
 from starlette.types import ASGIApp
 
@@ -57,8 +58,8 @@ def bind(address: ListenAddress) -> socket.socket:
     return bound
 
 
-def make_server(app: ASGIApp) -> Server:
-    """Make a server of an application."""
+def make_server(app: ASGIApp, *, seconds: int = ENDING) -> Server:
+    """Make a server of an application; requests under way have so many *seconds* at its end."""
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -71,7 +72,7 @@ def make_server(app: ASGIApp) -> Server:
         proxy_headers=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_keep_alive=AT_REST,
-        timeout_graceful_shutdown=ENDING,
+        timeout_graceful_shutdown=seconds,
     )
     return Server(config)
 
@@ -81,21 +82,37 @@ async def run(container: Container, shutdown: Shutdown, bound: socket.socket) ->
     vitals = container.vitals()
     vitals.proofs.need("ledger", partial(answers, container.claims()))
     vitals.measures_ledger = True
+    forced_exit = shutdown.forced_exit
+    await serve(container, shutdown.requested, bound, on_end=forced_exit.waits_for)
+    forced_exit.leaving()
+
+
+async def serve(
+    container: Container,
+    requested: asyncio.Event,
+    bound: socket.socket,
+    *,
+    seconds: int = ENDING,
+    on_end: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Answer until that is requested, and let what is under way have so many *seconds*.
+
+    *on_end* is told what is waited for then.
+    """
     executor = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="web")
-    server = make_server(make_application(container, executor))
+    server = make_server(make_application(container, executor), seconds=seconds)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
-    ending = asyncio.create_task(shutdown.requested.wait())
+    ending = asyncio.create_task(requested.wait())
     host, port = bound.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     say(log, logging.INFO, "begun", f"Answering at http://{address}")
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
-    shutdown.forced_exit.waits_for("requests under way")
-    # It gives up what takes longer than ENDING; the rest is for its own steps.
-    await wait_at_most(2 * ENDING, "requests under way", _ended(serving))
+    on_end("requests under way")
+    # It gives up what takes longer; the rest is for its own steps.
+    await wait_at_most(2 * seconds, "requests under way", _ended(serving))
     ending.cancel()
     executor.shutdown(wait=False, cancel_futures=True)
-    shutdown.forced_exit.leaving()
 
 
 async def _ended(serving: "asyncio.Task[None]") -> None:

@@ -2,6 +2,9 @@
 
 import logging
 from functools import partial
+from typing import Annotated
+
+import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
@@ -13,6 +16,7 @@ from ...processes import embedded
 from ...processes.lifetime import Lifetime
 from ...processes.reloading import Reloading
 from ...signals.handlers import on_a_terminal
+from ...web.beside import WebBeside
 from ..errors import Refusal
 from ..jobs_files import Jobs
 from ..long_lived import Concurrency, jobs_file, occupy_ledger
@@ -21,8 +25,15 @@ from ..wiring import read_settings, usable
 log = logging.getLogger(__name__)
 
 
-def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
-    """Apply a jobs file, and run scheduler and worker in this process.
+def up(
+    *,
+    jobs: Jobs = None,
+    concurrency: Concurrency = None,
+    web: Annotated[
+        bool, typer.Option("--web/--no-web", help="Open API and page at CRON_WEB_ADDRESS.")
+    ] = True,
+) -> None:
+    """Apply a jobs file, and run scheduler, worker, API and page in this process.
 
     Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
     """
@@ -33,6 +44,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
         Container(
             settings=settings,
             tasks=file.tasks,
+            jobs_file=file,
             subscriptions=file.subscriptions,
             queues=queues,
             weights=settings.served.of(queues),
@@ -60,8 +72,14 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
         concurrency=at_a_time,
         on_boot=file.on_boot,
         standalone=embedded.kept_alive(file),
+        beside=WebBeside(container, has_begun=partial(_has_begun, container)) if web else None,
     )
     life.run(process, on_hangup=on_hangup)
+
+
+def _has_begun(container: Container) -> bool:
+    looked_at, _ = container.dispatcher().outlook
+    return looked_at is not None
 
 
 def _queues_of(file: JobsFile) -> tuple[str, ...]:
