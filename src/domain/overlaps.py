@@ -91,6 +91,7 @@ class Overlaps:
     lanes: Sequence[Lane]
     others: int
     attempts: int
+    failed: int
     steps: Sequence[int]
     peak: int
     peak_at: datetime | None
@@ -111,16 +112,20 @@ def overlaps(
     lanes = defaultdict[str, list[_Piece]](list)
     for piece in pieces:
         lanes[lane_of(piece.ran)].append(piece)
-    found = [_lane(name, own, gap=(until - since) * CLOSEST) for name, own in lanes.items()]
-    found.sort(key=lambda lane: (-lane.busy, lane.name))
+    busy = {name: _sum(own) for name, own in lanes.items()}
+    busiest = sorted(lanes, key=lambda name: (-busy[name], name))[:most]
     levels = _levels(pieces)
     peak, peak_at = max(levels, key=lambda level: level[1], default=(None, 0))[::-1]
     return Overlaps(
         since=since,
         until=until,
-        lanes=found[:most],
-        others=max(0, len(found) - most),
+        lanes=[
+            _lane(name, lanes[name], busy=busy[name], gap=(until - since) * CLOSEST)
+            for name in busiest
+        ],
+        others=len(lanes) - len(busiest),
         attempts=len(pieces),
+        failed=sum(tone_of(piece.ran.ending) is Tone.FAILED for piece in pieces),
         steps=_highest(levels, since, (until - since) / STEPS),
         peak=peak,
         peak_at=peak_at,
@@ -144,14 +149,18 @@ class _Piece:
         return cls(ran, begin, max(min(ended, until), begin))
 
 
-def _lane(name: str, pieces: Sequence[_Piece], *, gap: timedelta) -> Lane:
+def _sum(pieces: Iterable[_Piece]) -> timedelta:
+    return sum((piece.until - piece.since for piece in pieces), timedelta(0))
+
+
+def _lane(name: str, pieces: Sequence[_Piece], *, busy: timedelta, gap: timedelta) -> Lane:
     tones = [tone_of(piece.ran.ending) for piece in pieces]
     return Lane(
         name=name,
         bars=_bars(pieces, tones, gap),
         attempts=len(pieces),
         failed=tones.count(Tone.FAILED),
-        busy=sum((piece.until - piece.since for piece in pieces), timedelta(0)),
+        busy=busy,
         at_once=max((level for _, level in _levels(pieces)), default=0),
     )
 

@@ -15,11 +15,15 @@ from cronhare.ports.timings import TimingStorePort
 from .views.days import LoadView, TimelineView
 
 #: Attempts that one timeline is made of, and its lanes.
-MOST_ATTEMPTS: Final = 20_000
+MOST_ATTEMPTS: Final = 10_000
 MOST_LANES: Final = 40
 
 #: Days whose load is remembered while no schedule changes.
 _REMEMBERED: Final = 8
+
+
+#: So long a timeline is as good as new.
+_FRESH: Final = timedelta(seconds=10)
 
 
 class LaneBy(enum.StrEnum):
@@ -52,6 +56,7 @@ class Days:
         self._lock = Lock()
         self._version = ""
         self._loads = dict[datetime, DayLoad]()
+        self._seen = dict[tuple[datetime, timedelta, LaneBy], TimelineView]()
 
     def load(self, begin: datetime) -> LoadView:
         """Show the load of the 24 hours from *begin* on, to the minute.
@@ -74,9 +79,23 @@ class Days:
     def timeline(self, since: datetime, lasting: timedelta, *, by: LaneBy) -> TimelineView:
         """Show what ran from *since* on, for so long.
 
-        Of more than `MOST_ATTEMPTS` those are shown that were claimed last.
+        Of more than `MOST_ATTEMPTS` those are shown that were claimed last. What was seen a moment
+        ago is shown again.
         """
-        until, now = since + lasting, self._now()
+        now, asked = self._now(), (since, lasting, by)
+        with self._lock:
+            seen = self._seen.get(asked)
+            if seen is None or not timedelta(0) <= now - seen.now < _FRESH:
+                self._seen = {
+                    one: view for one, view in self._seen.items() if now - view.now < _FRESH
+                }
+                seen = self._seen[asked] = self._lay_out(since, lasting, by, now)
+        return seen
+
+    def _lay_out(
+        self, since: datetime, lasting: timedelta, by: LaneBy, now: datetime
+    ) -> TimelineView:
+        until = since + lasting
         found = self._timeline.ran(since, until, limit=MOST_ATTEMPTS)
         laid_out = overlaps(
             found.ran, since=since, until=until, now=now, lane_of=_LANE_OF[by], most=MOST_LANES

@@ -15,7 +15,7 @@ import msgspec
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, UNFINISHED, Execution, State
 from cronhare.domain.overlaps import Tone, tone_of
 from cronhare.domain.retries.crashes import MAY_COUNT, Crash, CrashPolicy
-from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import (
     Cancel,
     Complete,
@@ -44,12 +44,16 @@ class Waited:
 
 @attrs.frozen(kw_only=True)
 class Tried:
-    """An attempt; *decision* and *reason* say what became of the execution then, where it ended."""
+    """An attempt; *decision* and *reason* say what became of the execution then, where it ended.
+
+    *why* says why no other attempt followed, where it failed for good.
+    """
 
     attempt: Attempt
     tone: Tone
     decision: str | None = None
     reason: str | None = None
+    why: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -83,6 +87,8 @@ def story(
         is_last = place == len(attempts) - 1
         verdict = judge.verdict(attempt)
         tried, planned = _tried(attempt, verdict, execution, is_last=is_last)
+        if isinstance(verdict, Fail):
+            tried = attrs.evolve(tried, why=judge.why_no_more(attempt))
         if not is_last and isinstance(verdict, Fail | Quarantine):
             tried = attrs.evolve(tried, decision=f"{tried.decision}, and replayed later")
             judge.begin_anew()
@@ -173,6 +179,13 @@ class _Judge:
         )
         self._deaths += isinstance(verdict, RetryAfter)
         return verdict
+
+    def why_no_more(self, attempt: Attempt) -> str:
+        """Say why an attempt that failed for good was not followed by another."""
+        if _error(attempt).error_class is ErrorClass.PERMANENT:
+            return "its error is permanent, and not tried again"
+        most = self._policy.max_retries
+        return f"its {most} retries are spent" if most else "it has no retries"
 
     def begin_anew(self) -> None:
         """Forget what was: it was replayed."""

@@ -74,12 +74,14 @@ def test_a_replay_is_told_apart_from_a_retry() -> None:
     [again] = ledger.records.replay([failed.id], now=ledger.now)
     ledger.finished(again, FOR_GOOD)
 
-    first, wait, second, stands = in_brief(told(ledger, again.id))
+    steps = told(ledger, again.id)
+    first, wait, second, stands = in_brief(steps)
 
     assert first == (1, "failed for good, and replayed later", FOR_GOOD.reason)
     assert wait == ("waited", 3600.0, None)
     assert second == (2, "failed for good", FOR_GOOD.reason)
     assert stands[0] == "failed"
+    assert steps[0].why == "it has no retries"
 
 
 def test_an_attempt_that_runs_has_no_decision_yet() -> None:

@@ -110,6 +110,7 @@ class TimelineView:
     lanes: Sequence[LaneView]
     others: int
     attempts: int
+    failed: int
     running: Sequence[int]
     step_seconds: float
     peak: int
@@ -130,6 +131,7 @@ class TimelineView:
             lanes=[LaneView.of(lane) for lane in found.lanes],
             others=found.others,
             attempts=found.attempts,
+            failed=found.failed,
             running=found.steps,
             step_seconds=step.total_seconds(),
             peak=found.peak,

@@ -29,6 +29,7 @@ class StepView:
     attempt: AttemptView | None = None
     decision: str | None = None
     reason: str | None = None
+    why: str | None = None
     state: State | None = None
 
     @classmethod
@@ -54,6 +55,7 @@ class StepView:
                     attempt=AttemptView.of(attempt, report),
                     decision=step.decision,
                     reason=step.reason,
+                    why=step.why,
                 )
             case Stands():
                 return cls(

@@ -45,7 +45,9 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         )
         now = await pages.ask(queries.now)
         lasting = _LASTING[span]
-        newest = whole_day(now) if span is Span.DAY else now - lasting
+        # To the minute: whoever looks in the same one sees the same.
+        minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        newest = whole_day(now) if span is Span.DAY else minute - lasting
         since = asked_moment(request, "since", newest).replace(microsecond=0)
         view = await pages.ask(lambda: days.timeline(since, lasting, by=by))
 
