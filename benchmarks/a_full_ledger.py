@@ -76,13 +76,13 @@ def fill(url: str, *, count: int = SCHEDULES, total: int = EXECUTIONS) -> None:
     insert_many(engine, failed_tasks, FAILED_COLUMNS, history.failures(runs))
     for name, (columns, rows) in others(now, history.ids).items():
         insert_many(engine, metadata.tables[name], columns, rows)
+    engine.dispose()  # a server ends sessions that were silent for so long
+    analyze(engine)
     _note("the others written")
     with opened(url, "memory://") as container:
         container.queues.override(providers.Object(QUEUES))
         container.dispatcher().tick(container.claims().now())
     _note("schedules planned")
-    engine.dispose()  # a server ends sessions that were silent for so long
-    analyze(engine)
     engine.dispose()
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
 
 from cronhare.domain.execution import State
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import ExecutionFilter
 
 from ..mapping.execution_rows import SCHEDULE_NAME, id_of_display_name
@@ -37,6 +38,9 @@ def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
         others = (*others, _ROW.id >= found[0], _ROW.id < found[1])
     if not which.states:
         return [*connection.scalars(_newest(others, which))]
+    if _is_named(which.task) and State.SUCCEEDED in which.states:
+        # Nearly all have succeeded, whatever their task.
+        return [*connection.scalars(_newest((*_in_states(which), *others), which))]
     parts = [
         select(_newest((*part, *others), which).subquery())
         for state in which.states
@@ -76,6 +80,10 @@ def _has_times(which: ExecutionFilter) -> bool:
     return (which.since, which.until) != (None, None)
 
 
+def _is_named(task: str | None) -> bool:
+    return task is not None and TaskRef.read(task) is None
+
+
 def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
     if which.before is not None:
         yield _ROW.id < which.before
@@ -84,6 +92,8 @@ def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
     if which.until is not None:
         yield _ROW.executed_at < which.until
     if which.task is not None:
-        yield is_of_task(executions, which.task)
+        # A name has an index of its own.
+        is_named = _is_named(which.task)
+        yield _ROW.task_name == which.task if is_named else is_of_task(executions, which.task)
     if which.concurrency_key is not None:
         yield _ROW.concurrency_key == which.concurrency_key

@@ -81,6 +81,7 @@ schedulers = Table(
     Column("updated_at", HandWritten, nullable=False, server_default=""),
     Index("ux_scheduler_name", "name", unique=True),
     Index("ix_scheduler_updated_at", "updated_at"),
+    Index("ix_scheduler_queue", "queue", "status", "stay_alive", "system_id"),
 )
 
 #: Each schedule's cursor. It is edited if its updated_at is not this planned_at. One that could not
@@ -192,6 +193,7 @@ executions = Table(
     Index("ix_execution_check", "state", "check_at"),
     Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
     Index("ix_execution_open", "scheduler_id", "finished_at"),
+    Index("ix_execution_task", "task_name"),
     Index("ix_execution_held", "held_by", "due_at"),  # of those that are held, where that can be
 )
 
@@ -284,6 +286,7 @@ failed_tasks = Table(
     Column("event_at", UtcDateTime),
     Index("ix_failed_check", "check_at"),
     Index("ix_failed_event", "event_at"),
+    Index("ix_failed_at", "failed_at"),
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
     Index("ix_failed_key", "scheduler_id", "execution_key"),
