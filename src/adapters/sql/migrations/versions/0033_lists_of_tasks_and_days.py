@@ -7,8 +7,8 @@ each change of an execution is entered anew in all of its indexes.
 
 from cronhare.adapters.sql.migrations.columns import add_index
 
-revision = "0032"
-down_revision = "0031"
+revision = "0033"
+down_revision = "0032"
 
 
 def upgrade() -> None:
