@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from cronhare.domain.retries.breaker import ACTIVATED
 
 from .execution_output import said_task, show_attempts
-from .output import Columns, facts, json_line, moment, print_line, printable_lines, state
+from .output import facts, json_line, moment, print_line, printable_lines, state
+from .rows import Columns
 from .watched import change_line
 
 if TYPE_CHECKING:

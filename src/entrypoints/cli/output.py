@@ -5,10 +5,9 @@ So is what writes JSON: a page of help goes without both.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, tzinfo
-from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
-
-T = TypeVar("T")
-
-#: A table's columns, by their headings: an attribute of what a row shows, or made of it.
-Columns: TypeAlias = Mapping[str, str | Callable[[T], object]]
 
 #: The most rows or instants that can be asked for at once.
 MOST_LINES: Final = 10_000
@@ -117,21 +111,6 @@ def text(shown: str, *, style: str = "") -> "Text":
     from rich.text import Text  # noqa: PLC0415 - as the module says
 
     return Text(printable(shown), style=style)
-
-
-def print_rows(
-    found: Sequence[T],
-    columns: Columns[T],
-    *,
-    json: bool,
-    empty: str,
-) -> None:
-    """Print views as JSON, or as a table."""
-    if json:
-        print_json(found)
-        return
-    cells = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
-    table(*columns, rows=[[cell(each) for cell in cells] for each in found], empty=empty)
 
 
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:

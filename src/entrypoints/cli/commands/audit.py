@@ -7,7 +7,8 @@ import typer
 from cronhare.application.administration.audit_queries import MOST_LISTED
 from cronhare.application.administration.views.audit import AuditView
 
-from ..output import Columns, Json, json_line, print_rows, state
+from ..output import Json, json_line, state
+from ..rows import Columns, print_rows
 from ..times import read_past
 from ..wiring import open_ledger
 
@@ -49,7 +50,14 @@ def list_(
         "OUTCOME": lambda entry: state(entry.outcome),
         "WHY": "problem",
     }
-    print_rows(found, columns, json=json, empty="Nobody has changed anything that is kept.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="Nobody has changed anything that is kept.",
+        spare=("BEFORE", "BY", "WHY"),
+        elastic=("BEFORE", "AFTER", "WHY"),
+    )
 
 
 def _short(value: object) -> str | None:

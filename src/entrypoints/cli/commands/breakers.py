@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...node_identity import this_actor
-from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
+from ..output import Json, moment, print_json, print_line, state
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def list_(*, json: Json = False) -> None:
         "PROBE": "probe",
     }
     found = open_ledger().limit_desk().breakers()
-    print_rows(found, columns, json=json, empty=_NONE)
+    print_rows(found, columns, json=json, empty=_NONE, spare=("PROBE", "OPEN SINCE"))
 
 
 def reset(task: Task, *, json: Json = False) -> None:

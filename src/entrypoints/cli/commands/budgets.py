@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from ..output import Columns, Json, print_rows
+from ..output import Json
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -23,4 +24,10 @@ def list_(*, json: Json = False) -> None:
         "SPENT SINCE": "spent_since",
     }
     found = open_ledger().limit_desk().budgets()
-    print_rows(found, columns, json=json, empty="No queue was asked for a retry of late.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="No queue was asked for a retry of late.",
+        spare=("SPENT SINCE",),
+    )

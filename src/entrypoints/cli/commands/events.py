@@ -6,7 +6,8 @@ import typer
 
 from cronhare.domain.lifecycle.events import OutboxState
 
-from ..output import MOST_LINES, Columns, Json, moment, print_rows, state
+from ..output import MOST_LINES, Json, moment, state
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -36,7 +37,14 @@ def list_(
         "STATE": lambda event: state(event.state),
         "LAST ERROR": _error,
     }
-    print_rows(found, columns, json=json, empty="Nobody was told of anything.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="Nobody was told of anything.",
+        spare=("EXECUTION",),
+        elastic=("LAST ERROR",),
+    )
 
 
 def _error(event: "EventView") -> str | None:

@@ -10,21 +10,15 @@ from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.task_report import say_progress
+from cronhare.domain.texts.moments import say_took
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
-from ..output import (
-    MOST_LINES,
-    Columns,
-    Json,
-    print_json,
-    print_line,
-    print_rows,
-    state,
-)
+from ..output import MOST_LINES, Json, print_json, print_line, state
+from ..rows import Columns, print_rows
 from ..times import read_past
 from ..watched import Watch, change_line, print_changes
 from ..wiring import open_ledger
@@ -87,9 +81,17 @@ def list_(
         "STATE": _state,
         "ATTEMPT": "attempt",
         "ENDED": "finished_at",
+        "TOOK": _took,
         "ERROR": lambda execution: _short(execution.last_error),
     }
-    print_rows(found, columns, json=json, empty="No executions.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="No executions.",
+        spare=("TASK", "ATTEMPT", "ENDED"),
+        elastic=("ERROR",),
+    )
 
 
 def _claimed(option: str, text: str, now: datetime) -> datetime:
@@ -144,6 +146,13 @@ def _state(execution: "ExecutionView") -> "Text":
     if execution.trigger is Trigger.BACKFILL:
         shown = shown.append(" (backfill)")
     return shown.append(f" {progress}") if progress else shown
+
+
+def _took(execution: "ExecutionView") -> str | None:
+    """Say how long it took, with the waits between its attempts."""
+    if execution.started_at is None or execution.finished_at is None:
+        return None
+    return say_took(execution.finished_at - execution.started_at)
 
 
 def _short(text: str | None) -> str:

@@ -24,13 +24,8 @@ from ..failure_options import (
     failure_filter,
 )
 from ..failure_output import failure_columns, failure_line, show_failure
-from ..output import (
-    MOST_LINES,
-    Json,
-    print_json,
-    print_line,
-    print_rows,
-)
+from ..output import MOST_LINES, Json, print_json, print_line
+from ..rows import print_rows
 from ..watched import Watch, print_changes
 from ..wiring import open_ledger
 
@@ -84,7 +79,14 @@ def list_(
         return
     found = queries.failures(which, before=before, limit=limit)
     columns = failure_columns(with_resolved=everything)
-    print_rows(found, columns, json=json, empty=_nothing(which, before))
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty=_nothing(which, before),
+        spare=("KIND", "TASK", "ATTEMPTS"),
+        elastic=("REASON",),
+    )
     if len(found) == limit and not json:
         print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
 

@@ -170,6 +170,6 @@ def list_schedules(
     may be one which was due before others.
     """
     if context.invoked_subcommand is None:
-        from .schedules import list_  # noqa: PLC0415 - whoever lists imports it
+        from .schedules_list import list_  # noqa: PLC0415 - whoever lists imports it
 
         list_(json=json)

@@ -10,7 +10,8 @@ from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_moment
 
 from ...node_identity import this_actor
-from ..output import Columns, Json, print_json, print_line, print_rows, state
+from ..output import Json, print_json, print_line, state
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -38,7 +39,14 @@ def list_(*, json: Json = False) -> None:
         "CLOCK S": lambda node: f"{node.clock_offset_seconds:+.1f}",
     }
     empty = "No report can be read." if found.broken else "No node has reported itself."
-    print_rows(found.nodes, columns, json=json, empty=empty)
+    print_rows(
+        found.nodes,
+        columns,
+        json=json,
+        empty=empty,
+        spare=("VERSION", "CLOCK S", "STARTED"),
+        elastic=("QUEUES",),
+    )
     for line in (*_left_runs(found), *_left_out(found)):
         if json:
             sys.stderr.write(f"{line}\n")

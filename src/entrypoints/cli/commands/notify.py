@@ -24,7 +24,8 @@ from cronhare.ports.events import NotDelivered, NotifierPort
 
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs, load
-from ..output import Columns, Json, print_line, print_rows
+from ..output import Json, print_line
+from ..rows import Columns, print_rows
 from ..wiring import read_settings, wire_with
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def list_(*, jobs: Jobs = None, json: Json = False) -> None:
     }
     has_mail = settings.mail_server is not None
     views = [_view(target, lacks(target, has_mail=has_mail)) for target in targets]
-    print_rows(views, columns, json=json, empty="Nobody is told of anything.")
+    print_rows(
+        views, columns, json=json, empty="Nobody is told of anything.", elastic=("TELLS", "OF")
+    )
 
 
 def try_(

@@ -23,9 +23,10 @@ from ..failure_options import (
     failure_filter,
 )
 from ..failure_output import show_failure
-from ..output import MOST_LINES, Columns, Json, print_json, print_line, print_rows
+from ..output import MOST_LINES, Json, print_json, print_line
 from ..replay_options import DryRun, this_author
 from ..replaying import RELEASE, replay_filtered, replay_named, show_discarded
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -83,7 +84,14 @@ def list_(
         **({"RESOLVED": "resolution"} if everything else {}),
         "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
     }
-    print_rows(found.quarantined, columns, json=False, empty="Nothing is quarantined.")
+    print_rows(
+        found.quarantined,
+        columns,
+        json=False,
+        empty="Nothing is quarantined.",
+        spare=("TASK", "CRASHES"),
+        elastic=("REASON",),
+    )
     if len(found.quarantined) == limit:
         older = f"There may be older ones: --before {found.quarantined[-1].id}"
         print_line(older, style="bright_black")

@@ -1,6 +1,7 @@
 """`cronhare queues`."""
 
-from ..output import Json, print_rows
+from ..output import Json
+from ..rows import print_rows
 from ..wiring import open_ledger
 
 
@@ -22,4 +23,4 @@ def queues(*, json: Json = False) -> None:
         "CONSUMERS": "consumers",
     }
     empty = "No schedule names a queue, and nothing waits in one."
-    print_rows(found, columns, json=json, empty=empty)
+    print_rows(found, columns, json=json, empty=empty, spare=("SCHEDULES",), elastic=("QUEUE",))

@@ -9,18 +9,9 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
-from ..output import (
-    MOST_LINES,
-    Columns,
-    Json,
-    facts,
-    json_line,
-    print_json,
-    print_line,
-    print_rows,
-    state,
-)
+from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state
 from ..replay_options import By, this_author
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -50,7 +41,14 @@ def list_(
         "FAILED": "failed",
         "REASON": lambda replay: replay.reason or "",
     }
-    print_rows(found, columns, json=json, empty="No replay of many and no backfill was ordered.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="No replay of many and no backfill was ordered.",
+        spare=("KIND",),
+        elastic=("REASON",),
+    )
 
 
 def show(replay_id: Id, *, json: Json = False) -> None:

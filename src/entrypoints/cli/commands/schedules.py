@@ -1,7 +1,6 @@
-"""`cronhare schedules`, and what is done to them: `pause`, `resume`."""
+"""`cronhare schedules pause | resume`."""
 
 import getpass
-from datetime import timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -9,12 +8,9 @@ import typer
 
 from cronhare.application.administration.views.schedules import PauseView, ScheduleView
 from cronhare.domain.cron import find_zone
-from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.listing import counted, listed
-from cronhare.domain.texts.moments import say_due
 
 from ...node_identity import this_actor
-from ..output import Columns, Json, print_json, print_line, print_rows, state
+from ..output import Json, print_json, print_line
 from ..times import read_future
 from ..wiring import open_ledger
 from .schedules_show import say_pause
@@ -87,46 +83,3 @@ def _who() -> str | None:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a user without a name, in a container say
         return None
-
-
-def list_(*, json: bool) -> None:
-    """List the schedules."""
-    found = open_ledger().queries().schedules()
-    columns: Columns[ScheduleView] = {
-        "NAME": "name",
-        "SCHEDULE": _when,
-        "ZONE": "timezone",
-        "LAST RUN DUE": lambda schedule: schedule.last_run and schedule.last_run.due_at,
-        "LAST STATE": lambda schedule: schedule.last_run and state(schedule.last_run.state),
-        "NEXT DUE": lambda schedule: None if schedule.status is None else schedule.next_due_at,
-        "STATUS": _status,
-    }
-    print_rows(found, columns, json=json, empty="No schedules.")
-    if not json and (unseen := [each.name for each in found if each.status and not each.planned]):
-        print_line(
-            f"No scheduler has looked at {listed(unseen)} yet: `cronhare up` does, or "
-            "`cronhare scheduler`"
-        )
-
-
-def _status(schedule: ScheduleView) -> object:
-    if schedule.status is None:
-        return f"broken: {schedule.problem}"
-    if schedule.status and schedule.problem:
-        return f"broken: {schedule.problem}"
-    if schedule.status and schedule.pause is not None and schedule.pause.on:
-        return state("paused")
-    if schedule.max_runs and schedule.runs_claimed and schedule.runs_claimed >= schedule.max_runs:
-        return state(f"over: {counted(schedule.max_runs, 'run')}")
-    return state("on" if schedule.status else "off")
-
-
-def _when(schedule: ScheduleView) -> str | None:
-    if schedule.status is None:
-        return schedule.schedule
-    if schedule.date_time is not None:
-        return f"once, {say_due(schedule.date_time)}"
-    if schedule.every_seconds is not None:
-        return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
-    # A jobs file has none without times but `on_boot` or `on_start`; the row does not say which.
-    return schedule.schedule or ("boot, start, hand" if schedule.source else "by hand")

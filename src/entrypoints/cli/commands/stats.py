@@ -16,7 +16,8 @@ from cronhare.domain.texts.durations import say_duration
 
 from ..errors import Refusal
 from ..failure_options import OfQueue, OfSchedule, OfTask, OfType, failure_filter
-from ..output import MOST_LINES, Columns, Json, print_rows
+from ..output import MOST_LINES, Json
+from ..rows import Columns, print_rows
 from ..times import read_past
 from ..wiring import open_ledger
 
@@ -100,7 +101,14 @@ def failures(
         "FIRST": "first_at",
         "LAST": "last_at",
     }
-    print_rows(found, columns, json=json, empty="Nothing failed for good in that time.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="Nothing failed for good in that time.",
+        spare=("FIRST", "MEAN RETRIES", "QUARANTINED"),
+        elastic=("REASON",) if By.REASON in groups else (),
+    )
 
 
 def executions(
@@ -136,7 +144,13 @@ def executions(
         "RETRY RATE": lambda counted: f"{counted.retry_rate:.1%}",
         "MEAN ATTEMPTS": lambda counted: f"{counted.avg_attempts:.2f}",
     }
-    print_rows(found, columns, json=json, empty="Nothing was claimed in that time.")
+    print_rows(
+        found,
+        columns,
+        json=json,
+        empty="Nothing was claimed in that time.",
+        spare=("MEAN ATTEMPTS", "RETRIED"),
+    )
 
 
 def _groups(by: Sequence[By] | None) -> Sequence[By]:
