@@ -823,7 +823,7 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
     assert said.status == 2
     assert "'nightly' cannot be run, its row is broken: timezone: unknown zone" in said.err
     assert "Traceback" not in said.err
-    assert listed.split("broken:")[0].split() == ["nightly", *["30", "2", "*", "*", "*"], *"----"]
+    assert listed.split("broken:")[0].split() == ["nightly", *["30", "2", "*", "*", "*"], *"-----"]
 
 
 BACKFILL = ("schedules", "backfill", "nightly", "--from")

@@ -11,15 +11,24 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilte
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import ErrorClass
 
+from .completion import FAILURES, QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
 from .times import read_past
 
-OfSchedule = Annotated[str | None, typer.Option("--schedule", help="Only those of this schedule.")]
+OfSchedule = Annotated[
+    str | None,
+    typer.Option("--schedule", help="Only those of this schedule.", autocompletion=SCHEDULES),
+]
 OfTask = Annotated[
-    str | None, typer.Option("--task", help="Only those of this task: its name, or `report 25`.")
+    str | None,
+    typer.Option(
+        "--task", help="Only those of this task: its name, or `report 25`.", autocompletion=TASKS
+    ),
 ]
 OfType = Annotated[str | None, typer.Option("--type", help="Only those of this type of task.")]
-OfQueue = Annotated[str | None, typer.Option("--queue", help="Only those from this queue.")]
+OfQueue = Annotated[
+    str | None, typer.Option("--queue", help="Only those from this queue.", autocompletion=QUEUES)
+]
 WithReason = Annotated[
     str | None,
     typer.Option(
@@ -47,7 +56,9 @@ class Kind(enum.StrEnum):
 OfKind = Annotated[Kind | None, typer.Option("--kind", help="Only those that ended so.")]
 Ids = Annotated[
     list[int] | None,
-    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `failed list`."),
+    typer.Argument(
+        min=1, max=LARGEST_ID, help="Numbers from `failed list`.", autocompletion=FAILURES
+    ),
 ]
 Note = Annotated[str, typer.Option("--note", help="Why, for whoever reads the archive.")]
 All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]

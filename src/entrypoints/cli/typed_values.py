@@ -1,26 +1,65 @@
-"""Options that were not given are not checked: what checks them takes long to import."""
+"""What was typed is read here; what is wrong with it, typer says, which takes long to import."""
 
-from typing import Any
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_origin
 
 from typer._coercion import RuntimeParam, build_runtime_param
 from typer.core import TyperCommand
 
 
-class TypedValue(RuntimeParam):
-    """Checks what somebody typed as typer does, with pydantic, and takes a default as it is.
+class _Unsure(Exception):
+    """Typer is to say what is wrong."""
 
-    pydantic is half of what typer imports, and most calls give a name or nothing at all.
+
+class TypedValue(RuntimeParam):
+    """Reads texts, numbers, paths and choices, and leaves all else, and each fault, to typer.
+
+    Typer reads with pydantic, which is half of what a short command would import.
     """
 
     def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - typer's own
-        if isinstance(self.annotation, type) and isinstance(value, self.annotation):
+        try:
+            return self._read(value)
+        except _Unsure:
+            checker = build_runtime_param(param.type_descriptor)
+            return checker.coerce(value, param=param, ctx=ctx)
+
+    def _read(self, value: Any) -> Any:  # noqa: ANN401 - as above
+        kind: Any = self.annotation
+        if get_origin(kind) is list and isinstance(value, list | tuple):
+            [each] = get_args(kind)
+            return [self._read_one(item, each) for item in value]
+        return self._read_one(value, kind)
+
+    def _read_one(self, value: Any, kind: Any) -> Any:  # noqa: ANN401 - as above
+        if not isinstance(kind, type):
+            raise _Unsure
+        if isinstance(value, kind):
             return value
-        checker = build_runtime_param(param.type_descriptor)
-        return checker.coerce(value, param=param, ctx=ctx)
+        if isinstance(value, str) and issubclass(kind, Path | Enum):
+            return _tried(kind, value)
+        if isinstance(value, str) and kind is int and value.isascii() and value.isdigit():
+            return self._bounded(_tried(int, value))
+        raise _Unsure
+
+    def _bounded(self, number: int) -> int:
+        least, most = self.parameter_info.min, self.parameter_info.max
+        if (least is not None and number < least) or (most is not None and number > most):
+            raise _Unsure
+        return number
+
+
+def _tried(kind: Callable[[str], Any], value: str) -> Any:  # noqa: ANN401 - as above
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise _Unsure from error
 
 
 class ChecksTyped:
-    """A command or a group that checks what was typed alone."""
+    """A command or a group that reads what was typed as `TypedValue` does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own
         """Read the arguments."""
@@ -34,4 +73,4 @@ class ChecksTyped:
 
 
 class Command(ChecksTyped, TyperCommand):
-    """A command that checks what was typed alone."""
+    """A command that does so."""

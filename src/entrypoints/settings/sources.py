@@ -13,8 +13,6 @@ import attrs
 
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.texts.listing import first_faults
-from cronhare.ports.events import EVENT_VARIABLES
-from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 from .setting_text import SettingText, add_from_file, closest
 from .settings_file import CONFIG, read_settings_file
@@ -70,6 +68,10 @@ def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, Se
 
 def _variables(known: Collection[str]) -> frozenset[str]:
     """Name all variables that mean something; some are a task's, which may call a command."""
+    # Here: who completes a line asks for one setting, and what is unknown is not its business.
+    from cronhare.ports.events import EVENT_VARIABLES  # noqa: PLC0415
+    from cronhare.ports.runner import ATTEMPT_VARIABLES  # noqa: PLC0415
+
     settings = (f"{PREFIX}{key.upper()}{end}" for key in known for end in ("", FROM_FILE))
     return frozenset({CONFIG, *ATTEMPT_VARIABLES, *EVENT_VARIABLES, *settings})
 
@@ -79,3 +81,10 @@ def _unknown(known: Collection[str]) -> Iterator[Unknown]:
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in variables:
             yield Unknown(name, closest(name, variables))
+
+
+def find_setting(name: str, default: str) -> str:
+    """Look for one setting alone, for whoever has no time to read the others."""
+    found, _ = read_settings_file({name}, {name}, [])
+    found.update(_from_environment({name}, []))
+    return found[name].text if name in found else default

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...node_identity import this_actor
+from ..completion import TASKS
 from ..output import Json, moment, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger
@@ -16,7 +17,11 @@ _NONE: Final = "No circuit breaker counts: no attempt has failed while CRON_CIRC
 
 Task = Annotated[
     list[str],
-    typer.Argument(help="The task: its name in a jobs file, or type and number.", metavar="TASK"),
+    typer.Argument(
+        help="The task: its name in a jobs file, or type and number.",
+        metavar="TASK",
+        autocompletion=TASKS,
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ import typer
 
 from cronhare.domain.lifecycle.events import OutboxState
 
+from ..completion import SCHEDULES
 from ..output import MOST_LINES, Json, moment, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger
@@ -19,7 +20,9 @@ def list_(
     states: Annotated[
         list[OutboxState] | None, typer.Option("--state", help="Only those in this state.")
     ] = None,
-    schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
     json: Json = False,
 ) -> None:

@@ -14,6 +14,7 @@ from cronhare.domain.texts.moments import say_took
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
+from ..completion import EXECUTIONS, SCHEDULES
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
@@ -30,13 +31,21 @@ if TYPE_CHECKING:
 
 ID = Annotated[
     int,
-    typer.Argument(min=1, max=LARGEST_ID, help="The execution's number.", show_default=False),
+    typer.Argument(
+        min=1,
+        max=LARGEST_ID,
+        help="The execution's number.",
+        show_default=False,
+        autocompletion=EXECUTIONS,
+    ),
 ]
 
 
 def list_(
     *,
-    schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
+    ] = None,
     task: OfTask = None,
     states: Annotated[
         list[State] | None,

@@ -9,6 +9,7 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.moments import say_due
 
+from ..completion import runs
 from ..execution_output import show_attempts
 from ..output import Json, local_time, print_json, print_line
 from ..times import read_time
@@ -23,6 +24,7 @@ What = Annotated[
         metavar="NAME|ID",
         help="A schedule's name, or the number of an execution.",
         show_default=False,
+        autocompletion=runs,
     ),
 ]
 

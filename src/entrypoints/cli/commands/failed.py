@@ -9,6 +9,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.messages.messages import LARGEST_ID
 
+from ..completion import FAILURES
 from ..errors import Refusal
 from ..failure_options import (
     OfClass,
@@ -93,7 +94,10 @@ def list_(
 
 def show(
     archived_id: Annotated[
-        int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `failed list`.")
+        int,
+        typer.Argument(
+            min=1, max=LARGEST_ID, help="A number from `failed list`.", autocompletion=FAILURES
+        ),
     ],
     *,
     json: Json = False,

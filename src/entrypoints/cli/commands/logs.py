@@ -13,6 +13,7 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.printable import printable
 
+from ..completion import runs
 from ..errors import Refusal
 from ..followed import as_it_was_written, as_json_lines, under_headings
 from ..output import Json, moment, print_json, print_line, printable_lines
@@ -36,6 +37,7 @@ def logs(
             metavar="ID|SCHEDULE",
             help="The execution's number, or a schedule: its newest run.",
             show_default=False,
+            autocompletion=runs,
         ),
     ],
     *,

@@ -10,6 +10,7 @@ from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_moment
 
 from ...node_identity import this_actor
+from ..completion import NODES
 from ..output import Json, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger
@@ -57,7 +58,9 @@ def list_(*, json: Json = False) -> None:
 Name = Annotated[
     str,
     typer.Argument(
-        help="The node's name, or as much of its beginning as no other has.", show_default=False
+        help="The node's name, or as much of its beginning as no other has.",
+        show_default=False,
+        autocompletion=NODES,
     ),
 ]
 

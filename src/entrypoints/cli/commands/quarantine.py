@@ -12,6 +12,7 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
+from ..completion import FAILURES
 from ..failure_options import (
     Note,
     OfSchedule,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 
 Ids = Annotated[
     list[int] | None,
-    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `quarantine list`."),
+    typer.Argument(
+        min=1, max=LARGEST_ID, help="Numbers from `quarantine list`.", autocompletion=FAILURES
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
 
@@ -105,7 +108,10 @@ def list_(
 
 def show(
     archived_id: Annotated[
-        int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `quarantine list`.")
+        int,
+        typer.Argument(
+            min=1, max=LARGEST_ID, help="A number from `quarantine list`.", autocompletion=FAILURES
+        ),
     ],
     *,
     json: Json = False,

@@ -9,6 +9,7 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
+from ..completion import REPLAYS
 from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state
 from ..replay_options import By, this_author
 from ..rows import Columns, print_rows
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 _MINUTE: Final = 60
 
-Id = Annotated[int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `replays list`.")]
+Id = Annotated[
+    int,
+    typer.Argument(
+        min=1, max=LARGEST_ID, help="A number from `replays list`.", autocompletion=REPLAYS
+    ),
+]
 
 
 def list_(

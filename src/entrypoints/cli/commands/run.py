@@ -11,6 +11,7 @@ from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 
 from ...node_identity import this_actor
+from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..execution_output import show_attempts, show_execution
 from ..output import Json, print_json, print_line
@@ -19,7 +20,9 @@ from ..wiring import open_ledger, said_ledger
 if TYPE_CHECKING:
     from cronhare.application.administration.queries import Queries
 
-Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
+]
 
 
 def run(

@@ -9,6 +9,7 @@ from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
+from ..completion import SCHEDULES
 from ..output import Json, print_json, print_line
 from ..replay_options import (
     Attempts,
@@ -28,7 +29,9 @@ from ..wiring import open_ledger
 if TYPE_CHECKING:
     from cronhare.application.administration.backfills import BackfillPreview
 
-Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
+]
 
 _OPTIONS: Final = {"since": "--from", "schedule": "NAME", "author": "--by"}
 

@@ -16,13 +16,15 @@ from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.names import NAME
 from cronhare.domain.texts.printable import printable
 
+from ..completion import SCHEDULES
 from ..errors import Refusal, file_refusal
 from ..jobs_files import jobs_refusal
 from ..output import Json, print_json
 from ..wiring import open_ledger
 
 Names = Annotated[
-    list[str] | None, typer.Argument(help="Only these schedules.", show_default=False)
+    list[str] | None,
+    typer.Argument(help="Only these schedules.", show_default=False, autocompletion=SCHEDULES),
 ]
 
 

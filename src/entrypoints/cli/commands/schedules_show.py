@@ -13,12 +13,15 @@ from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
 
+from ..completion import SCHEDULES
 from ..due_output import show_due
 from ..execution_output import said_task
 from ..output import Json, facts, json_line, print_json, state
 from ..wiring import open_ledger
 
-Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
+]
 
 #: The most instants that can be asked for.
 _MOST: Final = 1_000

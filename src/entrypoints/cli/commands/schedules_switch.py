@@ -8,13 +8,17 @@ import typer
 from cronhare.domain.texts.listing import listed
 
 from ...node_identity import this_actor
+from ..completion import SCHEDULES
 from ..output import Json, print_json, print_line
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
     from cronhare.application.administration.commands import Switched
 
-Names = Annotated[list[str], typer.Argument(help="The schedules' names.", show_default=False)]
+Names = Annotated[
+    list[str],
+    typer.Argument(help="The schedules' names.", show_default=False, autocompletion=SCHEDULES),
+]
 
 
 def enable(names: Names, *, json: Json = False) -> None:

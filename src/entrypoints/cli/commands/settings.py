@@ -1,5 +1,7 @@
 """`cronhare settings`."""
 
+from cronhare.domain.addresses import LedgerFile
+
 from ...settings.settings import Settings
 from ...settings.settings_file import settings_files
 from ...settings.view import SettingsView
@@ -15,7 +17,8 @@ def settings(*, json: Json = False) -> None:
         print_json(view)
     else:
         _print_table(view)
-    wire_with(found)
+    if not (isinstance(found.ledger, LedgerFile) and found.broker_kind == "memory"):
+        wire_with(found)  # which says what is wrong with the addresses of servers
 
 
 def _print_table(view: SettingsView) -> None:
