@@ -17,7 +17,8 @@ from cronhare.ports.events import NotDelivered, NotifierPort
 
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs
-from ..output import Columns, Json, moment, print_line, print_rows, state
+from ..output import Json, moment, print_line, state
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger, read_settings, wire_with
 from .notify import jobs_file
 
