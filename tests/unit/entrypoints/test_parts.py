@@ -17,12 +17,12 @@ def named_for_types() -> set[str]:
 
 
 def test_each_part_is_known_to_the_types_and_to_the_list_of_places() -> None:
-    assert named_for_types() == set(parts.LATE)
+    assert named_for_types() == set(parts.LATE | parts.OPTIONAL)
 
 
-@pytest.mark.parametrize("name", parts.LATE)
+@pytest.mark.parametrize("name", parts.LATE | parts.OPTIONAL)
 def test_each_part_is_where_the_list_says(name: str) -> None:
-    assert parts.LATE[name].found().__name__ == name
+    assert (parts.LATE | parts.OPTIONAL)[name].found().__name__ == name
 
 
 def test_a_part_is_called_as_what_it_stands_for() -> None:
