@@ -12,7 +12,8 @@ from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 
 from ...node_identity import this_actor
 from ..errors import Refusal
-from ..output import Columns, Json, moment, print_json, print_line, print_rows
+from ..output import Json, moment, print_json, print_line
+from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 Name = Annotated[str, typer.Argument(help="The token's name: who has it, or what.")]
