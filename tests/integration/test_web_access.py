@@ -12,13 +12,16 @@ from urllib.parse import urlencode
 import pytest
 
 from cronhare.domain.access import Scope
-from cronhare.domain.access.tokens import make_token
+from cronhare.domain.access.tokens import looks_like_token, make_token
 from cronhare.domain.access.tries import MOST_FROM_ONE
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.node_identity import this_actor
+from cronhare.entrypoints.processes.admitting import refuse_without_token
+from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 from cronhare.entrypoints.web.access import gate
 from tests.actors import ADA
+from tests.integration.shell import Shell
 from tests.integration.web import JSON, Answer, Site, site
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
@@ -297,6 +300,48 @@ def test_each_change_is_in_the_audit_with_who_made_it(web: Site, container: Cont
         "done",
     )
     assert actors(container)[-1] == (ADA.name, "cli", "token.create", "done")
+
+
+def test_an_address_that_others_reach_is_opened_once_there_is_a_valid_token(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CRON_WEB_ADDRESS", "0.0.0.0:8520")
+    container.settings.override(Settings.read())
+
+    with pytest.raises(SettingsInvalid, match="cronhare tokens create"):
+        refuse_without_token(container)
+    token(container)
+    refuse_without_token(container)
+    container.token_desk().revoke("admin", now=container.claims().now(), actor=ADA)
+    with pytest.raises(SettingsInvalid, match="no valid token"):
+        refuse_without_token(container)
+
+
+def test_the_command_line_makes_lists_and_revokes_tokens_and_shows_who_did(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell("db", "upgrade")
+
+    made = shell("tokens", "create", "ci", "--scope", "operate", "--expires", "90d")
+    secret = made.out.splitlines()[0]
+    listed = shell("tokens", "list", "--json")
+    refused = shell("tokens", "create", "ci", "--scope", "read")
+    revoked = shell("tokens", "revoke", "ci")
+    audit = shell("audit", "list", "--json")
+
+    assert (made.status, looks_like_token(secret)) == (0, True)
+    assert [(each["name"], each["scope"], each["valid"]) for each in listed.json()] == [
+        ("ci", "operate", True)
+    ]
+    assert (refused.status, "there is a token 'ci' already" in refused.err) == (2, True)
+    assert (revoked.status, shell("tokens", "revoke", "nobody").status) == (0, 2)
+    assert [(each["action"], each["target"], each["outcome"]) for each in audit.json()] == [
+        ("token.revoke", "ci", "done"),
+        ("token.create", "ci", "refused"),
+        ("token.create", "ci", "done"),
+        ("ledger.upgrade", "ledger", "done"),
+    ]
+    assert {each["actor"] for each in audit.json()} == {this_actor().name}
+    assert secret not in listed.out + audit.out + revoked.out
 
 
 def test_no_secret_is_in_the_ledger(web: Site, container: Container, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ from cronhare.application.scheduling import end_publisher, gaps, paging, replayi
 from cronhare.application.worker import live_output, lock_waits, own_waits, recording, redelivered
 from cronhare.application.worker import standalone as keeping_alive
 from cronhare.domain import nodes, task_report, topology
+from cronhare.domain.access import audit, tokens, tries
+from cronhare.domain.access.sessions import LONGEST_SESSION
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
@@ -373,6 +375,24 @@ BOUNDS: dict[str, list[str]] = {
     "results that wait for a row, without a place of the worker's": [
         f"{recording.MOST_PENDING:,}",
         size(recording.MOST_PENDING_BYTES),
+    ],
+    "wrong tokens": [
+        f"{tries.MOST_FROM_ONE} from one address",
+        f"{tries.MOST_FROM_ALL} from all within {tries.WINDOW:.0f} s",
+        f"{tries.MOST_REMEMBERED:,} addresses",
+    ],
+    "a token": [
+        f"{tokens.LONGEST_LIFE.days:,} days",
+        f"{LONGEST_SESSION.total_seconds() / 3_600:.0f} hours",
+    ],
+    "a value before or after a change": [
+        f"texts of {audit.LONGEST_TEXT:,} letters",
+        f"{audit.MOST_MEMBERS} members",
+        f"{audit.DEEPEST} in one another",
+        f"{audit.MOST_TEXTS} texts",
+    ],
+    "entries of a jobs file's changes, and how long entries are kept": [
+        f"{audit.MOST_ENTRIES}; {audit.KEPT_FOR.days} days"
     ],
     "an attempt before its time": [f"{start_fence.EARLIEST.seconds} s"],
     "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],

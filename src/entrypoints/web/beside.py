@@ -15,9 +15,12 @@ from typing import Final
 
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.application.logs import say
+from cronhare.ports.ledger import LedgerUnavailable
 
 from ..container import Container
+from ..processes.admitting import refuse_without_token
 from ..processes.bounded_wait import wait_at_most
+from ..settings.settings import SettingsInvalid
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +78,10 @@ class WebBeside:
     def _answer(self) -> None:
         settings = self._container.settings()
         address = f"{settings.called('web_address')}: {settings.listen_address}"
-        if not settings.listen_address.is_loopback:
-            self._refuse(f"{address} is no loopback address; `cronhare web` says what that needs")
-            return
         try:
             require("web")
-        except ExtraMissing as error:
+            refuse_without_token(self._container)
+        except (ExtraMissing, SettingsInvalid, LedgerUnavailable) as error:
             self._refuse(str(error))
             return
         from . import server  # noqa: PLC0415 - as said above

@@ -1,11 +1,18 @@
 """`cronhare db upgrade`."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cronhare.domain.access.audit import Action
 from cronhare.domain.addresses import LedgerFile
 
+from ...node_identity import this_actor
 from ..output import print_line
 from ..wiring import said_ledger, wire
+
+if TYPE_CHECKING:
+    from ...container import Container
 
 
 def upgrade_schema() -> None:
@@ -18,8 +25,20 @@ def upgrade_schema() -> None:
     file = Path(settings.ledger.path) if isinstance(settings.ledger, LedgerFile) else None
     is_new = file is not None and not is_there(file)
     done = upgrade(container.engine())
+    _write_down(container, done)
     place = said_ledger(settings)
     if is_new:
         print_line(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
     else:
         print_line(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
+
+
+def _write_down(container: "Container", done: Sequence[str]) -> None:
+    """Write an entry of the audit: after the change, as an older ledger has no place for it."""
+    if not done:
+        return
+    now = container.claims().now()
+    with container.audit_trail().change(
+        this_actor(), Action.UPGRADE, "ledger", now=now, after={"revision": done[-1]}
+    ):
+        pass
