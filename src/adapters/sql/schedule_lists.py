@@ -14,7 +14,7 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .mapping.execution_rows import id_of_display_name
 from .schedule_edits import conditions_of
-from .schedule_names import HAS_NAME, HAS_NONE, IS_USERS
+from .schedule_names import HAS_NONE, IS_USERS
 from .schedules import STORED, stored
 from .schema.tables import pauses, schedulers
 from .transactions.database import Database, repeatable
@@ -25,6 +25,7 @@ _IDS: Final = (
     .select_from(schedulers.outerjoin(pauses, pauses.c.scheduler_id == _ROW.id))
     .where(IS_USERS)
 )
+_NAME_OF: Final = select(_ROW.name).where(_ROW.id == bindparam("id"))
 _THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
 
 
@@ -41,17 +42,17 @@ class SqlScheduleLists:
     ) -> Sequence[StoredSchedule]:
         """See `ScheduleListPort.page`."""
         those = _IDS.where(*conditions_of(which, now))
-        past = None if after is None else id_of_display_name(after)
+        # Nearly none has a part of a text: all are read, and none by way of the index of names.
+        name = _ROW.name if which.search is None else func.coalesce(_ROW.name, "")
         with self._database.read("listing schedules") as connection:
+            place, nameless = _place(connection, after)
             ids = list[int]()
-            if past is None:
-                named = those.where(HAS_NAME).order_by(_ROW.name).limit(limit)
-                if after is not None:
-                    named = named.where(_ROW.name > after)
+            if place is not None:
+                named = those.where(name > place).order_by(name).limit(limit)
                 ids += connection.scalars(named)
             if len(ids) < limit:
-                nameless = those.where(HAS_NONE, _ROW.id > (past or -LARGEST_ID))
-                ids += connection.scalars(nameless.order_by(_ROW.id).limit(limit - len(ids)))
+                rest = those.where(HAS_NONE, _ROW.id > nameless).order_by(_ROW.id)
+                ids += connection.scalars(rest.limit(limit - len(ids)))
             return _these(connection, ids)
 
     @repeatable
@@ -60,6 +61,16 @@ class SqlScheduleLists:
         some = _IDS.where(*conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
         with self._database.read("counting schedules") as connection:
             return connection.scalar(select(func.count()).select_from(some)) or 0
+
+
+def _place(connection: Connection, after: str | None) -> tuple[object | None, int]:
+    """Find where a page begins: behind a name, or behind an id of those that have none."""
+    id_ = None if after is None else id_of_display_name(after)
+    if id_ is None:
+        return after or "", -LARGEST_ID
+    # A name that cannot be shown, as it is too long, has its place among the others.
+    name = connection.scalar(_NAME_OF, {"id": id_})
+    return (None, id_) if name in {None, ""} else (name, -LARGEST_ID)
 
 
 def _these(connection: Connection, ids: Sequence[int]) -> Sequence[StoredSchedule]:

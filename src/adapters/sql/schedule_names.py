@@ -6,7 +6,6 @@ from typing import Final
 
 from sqlalchemy import bindparam, func, or_, select
 
-from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.topology import MAIN_QUEUE
 
@@ -18,11 +17,11 @@ _ROW: Final = schedulers.c
 IS_USERS: Final = _ROW.system_id.is_(None)
 IS_ON: Final = func.coalesce(_ROW.status, 0) != 0
 
-#: What `display_name` shows as it is.
-HAS_NAME: Final = (_ROW.name > "") & (func.length(_ROW.name) <= LONGEST_NAME)
-HAS_NONE: Final = or_(_ROW.name.is_(None), _ROW.name == "", func.length(_ROW.name) > LONGEST_NAME)
+#: What is listed by its name; the others have none.
+HAS_NAME: Final = _ROW.name > ""
+HAS_NONE: Final = or_(_ROW.name.is_(None), _ROW.name == "")
 
-_NAMES: Final = select(_ROW.name).where(IS_USERS, HAS_NAME)
+_NAMES: Final = select(_ROW.name, _ROW.id).where(IS_USERS, HAS_NAME)
 _NAMELESS: Final = select(_ROW.id).where(IS_USERS, HAS_NONE).order_by(_ROW.id)
 _STAYS: Final = func.coalesce(_ROW.stay_alive, 0) != 0
 _ON_QUEUES: Final = (
@@ -46,11 +45,10 @@ class ScheduleNames(StorePart):
         before = _NAMES.where(_ROW.name < name).order_by(_ROW.name.desc()).limit(half)
         after = _NAMES.where(_ROW.name >= name).order_by(_ROW.name).limit(half)
         with self._database.read("looking for names") as connection:
-            found = [*connection.scalars(before), *connection.scalars(after)]
+            found = [*connection.execute(before), *connection.execute(after)]
             if len(found) < half:  # there are few schedules
-                nameless = connection.scalars(_NAMELESS.limit(half))
-                found += [display_name(None, id_) for id_ in nameless]
-        return found
+                found += [(None, id_) for id_ in connection.scalars(_NAMELESS.limit(half))]
+        return [display_name(name, id_) for name, id_ in found]
 
     @repeatable
     def on_queues(self) -> Mapping[str, int]:
