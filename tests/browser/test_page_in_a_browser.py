@@ -11,6 +11,9 @@ from tests.browser.house import HOSTILE, House, house
 
 pytestmark = pytest.mark.integration
 
+#: Milliseconds: others may be at work on the machine.
+expect.set_options(timeout=20_000)
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -106,6 +109,51 @@ def test_what_fails_is_seen_at_once_retried_and_replayed(home: House, desk: Wind
     expect(page.get_by_role("status")).to_be_visible()
 
 
+def test_failures_are_replayed_with_a_canary_and_watched_to_the_end(
+    home: House, desk: Window
+) -> None:
+    home.run("charge-cards")
+    page = desk.page
+    page.goto(home.address("/ui/failed?schedule=charge-cards"))
+    page.locator("summary", has_text="Replay").click()
+    fill(page, Try_so_many_first="1")
+    page.get_by_role("button", name="Begin the replay").click()
+    expect(page).to_have_url(re.compile(r"/ui/replays/\d+$"))
+    # The card is charged in vain once more: it stops, and the page says so by itself.
+    expect(page.locator(".notice")).to_contain_text("Stopped:")
+    page.get_by_role("button", name="Go on to the end").click()
+    expect(page.locator("h1")).to_contain_text("done")
+
+    page.goto(home.address("/ui/audit"))
+    for action in ("replay.order", "replay.resume"):
+        expect(page.locator("table")).to_contain_text(action)
+
+
+def test_a_run_is_cancelled_and_the_page_says_so_by_itself(home: House, desk: Window) -> None:
+    params = '{"steps": 600, "pause": 0.1}'
+    id_ = home.shell("run", "nightly-invoices", "--params", params, "--json").json()["id"]
+    page = desk.page
+    page.goto(home.address(f"/ui/executions/{id_}"))
+    expect(page.locator("[data-output]")).to_contain_text("step 3 of 600")
+    expect(page.locator("h1")).to_contain_text("running")
+
+    page.get_by_role("button", name="Cancel").click()
+
+    expect(page.get_by_role("status")).to_contain_text("was asked to end")
+    expect(page.locator("h1")).to_contain_text("cancelled")
+    expect(page.locator(".story")).to_contain_text("Attempt 1")
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+
+
+def test_a_worker_is_drained_and_taken_back(home: House, desk: Window) -> None:
+    page = desk.page
+    page.goto(home.address("/ui/queues"))
+    page.get_by_role("button", name="Drain").click()
+    expect(page.get_by_role("status")).to_contain_text("is draining")
+    page.get_by_role("button", name="Take back").click()
+    expect(page.get_by_role("button", name="Drain")).to_be_visible()
+
+
 def test_stored_scripts_execute_nothing(home: House, desk: Window) -> None:
     id_ = home.run("hostile")
     page = desk.page
@@ -114,8 +162,12 @@ def test_stored_scripts_execute_nothing(home: House, desk: Window) -> None:
         "/ui/schedules",
         "/ui/schedules/hostile",
         "/ui/schedules/hostile/edit",
+        "/ui/executions",
         f"/ui/executions/{id_}",
         "/ui/failed",
+        "/ui/failed/1",
+        "/ui/timeline?span=1h",
+        "/ui/audit",
     ):
         page.goto(home.address(path))
         page.wait_for_load_state("load")
