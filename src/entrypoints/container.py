@@ -16,6 +16,7 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.ports.metrics import SILENT
+from cronhare.ports.tracing import NOT_TRACED
 
 from . import rabbitmq
 from .background import BackgroundExecutor
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
     from cronhare.application.administration.admission import Admission
+    from cronhare.adapters.tracing import open_tracing
     from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit_queries import AuditQueries
     from cronhare.application.administration.audit_trail import AuditTrail
@@ -180,6 +182,11 @@ class Container(containers.DeclarativeContainer):
         silent=providers.Object(SILENT),
         prometheus=providers.Singleton(PrometheusMetrics, registry, now=ledger_clock.provided.now),
     )
+    tracing = providers.Selector(
+        settings.provided.tracing_kind,
+        off=providers.Object(NOT_TRACED),
+        opentelemetry=providers.Singleton(open_tracing, node),
+    )
 
     _topology = MappingProxyType({"retry_delay": settings.provided.retry_delay, "queues": queues})
     _queue_options = MappingProxyType(
@@ -252,6 +259,7 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         foreign_queues=settings.provided.foreign_queues,
         metrics=counting,
+        tracing=tracing,
     )
     publishing_threads = _threads("publishing", pipeline.AT_ONCE)
     dispatcher = providers.Singleton(
@@ -262,6 +270,7 @@ class Container(containers.DeclarativeContainer):
         node=node,
         refresh=settings.provided.refresh,
         metrics=counting,
+        tracing=tracing,
     )
     reconciler = providers.Singleton(
         Reconciler,
@@ -332,6 +341,7 @@ class Container(containers.DeclarativeContainer):
         accepts_foreign=settings.provided.accepts_foreign,
         foreign_queues=settings.provided.foreign_queues,
         metrics=counting,
+        tracing=tracing,
     )
     monitoring_thread = _threads("monitoring", 1)
     monitor = providers.Factory(

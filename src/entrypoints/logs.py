@@ -121,7 +121,7 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
     # We log what these notice, once: on a first start pika would warn of each of the forty objects
     # that are not there yet, and five times a try of a broker that is away.
-    for library in ("pika", "aio_pika", "aiormq", "uvicorn"):
+    for library in ("pika", "aio_pika", "aiormq", "opentelemetry", "uvicorn"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     set_level(level)
 

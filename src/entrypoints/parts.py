@@ -115,6 +115,7 @@ LATE: Final = {late.name: late for late in map(Late, _PLACES)}
 
 _OPTIONAL: Final = (
     "cronhare.adapters.prometheus.counting:PrometheusMetrics",
+    "cronhare.adapters.tracing:open_tracing",
     "cronhare.entrypoints.probes.registry:make_registry",
 )
 

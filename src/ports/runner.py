@@ -35,7 +35,7 @@ class Invocation:
 
     *params* is any JSON value. *deaths* counts the earlier attempts that ended badly: the task's
     `RETRY_COUNT`. *fence* is its fencing token, see `Execution.fence`. *topic* is that of the event
-    that it listens to.
+    that it listens to, *trace* the `traceparent` of the span that it runs in.
     """
 
     execution_id: int
@@ -50,6 +50,7 @@ class Invocation:
     params: object
     owned_by: ScheduleOwner = NOBODY
     topic: str | None = None
+    trace: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -97,8 +97,10 @@ class HttpTaskRunner:
 def _about(invocation: Invocation) -> dict[str, str]:
     """Say which attempt it is. One run has one key, whatever attempt: a server can know doubles."""
     topic = {} if invocation.topic is None else {"Cron-Topic": invocation.topic}
+    trace = {} if invocation.trace is None else {"traceparent": invocation.trace}
     return {
         **topic,
+        **trace,
         "Idempotency-Key": f"{invocation.scheduler_id}-{invocation.execution_id}",
         "Cron-Execution-Id": str(invocation.execution_id),
         "Cron-Execution-Key": invocation.execution_key,

@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.redelivery import DOUBTED_AFTER
-from cronhare.domain.messages.messages import LARGEST_ID, headers_of, task_body
+from cronhare.domain.messages.messages import LARGEST_ID, TRACE_HEADER, headers_of, task_body
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_time
@@ -17,6 +17,7 @@ from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.tracing import NOT_TRACED, SpanKind, TracingPort
 
 from ..logs import say
 from .missing_queues import MOST_NAMED, MissingQueues, Sent
@@ -51,10 +52,17 @@ class _Doubted:
     after: int = -LARGEST_ID
 
 
-def envelope(execution: Execution, *, now: datetime, seal: Seal) -> Envelope:
-    """Make the message of the execution's coming attempt, signed, delayed until its time."""
+def envelope(
+    execution: Execution, *, now: datetime, seal: Seal, trace: str | None = None
+) -> Envelope:
+    """Make the message of the execution's coming attempt, signed, delayed until its time.
+
+    *trace* is the `traceparent` of the span that its delivery goes on from.
+    """
     body = task_body(execution)
     headers = seal.sign(body, headers_of(execution))
+    if trace is not None:
+        headers[TRACE_HEADER] = trace
     return Envelope(
         Message(body=body, headers=headers, id=execution.message_id),
         ToQueue(execution.queue, wait(execution, now=now)),
@@ -87,6 +95,7 @@ class ExecutionPublisher:
         seal: Seal,
         foreign_queues: Collection[str] = (),
         metrics: MetricsPort = SILENT,
+        tracing: TracingPort = NOT_TRACED,
     ) -> None:
         """*run_system_task* runs the system's own executions, which no worker is asked to run.
 
@@ -101,6 +110,7 @@ class ExecutionPublisher:
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
         self._metrics = metrics
+        self._tracing = tracing
         self.missing_queues = MissingQueues()
 
     def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
@@ -147,8 +157,14 @@ class ExecutionPublisher:
         if not sendable:
             return PublishResult()
         was_there = self._broker.is_reachable()
-        envelopes = [envelope(execution, now=now, seal=self._seal) for execution in sendable]
-        outcomes = self._broker.publish(envelopes)
+        with self._tracing.span("publish", kind=SpanKind.PRODUCER, messages=len(sendable)) as span:
+            trace = self._tracing.current()
+            envelopes = [
+                envelope(execution, now=now, seal=self._seal, trace=trace) for execution in sendable
+            ]
+            outcomes = self._broker.publish(envelopes)
+            if unsent := sum(outcome is not Published.CONFIRMED for outcome in outcomes):
+                span.fail(f"{unsent} messages are not known to have arrived")
         confirmed = [
             execution
             for execution, outcome in zip(sendable, outcomes, strict=True)

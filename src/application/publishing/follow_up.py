@@ -29,20 +29,21 @@ def follow_up(
     now: datetime,
     seal: Seal,
     headers: Mapping[str, object] | None = None,
+    trace: str | None = None,
 ) -> Envelope | None:
     """Make the message that follows the end of an attempt, if any does.
 
     *recorded* is what the ledger answered; *headers* are those of the message that began the
     attempt. A failed message keeps as many of the *headers* as fit; a retry keeps none (ADR 7). A
     retry that waits for longer than the lanes reach has no message: the reconciler finds it when
-    it is due.
+    it is due. *trace* is as in `envelope`.
     """
     execution, verdict = finish.execution, finish.verdict
     match recorded:
         case State.RETRYING:
             coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
             carried = is_carried(coming, now=now)
-            return envelope(coming, now=now, seal=seal) if carried else None
+            return envelope(coming, now=now, seal=seal, trace=trace) if carried else None
         case State.FAILED | State.QUARANTINED as state:
             pill = PoisonPill.of(verdict.crashes) if isinstance(verdict, Quarantine) else None
             reason = verdict.reason

@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, wait
+from contextvars import copy_context
 from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
@@ -66,7 +67,9 @@ class PublishPipeline:
                 self._note_oldest()
         finally:
             if batch:
-                result = self._executor.submit(self._publisher.publish, batch, now=self._now)
+                # In our context: its span is part of the tick's trace.
+                run, publish = copy_context().run, self._publisher.publish
+                result = self._executor.submit(run, publish, batch, now=self._now)
                 self._under_way.append(result)
 
     def _note_oldest(self) -> None:

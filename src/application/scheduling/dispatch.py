@@ -13,6 +13,7 @@ from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned,
 from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.tracing import NOT_TRACED, TracingPort
 
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher
@@ -59,6 +60,7 @@ class Dispatcher:
     _refresh: timedelta = timedelta(seconds=5)
     _batch: int = 1_000
     _metrics: MetricsPort = SILENT
+    _tracing: TracingPort = NOT_TRACED
     _refreshed_at: datetime | None = attrs.field(init=False, default=None)
     _noticed_until: datetime | None = attrs.field(init=False, default=None)
     _compared_at: datetime | None = attrs.field(init=False, default=None)
@@ -138,6 +140,10 @@ class Dispatcher:
         self._metrics.ticked()
         if self._next_due is None or self._next_due > until:  # most ticks: no lock is taken
             return
+        with self._tracing.span("tick"):
+            yield from self._claim_in_batches(now, until)
+
+    def _claim_in_batches(self, now: datetime, until: datetime) -> Iterator[Batch]:
         more, done = True, 0
         while more:
             batch = self._claim(now, since=now - GRACE, until=until)
@@ -154,14 +160,16 @@ class Dispatcher:
 
     def _claim(self, now: datetime, *, since: datetime | None, until: datetime) -> Batch:
         planning = _Planning(now)
-        batch = self._claims.claim_due(
-            now=now,
-            limit=self._batch,
-            node=self._node,
-            planner=planning.plan,
-            since=since,
-            until=until,
-        )
+        with self._tracing.span("claim") as span:
+            batch = self._claims.claim_due(
+                now=now,
+                limit=self._batch,
+                node=self._node,
+                planner=planning.plan,
+                since=since,
+                until=until,
+            )
+            span.note(claimed=len(batch.claimed), held=batch.held, skipped=batch.skipped)
         self._log_problems(batch)
         self._metrics.claimed(batch.claimed, now=now)
         if batch.skipped:

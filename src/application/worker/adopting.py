@@ -24,6 +24,7 @@ from cronhare.domain.topology import ToQueue
 from cronhare.ports.attempts import Busy, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.tracing import NOT_TRACED, TracingPort
 
 from ..logs import say
 from ..publishing.execution_publisher import envelope
@@ -45,6 +46,7 @@ class Adopter:
     _waiting_room: WaitingRoomSender
     _uuid: Callable[[], UUID]
     _seal: Seal
+    _tracing: TracingPort = NOT_TRACED
     _kind: CallKind = attrs.field(init=False, factory=CallKind)
 
     async def take(
@@ -104,7 +106,7 @@ class Adopter:
     async def _publish(self, adopted: Execution, delivery: Delivery) -> None:
         """Publish our own message. If that is in doubt, the reconciler sends it again."""
         now = await self._ledger.in_thread(self._ledger.clock.now)
-        ours = envelope(adopted, now=now, seal=self._seal)
+        ours = envelope(adopted, now=now, seal=self._seal, trace=self._tracing.current())
         headers = {**_publisher_headers(delivery.message.headers), **ours.message.headers}
         message = msgspec.structs.replace(ours.message, headers=headers)
         if await self._broker.publish(Envelope(message, ours.to)) is Published.CONFIRMED:

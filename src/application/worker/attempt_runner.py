@@ -20,6 +20,7 @@ from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import AttemptResult, StopReason, TaskRunnerPort
+from cronhare.ports.tracing import TracingPort
 
 from ..logs import place_of, say
 from ..redelivery.delay import without_delay_count
@@ -43,6 +44,7 @@ class AttemptRunner:
     _policies: RetryPolicies
     _random_fraction: Callable[[], float]
     _own_waits: OwnWaits
+    _tracing: TracingPort
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
     _kept_alive: set[int] = attrs.field(init=False, factory=set[int])
@@ -66,10 +68,14 @@ class AttemptRunner:
         params = f"Task parameters: {execution.params}"
         say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = self._ledger.clock.monotonic()
-        ran, verdict, now = await self._run_here(execution, delivery.queue)
-        duration = self._ledger.clock.monotonic() - began
-        if isinstance(verdict, RetryAfter):
-            verdict, now = await self._with_own_wait(execution, ran.outcome, verdict, now)
+        with self._tracing.span("attempt", **place_of(execution)) as span:
+            ran, verdict, now = await self._run_here(execution, delivery.queue)
+            duration = self._ledger.clock.monotonic() - began
+            if isinstance(verdict, RetryAfter):
+                verdict, now = await self._with_own_wait(execution, ran.outcome, verdict, now)
+            span.note(ending=ran.outcome.ending.value, verdict=type(verdict).__name__)
+            if ran.outcome.error is not None:
+                span.fail(ran.outcome.error.message)
         finish = Finish(execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits)
         return _end_of(finish, delivery, ticket, now=now, duration=duration)
 
@@ -159,7 +165,9 @@ class AttemptRunner:
                 if stays_alive:
                     self._kept_alive.add(execution.id)
                 try:
-                    return await self._runner.run(invocation)
+                    with self._tracing.span("child", task=invocation.task.name):
+                        traced = attrs.evolve(invocation, trace=self._tracing.current())
+                        return await self._runner.run(traced)
                 finally:
                     self._kept_alive.discard(execution.id)
                     del self._ends[execution.id]

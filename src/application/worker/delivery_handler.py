@@ -9,6 +9,7 @@ from uuid import UUID
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import (
+    TRACE_HEADER,
     AttemptRef,
     IncomingTask,
     Unreadable,
@@ -30,6 +31,7 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.runner import TaskRunnerPort
+from cronhare.ports.tracing import NOT_TRACED, SpanKind, TracingPort
 
 from ..log_limiter import LogLimiter
 from ..logs import say
@@ -86,6 +88,7 @@ class DeliveryHandler:
         foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
         metrics: MetricsPort = SILENT,
+        tracing: TracingPort = NOT_TRACED,
     ) -> None:
         """At most *places* deliveries come at a time.
 
@@ -97,6 +100,7 @@ class DeliveryHandler:
         """
         self.counters = Counters()
         self._metrics = metrics
+        self._tracing = tracing
         self._broker = broker
         self._keeper = keeper
         self._random_fraction = random_fraction
@@ -110,7 +114,12 @@ class DeliveryHandler:
         self._lock_waits = LockWaits(ledger.clock.monotonic, places=places)
         self._waiting_room = WaitingRoomSender(broker, ledger.clock.monotonic)
         self._adopter = Adopter(
-            ledger=ledger, broker=broker, waiting_room=self._waiting_room, uuid=uuid, seal=seal
+            ledger=ledger,
+            broker=broker,
+            waiting_room=self._waiting_room,
+            uuid=uuid,
+            seal=seal,
+            tracing=tracing,
         )
         self._redelivered = Redelivered(
             ledger=ledger, store=redeliveries, us=us, policy=crash_policy, lives=lives
@@ -133,6 +142,7 @@ class DeliveryHandler:
             policies=policies,
             random_fraction=random_fraction,
             own_waits=OwnWaits(runner=runner),
+            tracing=tracing,
         )
         self._recorder = Recorder(
             ledger=ledger,
@@ -143,6 +153,7 @@ class DeliveryHandler:
             linger=to_finish,
             count=self.counters.count,
             metrics=metrics,
+            tracing=tracing,
             gates=self._gates,
         )
 
@@ -173,6 +184,12 @@ class DeliveryHandler:
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; it is settled then, whatever happened."""
+        parent = delivery.message.headers.get(TRACE_HEADER)
+        kind = SpanKind.CONSUMER
+        with self._tracing.span("delivery", parent=parent, kind=kind, queue=delivery.queue):
+            await self._bring_to_its_end(delivery)
+
+    async def _bring_to_its_end(self, delivery: Delivery) -> None:
         self._availability.take()
         try:
             try:

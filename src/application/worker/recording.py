@@ -23,6 +23,7 @@ from cronhare.ports.attempts import Busy, EndRefused, Finish, Recorded, Supersed
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.metrics import MetricsPort
+from cronhare.ports.tracing import TracingPort
 
 from ..limit_log import log_limits
 from ..logs import say
@@ -79,6 +80,7 @@ class Recorder:
         count: Callable[[State | EndRefused | Superseded], None],
         gates: GateOpener,
         metrics: MetricsPort,
+        tracing: TracingPort,
     ) -> None:
         """*count* is called for each recorded end, which waits *linger* seconds for others.
 
@@ -92,6 +94,7 @@ class Recorder:
         self._count = count
         self._gates = gates
         self._metrics = metrics
+        self._tracing = tracing
         self._missing_queues = MissingQueues()
         self._pending: dict[AttemptRef, asyncio.Task[None]] = {}
         self._pending_bytes = 0
@@ -160,7 +163,14 @@ class Recorder:
         self._measure(finish, state, seconds=end.duration)
         await count_unheard(self._ledger, finish, state)
         self._gates.open(gates_of(finish.execution))
-        following = follow_up(finish, state, now=end.now, seal=self._seal, headers=end.headers)
+        following = follow_up(
+            finish,
+            state,
+            now=end.now,
+            seal=self._seal,
+            headers=end.headers,
+            trace=self._tracing.current(),
+        )
         if following is not None:
             await self._send(end, following)
 

@@ -26,6 +26,10 @@ DEDUPLICATION_HEADER = "x-deduplication-header"
 SIGNED = (EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, DEDUPLICATION_HEADER)
 OURS = frozenset({EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, SIGNATURE_HEADER})
 
+#: W3C's trace context, as any program may give it. It is not signed, as it starts nothing: an older
+#: node verifies a newer one's messages all the same.
+TRACE_HEADER = "traceparent"
+
 LARGEST_BODY = 256 * 1024
 
 #: A larger number fits no column of the ledger.

@@ -96,6 +96,13 @@ def faults_of(container: "Container") -> Iterator[str]:
             rabbitmq.check_usable(settings.broker_url)
     except ValueError as error:
         yield f"{settings.called('broker_url')}: {error}"
+    try:
+        if settings.tracing:
+            from cronhare.adapters.extras import require
+
+            require("tracing")
+    except ValueError as error:
+        yield f"{settings.called('tracing')}: {error}"
 
 
 def said_ledger(settings: "Settings") -> str:

@@ -53,6 +53,7 @@ class Lifetime:
         self._probes.start()
         run_privately(self._answering(process, on_hangup))
         self._probes.close()
+        self._container.tracing().close()
         self._container.engine().dispose()
         say(log, logging.INFO, "shutdown.complete", "Shutdown complete")
 

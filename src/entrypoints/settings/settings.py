@@ -199,6 +199,7 @@ class Settings:
     metrics_schedules: int = setting(whole(0, LARGEST_METRICS), str(DEFAULT_METRICS))
     web_login: str = setting(one_of(*Login), Login.AUTO.value)
     web_hosts: tuple[str, ...] = setting(host_names, "")
+    tracing: bool = setting(switch, "off")
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
@@ -254,6 +255,11 @@ class Settings:
     def counting_kind(self) -> str:
         """What counts the events of this process: `prometheus`, or `silent` if nobody asks."""
         return "silent" if self.probe_address is None else "prometheus"
+
+    @property
+    def tracing_kind(self) -> str:
+        """Whether there are traces: `opentelemetry`, or `off`."""
+        return "opentelemetry" if self.tracing else "off"
 
     @property
     def ledger_kind(self) -> str:

@@ -113,3 +113,14 @@ def test_a_name_of_control_characters_is_told_as_the_log_has_it() -> None:
     env = environment(named, passed={}, ours={}, params_file="")
 
     assert env["CRON_SCHEDULE"] == r"a\x00\x1b[2Jb"
+
+
+def test_of_a_trace_a_task_is_told_where_there_is_one() -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+    def told(invocation: Invocation) -> str | None:
+        made = environment(invocation, passed={}, ours={}, params_file="/tmp/params.json")
+        return made.get("TRACEPARENT")
+
+    assert told(attrs.evolve(INVOCATION, trace=trace)) == trace
+    assert told(INVOCATION) is None

@@ -41,8 +41,10 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
+from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.records import ExecutionFilter, Retention
 from cronhare.ports.runner import Invocation
+from cronhare.ports.tracing import NOT_TRACED, TracingPort
 from tests.unit.application.outages import (
     AttemptsWithOutages,
     ClaimsWithOutages,
@@ -96,6 +98,8 @@ class House:
     foreign_queues: Sequence[str] = ()
     queues: Sequence[str] = ()
     places: int = 1_000
+    metrics: MetricsPort = SILENT
+    tracing: TracingPort = NOT_TRACED
     clock: FrozenClock = attrs.field(init=False)
     ledger: MemoryLedger = attrs.field(init=False)
     claims: ClaimsWithOutages = attrs.field(init=False)
@@ -144,7 +148,12 @@ class House:
         )
         self.publisher = self._publisher(run_system_task=housekeeper.run)
         self.dispatcher = Dispatcher(
-            claims=self.claims, publisher=self.publisher, executor=Inline(), node=self.node
+            claims=self.claims,
+            publisher=self.publisher,
+            executor=Inline(),
+            node=self.node,
+            metrics=self.metrics,
+            tracing=self.tracing,
         )
         self.reconciler = self._reconciler(self.publisher)
         self.keeper = LeaseKeeper(
@@ -153,6 +162,7 @@ class House:
             node=self.node,
             lease=LEASE,
             stop=self.runner.stop,
+            metrics=self.metrics,
         )
         ledger = WorkerLedger(
             node=self.node,
@@ -182,6 +192,8 @@ class House:
             crash_policy=CrashPolicy(),
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
+            metrics=self.metrics,
+            tracing=self.tracing,
         )
         self.audit = MemoryAuditStore(self.ledger)
         self.trail = AuditTrail(entries=self.audit)
@@ -267,6 +279,8 @@ class House:
             run_system_task=run_system_task,
             seal=self.seal,
             foreign_queues=self.foreign_queues,
+            metrics=self.metrics,
+            tracing=self.tracing,
         )
 
     def _reconciler(self, publisher: ExecutionPublisher) -> Reconciler:
@@ -280,6 +294,7 @@ class House:
             seal=self.seal,
             lease=LEASE,
             limit=self.page,
+            metrics=self.metrics,
         )
 
     async def restart_worker(self) -> None:

@@ -56,6 +56,7 @@ def environment(
         **task.env,
         **_attempt_variables(invocation, params_file),
         "RETRY_COUNT": str(invocation.deaths),
+        **({} if invocation.trace is None else {"TRACEPARENT": invocation.trace}),
     }
 
 

@@ -1,0 +1,192 @@
+"""Traces by the SDK: one goes from the tick through the message to the child, and on to retries."""
+
+from collections.abc import Sequence
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+
+from cronhare.adapters.tracing import OpenTelemetryTracing, ToldExporter
+from cronhare.domain.execution import State
+from cronhare.domain.messages.messages import TRACE_HEADER, task_body
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
+from cronhare.ports.tracing import NOT_TRACED
+from tests.unit.application.deliveries import deliver, due, foreign_body, live, run
+from tests.unit.application.endings import Seen, always, failure, one_by_one
+from tests.unit.application.house import LEASE, House
+
+THEIRS = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+class Traced:
+    """Tracing whose spans stay in memory."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracing = OpenTelemetryTracing(provider)
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+    def chain_to(self, span: ReadableSpan) -> list[str]:
+        by_id = {each.context.span_id: each for each in self.spans}
+        names = [span.name]
+        while span.parent is not None and span.parent.span_id in by_id:
+            span = by_id[span.parent.span_id]
+            names.append(span.name)
+        return names[::-1]
+
+
+@pytest.fixture
+def traced() -> Traced:
+    return Traced()
+
+
+def place_of(span: ReadableSpan) -> str:
+    trace, id_ = span.context.trace_id, span.context.span_id
+    return f"{format_trace_id(trace)}-{format_span_id(id_)}"
+
+
+async def test_a_trace_goes_from_the_tick_to_the_child(traced: Traced) -> None:
+    seen = Seen()
+    house = House(script=seen, tracing=traced.tracing)
+
+    await run(house)
+
+    [child] = traced.named("child")
+    assert traced.chain_to(child) == ["tick", "publish", "delivery", "attempt", "child"]
+    [claim] = [span for span in traced.named("claim") if span.attributes["cronhare.claimed"]]  # type: ignore[index]
+    assert traced.chain_to(claim) == ["tick", "claim"]
+    [publish], [delivery] = traced.named("publish"), traced.named("delivery")
+    assert (publish.kind, delivery.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    [invocation] = seen.invocations
+    assert invocation.trace is not None
+    assert invocation.trace[3:].startswith(place_of(child))
+    [attempt] = traced.named("attempt")
+    assert attempt.attributes is not None
+    assert attempt.attributes["cronhare.execution"] == house.only.id
+    assert attempt.attributes["cronhare.ending"] == "succeeded"
+
+
+async def test_a_retry_goes_on_in_the_trace_of_the_attempt_that_failed(traced: Traced) -> None:
+    house = House(script=one_by_one([failure("no route")]), tracing=traced.tracing)
+
+    await run(house)
+    await live(house, LEASE * 2)
+
+    assert house.only.state is State.SUCCEEDED
+    first, second = traced.named("attempt")
+    assert first.status.status_code is StatusCode.ERROR
+    assert first.status.description == "no route"
+    assert second.context.trace_id == first.context.trace_id
+    assert traced.chain_to(second) == ["tick", "publish", "delivery", "delivery", "attempt"]
+
+
+async def test_the_body_stays_byte_for_byte_and_the_seal_holds(traced: Traced) -> None:
+    house = House(tracing=traced.tracing, seal=Seal(["a long enough key"]))
+    due(house)
+
+    [message] = house.messages(MAIN_QUEUE)
+    assert message.body == task_body(house.only)
+    assert TRACE_HEADER in message.headers
+    house.publish(message.body, {**message.headers, TRACE_HEADER: THEIRS})
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+    [attempt] = traced.named("attempt")
+    assert format_trace_id(attempt.context.trace_id) == THEIRS[3:35]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "00-zz",
+        "00-00000000000000000000000000000000-0000000000000000-00",
+        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        THEIRS + "\n",
+        "\x00" * 55,
+        "x" * 100_000,
+        7,
+        None,
+        {"a": [1]},
+        b"00",
+    ],
+)
+async def test_a_header_that_is_no_trace_begins_a_new_one(traced: Traced, header: object) -> None:
+    house = House(tracing=traced.tracing)
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house), {TRACE_HEADER: header})
+
+    assert house.only.state is State.SUCCEEDED
+    assert traced.named("attempt")
+
+
+async def test_a_foreign_message_goes_on_in_its_senders_trace(traced: Traced) -> None:
+    house = House(tracing=traced.tracing, seal=Seal(["a long enough key"]))
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house), {TRACE_HEADER: THEIRS})
+
+    [attempt] = traced.named("attempt")
+    assert format_trace_id(attempt.context.trace_id) == THEIRS[3:35]
+    assert traced.chain_to(attempt) == ["delivery", "delivery", "attempt"]
+
+
+@pytest.mark.parametrize("keys", [(), ("a long enough key",)])
+async def test_what_failed_for_good_is_told_with_its_trace_and_its_seal_holds(
+    traced: Traced, keys: tuple[str, ...]
+) -> None:
+    house = House(script=always(failure()), tracing=traced.tracing, seal=Seal(keys))
+    await run(house, retry=None)
+    await live(house, LEASE * 10)
+
+    [message] = house.messages(FAILED_QUEUE)
+    assert str(message.headers[TRACE_HEADER])[3:35] in {
+        format_trace_id(span.context.trace_id) for span in traced.spans
+    }
+
+
+async def test_without_tracing_no_message_and_no_child_has_a_trace() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    due(house)
+
+    [message] = house.messages(MAIN_QUEUE)
+    house.publish(message.body, message.headers)
+    await house.open()
+    await house.work()
+
+    assert TRACE_HEADER not in message.headers
+    assert seen.invocations[0].trace is None
+    with NOT_TRACED.span("x") as span:
+        span.note(a=1)
+        span.fail("b")
+
+
+def test_an_outage_of_the_collector_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(InMemorySpanExporter):
+        answers = iter([SpanExportResult.FAILURE] * 5 + [SpanExportResult.SUCCESS])
+
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            assert not spans
+            return next(self.answers)
+
+    told = ToldExporter(Away())
+    with caplog.at_level("INFO"):
+        for _ in range(6):
+            told.export([])
+    told.shutdown()
+
+    assert [line.levelname for line in caplog.records] == ["WARNING", "INFO"]
