@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
-    from cronhare.application.administration.admission import Admission
     from cronhare.adapters.tracing import open_tracing
+    from cronhare.application.administration.admission import Admission
     from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit_queries import AuditQueries
     from cronhare.application.administration.audit_trail import AuditTrail
