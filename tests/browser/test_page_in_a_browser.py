@@ -96,10 +96,13 @@ def test_what_fails_is_seen_at_once_retried_and_replayed(home: House, desk: Wind
     page = desk.page
     page.goto(home.address("/"))
     expect(page.locator("[data-live]")).to_have_class(re.compile(r"\bon\b"))
+    for name, pause in (("search-index", 0.6), ("stock-levels", 0.9)):
+        home.shell("run", name, "--params", f'{{"steps": 20, "pause": {pause}}}')
     home.run("charge-cards")
     failing = page.locator("[data-part=failing]")
     expect(failing).to_contain_text("charge-cards")
     expect(failing).to_contain_text("the bank does not answer")
+    expect(page.locator("[data-part=running] progress")).to_have_count(2)
     desk.photograph("now")
 
     failing.get_by_role("link", name=re.compile("the bank")).first.click()
@@ -221,3 +224,28 @@ def test_the_theme_is_chosen_and_kept(home: House, desk: Window) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
+
+
+def test_whoever_has_a_token_signs_in_and_is_refused_what_it_does_not_reach(
+    home: House, desk: Window
+) -> None:
+    """The last story: once there is a token, nobody is let in without one."""
+    page = desk.page
+    token = home.shell("tokens", "create", "reader", "--scope", "read", "--json").json()["secret"]
+    page.goto(home.address("/ui/schedules/warm-cache"))
+    expect(page).to_have_url(re.compile(r"/ui/sign-in\?next="))
+    assert desk.faults() == []
+    fill(page, Token="cronhare-none")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("main")).to_contain_text("not valid")
+    fill(page, Token=token)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("warm-cache")
+
+    page.get_by_role("button", name="Run now").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Forbidden")
+    expect(page.locator("main")).to_contain_text(
+        "this needs the scope operate; reader has read", ignore_case=True
+    )
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
