@@ -82,6 +82,13 @@ def _with_body(body: bytes, *, more: bytes = b"") -> bytes:
     return b"%sContent-Length: %d\r\n%s\r\n%s" % (HEAD, len(body), more, body)
 
 
+def _asked(path: str, *headers: bytes, method: str = "GET", body: bytes = b"") -> bytes:
+    """Ask for a path, which stands in the line as it is."""
+    line = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
+    sent = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    return line + sent + b"".join(b"%s\r\n" % each for each in headers) + b"\r\n" + body
+
+
 def _with_field(field: str, value: object) -> bytes:
     return _with_body(json.dumps({**SCHEDULE, field: value}).encode())
 
@@ -119,12 +126,67 @@ REFUSED: dict[str, bytes] = {
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "the end in the middle": HEAD + b'Content-Length: 100\r\n\r\n{"schedule',
 }
+REFUSED |= {
+    "an edit of no version": _asked("/schedulers/1", method="PATCH", body=b"{}"),
+    "an edit of 1,500 versions": _asked(
+        "/schedulers/1", b"If-Match: " + b",".join([b'"x"'] * 1_500), method="PATCH", body=b"{}"
+    ),
+    "an edit of what is no version": _asked(
+        "/schedulers/1", b"If-Match: 1; DROP TABLE", method="PATCH", body=b"{}"
+    ),
+    "an edit of the id": _asked(
+        "/schedulers/1", b"If-Match: *", method="PATCH", body=b'{"id": 2, "source": "x"}'
+    ),
+    "an edit to a command": _asked(
+        "/schedulers/1", b"If-Match: *", method="PATCH", body=b'{"command": ["rm"], "task": "rm"}'
+    ),
+    "a patch of a list of steps": _asked(
+        "/schedulers/1", b"If-Match: *", method="PATCH", body=b'[{"op": "remove", "path": "/name"}]'
+    ),
+    "2,000 parameters": _asked("/executions?" + "&".join(f"p{n}=" for n in range(2_000))),
+    "a parameter that is there 1,000 times": _asked("/executions?" + "&".join(["limit=1"] * 1_000)),
+    "a page of a million": _asked("/executions?limit=1000000"),
+    "a page after a number of 5,000 digits": _asked(f"/failed?after={'9' * 5_000}"),
+    "a state that there is not": _asked("/executions?state=running%00"),
+    "a NUL that is looked for": _asked("/schedulers?search=a%00b"),
+    "what is no text that is looked for": _asked("/executions?schedule=%ff%fe"),
+    "a time before all zones": _asked("/executions?since=0001-01-01T00:00:00%2B14:00"),
+    "a time of the year 10,000": _asked("/audit?since=10000-01-01T00:00:00Z"),
+    "a position far away": _asked(f"/executions/1/output?after={'9' * 20}-0-0"),
+    "a path in the name of a calendar": _asked("/calendars/..%2f..%2fetc%2fpasswd"),
+    "a script in the name of a node": _asked(
+        "/nodes/%3Cscript%3E/drain", method="POST", body=b"{}"
+    ),
+    "a line end in the name of a breaker": _asked(
+        "/breakers/a%0d%0aSet-Cookie:x/reset", method="POST", body=b"{}"
+    ),
+    "a replay of nothing that is said": _asked("/failed/replay", method="POST", body=b"{}"),
+    "a replay at no rate": _asked(
+        "/failed/replay", method="POST", body=b'{"all": true, "rate": 1e308, "stop_at": -0.0001}'
+    ),
+    "a replay by a path of brackets": _asked(
+        "/failed/replay", method="POST", body=b'{"all": true, "key": "params.%s"}' % (b"a." * 500)
+    ),
+    "a pause with a reason of 100,000 letters": _asked(
+        "/schedulers/1/pause", method="POST", body=b'{"reason": "%s"}' % (b"r" * 100_000)
+    ),
+    "a backfill of all times": _asked(
+        "/schedulers/1/backfill",
+        method="POST",
+        body=b'{"since": "1970-01-01T00:00:00Z", "until": "2026-01-01T00:00:00Z"}',
+    ),
+    "a method that there is not": _asked("/schedulers", method="BREW"),
+    "a method that is not for this": _asked("/schedulers/1/run"),
+    "a tunnel": _asked("localhost:22", method="CONNECT"),
+}
 #: What is rightly taken.
 TAKEN: dict[str, bytes] = {
     "a script in the description": _with_field("description", "<script>alert(1)</script>\x1b[31m"),
     "64 lists in params": _with_body(
         b'{"schedule": "@daily", "report_id": 25, "params": ' + b"[" * 62 + b"]" * 62 + b"}"
     ),
+    "all that % finds": _asked(f"/schedulers?search={'%25' * 255}"),
+    "a tag of 10,000 letters": _asked("/replays", b'If-None-Match: "' + b"x" * 10_000 + b'"'),
     "an escaped NUL in params": _with_field("params", {"\0": "\0"}),
     "pieces of one byte": HEAD
     + b"Transfer-Encoding: chunked\r\n\r\n"

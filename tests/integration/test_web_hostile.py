@@ -21,6 +21,7 @@ from tests.services.finding import wait_until
 TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
 GOOD = {"schedule": "0 8 * * *", "report_id": 25}
 PATHS = ("/schedulers", "/reports/generate")
+MORE_PATHS = (*PATHS, "/failed/replay", "/failed/discard", "/quarantine/release")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def web(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield found
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", MORE_PATHS)
 @pytest.mark.parametrize(
     "body",
     [
