@@ -9,6 +9,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.task import TaskRef
 
@@ -232,6 +233,22 @@ class EventStorePort(Protocol):
 
         In pages as `skips`, but *limit* counts what is looked at: a page may hold less, or nothing,
         and not be the last.
+        """
+        ...
+
+    def begun_or_ended(
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """Find runs that run, or ended at *since* or later and well or badly; in pages as `skips`.
+
+        Left out is what was cancelled, skipped or handed over.
+        """
+        ...
+
+    def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
+        """Say how the last attempts of runs ended, and what they wrote last.
+
+        That is of their errors, if they wrote any.
         """
         ...
 

@@ -9,12 +9,15 @@ from cronhare.adapters.sql.events import too_far
 from cronhare.application.events import announcing
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.pinging import Pinger
 from cronhare.application.events.subscribers import Subscribers
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
-from cronhare.domain.schedules.notify import ByCommand, EventKind, Subscriptions, Target
-from tests.integration.ledgers import MINUTE, Ledger
+from cronhare.domain.retries.retry import Complete
+from cronhare.domain.schedules.notify import ByCommand, ByPing, EventKind, Subscriptions, Target
+from tests.integration.ledgers import MINUTE, SUCCESS, Ledger, draft
 from tests.integration.rules import Refusing
 
 SHOP = "shop"
@@ -142,3 +145,25 @@ def test_all_that_a_clock_ahead_put_off_is_due_again_within_some_rounds(
 
     assert first in (8, 9)  # in memory all are brought back at once
     assert first + due() == 9
+
+
+def test_the_start_of_what_runs_is_pinged_before_its_end_and_each_once(ledger: Ledger) -> None:
+    run = ledger.running("pinged")
+    ledger.schedules.save([draft("pinged")], source=SHOP, now=ledger.now)
+    ping = ByPing(address=WebAddress.parse("https://hc.example/uuid"))
+    target = Target(name="schedules.pinged:ping", means=ping, events=frozenset())
+    wants = Subscriptions(source=SHOP, pings={"pinged": target})
+    ant, bee = Pinger(ledger.events), Pinger(ledger.events)
+
+    for pinger in (ant, bee, ant):
+        pinger.look(wants, (), ledger.now)
+    begun = [row.event_key.split(":")[1] for row in ledger.events.rows(limit=9)]
+    ledger.finish(run, Complete(), SUCCESS)
+    for pinger in (bee, ant, bee):
+        pinger.look(wants, (), ledger.now)
+    taken = ledger.events.take(
+        target.name, source=SHOP, now=ledger.now, lease=MINUTE, node="ant", limit=9
+    )
+
+    assert begun == ["start"]
+    assert [row.event_key.split(":")[1] for row in taken] == ["start", "end"]

@@ -118,6 +118,17 @@ async def test_what_is_not_public_is_asked_only_where_it_is_allowed(sink: Sink) 
     assert sink.heard == []
 
 
+async def test_a_name_that_is_allowed_leads_to_no_address_inside(sink: Sink) -> None:
+    sender = AppriseSender(AllowedHosts.parse(["localhost"]))
+    means = ByApprise(services=(AppriseAddress.parse(f"json://localhost:{sink.port}/x"),))
+    try:
+        with pytest.raises(NotDelivered, match="CRON_HTTP_ALLOWED_HOSTS does not have it"):
+            await sender.send(means, EVENT, within=timedelta(seconds=20))
+    finally:
+        sender.close()
+    assert sink.heard == []
+
+
 def test_addresses_that_the_library_does_not_understand_are_told_and_nobody_is_asked() -> None:
     services = [*map(AppriseAddress.parse, ("nosuch://x", "tgram://x", "ntfy://topic"))]
 

@@ -10,8 +10,9 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import FARTHEST, Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
-from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.keys import (
     alive_key,
     backfill_key,
@@ -23,7 +24,18 @@ from cronhare.domain.schedules.notify import EventKind
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
-from tests.integration.ledgers import CRASH, FOR_GOOD, MINUTE, SECOND, Ledger, at_once, draft
+from cronhare.ports.runner import Captured
+from tests.integration.ledgers import (
+    CRASH,
+    FAILURE,
+    FOR_GOOD,
+    MINUTE,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    at_once,
+    draft,
+)
 
 SHOP = "shop"
 LEASE = timedelta(seconds=90)
@@ -472,3 +484,26 @@ def test_who_was_told_is_found_by_an_event_and_by_how_its_key_begins(ledger: Led
         ("test:x:0a", "mail"),
         ("test:x:ff", "hook"),
     ]
+
+
+def test_runs_that_run_or_ended_lately_are_found_with_how_they_ended(ledger: Ledger) -> None:
+    wrote = Captured(head="the last words", bytes=14)
+    good = ledger.finished(ledger.claimed("good"), Complete(), attrs.evolve(SUCCESS, stdout=wrote))
+    noisy = attrs.evolve(FAILURE, stdout=Captured(head="out", bytes=3), stderr=wrote)
+    bad = ledger.finished(ledger.claimed("bad"), FOR_GOOD, noisy)
+    quiet = ledger.running("quiet")
+    waiting = ledger.claimed("waiting")
+    ids = {run.scheduler_id for run in (good, bad, quiet, waiting)}
+
+    def found(ago: timedelta) -> list[int]:
+        page = ledger.events.begun_or_ended(ids, since=ledger.now - ago, after=0, limit=9)
+        return [run.id for run in page.found]
+
+    ends = ledger.events.run_ends([good.id, bad.id])
+    soon = found(10 * MINUTE)
+    ledger.clock.advance(HOUR)
+
+    assert soon == [good.id, bad.id, quiet.id]
+    assert found(MINUTE) == [quiet.id]
+    assert ends[good.id] == RunEnd(exit_code=0, tail="the last words")
+    assert (ends[bad.id].tail, ends[bad.id].exit_code) == ("the last words", 1)

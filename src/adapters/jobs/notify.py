@@ -26,12 +26,15 @@ from cronhare.domain.schedules.notify import (
     LONGEST_TIMEOUT,
     MOST_ADDRESSES,
     MOST_NAMED,
+    MOST_PINGS,
     MOST_TARGETS,
     NO_NOTIFICATION_SETTINGS,
+    PING_TIMEOUT,
     ByApprise,
     ByCommand,
     ByEmail,
     ByListener,
+    ByPing,
     ByWebhook,
     EventKind,
     Means,
@@ -165,6 +168,7 @@ class SubscriptionReader:
                 of_schedules[name] = _over(of_schedules[name], usual)
         return Subscriptions(
             source=self.source,
+            pings=self._pings({name: table for name, (table, _) in schedules.items()}),
             targets=self.targets,
             schedules={
                 name: each
@@ -292,6 +296,24 @@ class SubscriptionReader:
 
     def _hears_alerts(self) -> bool:
         return any(EventKind.ALERT in target.events for target in self.targets.values())
+
+    def _pings(self, schedules: Mapping[str, object]) -> Mapping[str, Target]:
+        found = dict[str, Target]()
+        for name, table in schedules.items():
+            url = table.get("ping") if isinstance(table, Mapping) else None
+            if url is None:
+                continue
+            try:
+                address = WebAddress.parse(url if isinstance(url, str) else "")
+            except ValueError as error:
+                self.faults.append((f"schedules.{name}", Fault("ping", str(error))))
+                continue
+            means = ByPing(address=address)
+            target = f"schedules.{name}:ping"
+            found[name] = Target(name=target, means=means, events=frozenset(), timeout=PING_TIMEOUT)
+        if len(found) > MOST_PINGS:
+            self.faults.append(("", Fault("ping", f"is given by more than {MOST_PINGS} schedules")))
+        return found
 
     def _unknown(self, field: str, names: Sequence[str]) -> Iterator[Fault]:
         for name in names:

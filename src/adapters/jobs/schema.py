@@ -154,6 +154,7 @@ class ConcurrencyTable:
 class ScheduleTable:
     """`[schedules.NAME]`: what is due when."""
 
+    ping: Any = None
     task: str | None = None
     topic: Topic | None = None
     no_listener: NoListener | None = None

@@ -9,6 +9,7 @@ from cronhare.domain.schedules.notify import (
     ByCommand,
     ByEmail,
     ByListener,
+    ByPing,
     ByWebhook,
     Target,
 )
@@ -20,6 +21,7 @@ from cronhare.ports.runner import TaskRunnerPort
 from .apprise_sender import AppriseSender
 from .commands import by_command, by_listener
 from .mail import Mailer
+from .pings import by_ping
 from .webhooks import by_webhook
 
 
@@ -53,6 +55,8 @@ class Notifier:
                 await by_listener(self._runner, target, means, event)
             case ByWebhook() as means:
                 await by_webhook(self._http, target, means, event, now=self._now())
+            case ByPing() as means:
+                await by_ping(self._http, target, means, event, now=self._now())
             case ByEmail() as means:
                 if self._mailer is None:
                     raise NotDelivered(NO_MAIL_SERVER)

@@ -22,6 +22,7 @@ from ..logs import say
 from .alerting import AlertWatch
 from .backlog import Backlog
 from .finding import Finder
+from .pinging import Pinger
 from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class Announcer:
         self._clock = clock
         self._backlog = Backlog(store)
         self._finder = Finder(store=store, backlog=self._backlog)
+        self._pinger = Pinger(store)
         self._expired_at: datetime | None = None
 
     def round(self) -> float:
@@ -77,6 +79,7 @@ class Announcer:
         full = self._backlog.full(subscriptions)
         more = self._announce(subscriptions, full, now)
         self._finder.look(subscriptions, full, now)
+        self._pinger.look(subscriptions, full, now)
         self._alerts.look(subscriptions, now)
         self._expire(now)
         if more:

@@ -141,6 +141,8 @@ class OutboxRelay:
         for name in due:
             target, room = subscriptions.target(name), self._room(name)
             most = min(room.free(at), self._places(room))
+            if target is not None and target.in_order:
+                most = min(most, 1 - room.under_way)
             if target is None or most <= 0:
                 continue
             for rows in await self._take(target, source, most):

@@ -27,6 +27,10 @@ MOST_ADDRESSES: Final = 16
 MOST_TARGETS: Final = 256
 MOST_NAMED: Final = 16
 
+#: Schedules of a file with a ping, and how long one may take.
+MOST_PINGS: Final = 256
+PING_TIMEOUT: Final = timedelta(seconds=10)
+
 
 class EventKind(enum.StrEnum):
     """What may happen to a schedule that others want to know."""
@@ -54,7 +58,7 @@ def type_of(kind: str) -> str:
     """
     if kind == EventKind.CLEARED:
         return f"alert.{kind}"
-    return kind if kind in {EventKind.ALERT, DIGEST} else f"schedule.{kind}"
+    return kind if kind in {EventKind.ALERT, DIGEST, "ping"} else f"schedule.{kind}"
 
 
 #: How a target is told of many events; and of how many each by itself, within a minute: people by
@@ -117,7 +121,14 @@ class ByApprise:
     lacks: str | None = None
 
 
-Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail | ByApprise
+@attrs.frozen(kw_only=True)
+class ByPing:
+    """An address that is asked when a run begins, and when it ends."""
+
+    address: WebAddress
+
+
+Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail | ByApprise | ByPing
 
 
 @attrs.frozen(kw_only=True)
@@ -134,6 +145,11 @@ class Target:
     timeout: timedelta = DEFAULT_TIMEOUT
     alerts: frozenset[Rule] = ALL_ALERTS
     digest: int = 0
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it is told of one event after the other."""
+        return isinstance(self.means, ByPing)
 
     def wants(self, kind: EventKind, rule: str) -> bool:
         """Tell whether it is told of an alert, or of its end."""
@@ -160,6 +176,7 @@ NO_NOTIFICATION_SETTINGS: Final = NotificationSettings()
 class Subscriptions:
     """Who is told of what, by one jobs file; *task_of* names the task of each of its schedules.
 
+    *pings* are the addresses that hear of each run of a schedule.
     What a schedule says goes before what its task says.
     """
 
@@ -171,11 +188,12 @@ class Subscriptions:
     tasks: Mapping[str, NotificationSettings] = attrs.field(factory=dict[str, NotificationSettings])
     task_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     refs: Mapping[TaskRef, str] = attrs.field(factory=dict[TaskRef, str])
+    pings: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
-        return not self.alerted and not any(self._is_set())
+        return not (self.alerted or self.pings or any(self._is_set()))
 
     @property
     def alerted(self) -> tuple[Target, ...]:
@@ -262,7 +280,7 @@ class Subscriptions:
     @property
     def _commands(self) -> Mapping[str, Target]:
         settings = (*self.schedules.values(), *self.tasks.values())
-        given = (each.on_failure for each in settings)
+        given = (*(each.on_failure for each in settings), *self.pings.values())
         return {target.name: target for target in given if target is not None}
 
     def _is_set(self) -> Iterator[bool]:

@@ -134,3 +134,29 @@ def test_people_are_told_of_many_together_and_programs_of_each(read: Read) -> No
     for wrong in ("0", "-1", "1001", "true", '"on"', "1.5"):
         with pytest.raises(JobsFileInvalid, match="digest: "):
             read(f'[notify.ops]\ncommand = ["tell"]\ndigest = {wrong}\n')
+
+
+def test_a_schedule_may_be_pinged_and_its_address_is_a_secret(read: Read) -> None:
+    said = read(
+        """
+        [tasks.t]
+        command = ["true"]
+        [schedules.s]
+        task = "t"
+        schedule = "@daily"
+        ping = "https://hc.example/c4nary"
+        """
+    )
+
+    [target] = said.pings.values()
+    assert (target.name, target.in_order, said.is_empty) == ("schedules.s:ping", True, False)
+    assert said.target("schedules.s:ping") is target
+    assert "schedules.s:ping" in said.names
+    assert "c4nary" not in repr(said)
+    for wrong in ('"hc.example/c4nary"', "7", '"https://u:c4nary@hc.example"', '"file:///c4nary"'):
+        with pytest.raises(JobsFileInvalid, match=r"schedules\.s: ping: ") as refused:
+            read(
+                '[tasks.t]\ncommand = ["true"]\n[schedules.s]\ntask = "t"\n'
+                f'schedule = "@daily"\nping = {wrong}\n'
+            )
+        assert "c4nary" not in str(refused.value)

@@ -4,6 +4,7 @@ import hmac
 import json
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import attrs
 import pytest
@@ -12,6 +13,7 @@ from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.notifier import Notifier
+from cronhare.adapters.notify.pings import by_ping
 from cronhare.domain.addresses import AllowedHosts, WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending, Outcome
@@ -19,6 +21,7 @@ from cronhare.domain.schedules.notify import (
     ByCommand,
     ByEmail,
     ByListener,
+    ByPing,
     ByWebhook,
     Means,
     Target,
@@ -157,3 +160,53 @@ def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
     assert b"Bcc" not in names
     assert mail["To"] == "ops@example.org"
     assert mail["Subject"].startswith("[cronhare] a\\r\\nBcc: everyone@example.org\\x00")
+
+
+def ping(payload: str, **changes: Any) -> OutboxRow:  # noqa: ANN401
+    return attrs.evolve(EVENT, event="ping", payload=payload, tries=1, **changes)
+
+
+def asked_for(path: str, *, body: str = "", start: bool = False) -> str:
+    data = {"path": path, "run": "0" * 36, "body": body, "isStart": start}
+    return json.dumps({"data": data})
+
+
+async def send_ping(event: OutboxRow, answer: HttpAnswer | Exception) -> list[HttpRequest]:
+    http = Http(answer)
+    means = ByPing(address=WebAddress.parse("https://hc.example/uuid/?a=b"))
+    await by_ping(http, Target(name="p", means=means), means, event, now=NOON)
+    return http.asked
+
+
+async def test_a_ping_asks_for_what_a_run_came_to_with_its_last_words() -> None:
+    [asked] = await send_ping(ping(asked_for("/3", body="oh")), HttpAnswer(status=200))
+
+    assert asked.address.target == f"/uuid/3?a=b&rid={'0' * 36}"
+    assert (asked.method, asked.body) == ("POST", b"oh")
+
+
+@pytest.mark.parametrize(
+    ("event", "answer", "for_good"),
+    [
+        (ping(asked_for("")), HttpAnswer(status=500), False),
+        (ping(asked_for("")), HttpAnswer(status=404), True),
+        (attrs.evolve(ping(asked_for("")), tries=3), HttpAnswer(status=500), True),
+        (ping(asked_for("/start", start=True)), HttpFailed("no"), True),
+        (ping(asked_for("")), HttpRefused("inside"), True),
+        (ping(asked_for("/../admin")), HttpAnswer(status=200), True),
+        (ping('{"data":{"path":7}}'), HttpAnswer(status=200), True),
+        (ping("no json"), HttpAnswer(status=200), True),
+        (
+            ping(asked_for("/start", start=True), occurred_at=NOON - timedelta(minutes=2)),
+            HttpAnswer(status=200),
+            True,
+        ),
+    ],
+)
+async def test_a_ping_that_comes_too_late_or_is_none_is_given_up(
+    event: OutboxRow, answer: HttpAnswer | Exception, for_good: bool
+) -> None:
+    with pytest.raises(NotDelivered) as failure:
+        await send_ping(event, answer)
+
+    assert failure.value.for_good is for_good

@@ -11,6 +11,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
 from cronhare.domain.lifecycle.replay import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL, DUE
 from cronhare.domain.schedules.standalone import is_standalone
@@ -192,6 +193,37 @@ class MemoryEventStore:
                 if one.scheduler_id in scheduler_ids and (one.finished_at or since) >= since
             ]
             return _page(found, after, limit)
+
+    def begun_or_ended(
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """See `EventStorePort.begun_or_ended`."""
+        with self._ledger.lock:
+            found = [
+                one
+                for one in self._ledger.executions.in_states({State.RUNNING, *ENDS})
+                if one.scheduler_id in scheduler_ids and (one.finished_at or since) >= since
+            ]
+            return _page(found, after, limit)
+
+    def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
+        """See `EventStorePort.run_ends`."""
+        with self._ledger.lock:
+            runs = map(self._ledger.executions.get, sorted(execution_ids))
+            return {run.id: self._end(run) for run in runs if run is not None}
+
+    def _end(self, run: Execution) -> RunEnd:
+        attempt = self._ledger.executions.attempts(run.id).get(run.attempt)
+        outputs = self._ledger.executions.outputs(run.id)
+        texts = [
+            stream.tail or stream.head
+            for output in outputs
+            if output.attempt == run.attempt
+            for stream in (output.stderr, output.stdout)
+        ]
+        tail = next((text for text in texts if text.strip()), "")
+        code = None if attempt is None else attempt.exit_code
+        return RunEnd(exit_code=code, tail=tail[-LONGEST_TAIL:])
 
     def begun_late(
         self,

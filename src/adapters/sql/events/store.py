@@ -15,7 +15,7 @@ from ..schema.tables import failed_tasks, outbox
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .bad_ends import BadEnds
-from .findings import Findings
+from .pings import Pings
 from .recoveries import Recoveries
 from .rows import insert_new, read_outbox_row
 from .too_far import TooFar
@@ -119,7 +119,7 @@ _OVER: Final = (
 _DELETE: Final = delete(outbox).where(_THESE)
 
 
-class SqlEventStore(BadEnds, Recoveries, Findings, TooFar):
+class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     """Satisfies `EventStorePort`; what is found in other tables is inherited."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:

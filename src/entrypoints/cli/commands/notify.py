@@ -14,6 +14,7 @@ from cronhare.domain.schedules.notify import (
     ByCommand,
     ByEmail,
     ByListener,
+    ByPing,
     ByWebhook,
     Means,
     Target,
@@ -134,6 +135,8 @@ def _said(means: Means) -> tuple[str, str]:
             return "email", ", ".join(means.to)
         case ByApprise():
             return "apprise", ", ".join(map(str, means.services))
+        case ByPing():
+            return "ping", str(means.address)
         case ByListener():
             return "python", means.function
         case ByCommand():

@@ -1,0 +1,82 @@
+"""Runs that have begun or ended lately, for those who are pinged; and how they ended."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, bindparam, select
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
+from cronhare.ports.events import Page
+
+from ..mapping.execution_rows import EXECUTION
+from ..schema.tables import attempts, executions, outputs
+from ..transactions.database import repeatable
+from .findings import OPEN_SINCE, Findings
+
+#: Runs that one statement asks for: each may have written 256 KiB.
+_AT_ONCE: Final = 50
+
+_BEGUN_OR_ENDED: Final = (
+    EXECUTION.where(
+        executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
+        executions.c.id > bindparam("after"),
+        OPEN_SINCE,
+        executions.c.state.in_(sorted({State.RUNNING, *ENDS})),
+    )
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+_ENDS: Final[Select[Any]] = (
+    select(
+        executions.c.id,
+        attempts.c.exit_code,
+        *(
+            outputs.c[f"{stream}_{part}"]
+            for stream in ("stdout", "stderr")
+            for part in ("head", "tail")
+        ),
+    )
+    .select_from(
+        executions.join(
+            attempts,
+            (attempts.c.execution_id == executions.c.id)
+            & (attempts.c.attempt == executions.c.attempt),
+        ).outerjoin(
+            outputs,
+            (outputs.c.execution_id == executions.c.id)
+            & (outputs.c.attempt == executions.c.attempt),
+        )
+    )
+    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+)
+
+
+class Pings(Findings):
+    """The part of `EventStorePort` that finds what services are pinged of."""
+
+    @repeatable
+    def begun_or_ended(
+        self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
+    ) -> Page:
+        """See `EventStorePort.begun_or_ended`."""
+        asked = {"since": since, "after": after, "limit": limit}
+        return self._page(_BEGUN_OR_ENDED, scheduler_ids, asked)
+
+    @repeatable
+    def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
+        """See `EventStorePort.run_ends`."""
+        ids, found = sorted(execution_ids), dict[int, RunEnd]()
+        with self._database.read("reading how runs ended") as connection:
+            for at in range(0, len(ids), _AT_ONCE):
+                for row in connection.execute(_ENDS, {"ids": ids[at : at + _AT_ONCE]}):
+                    found[row.id] = _end(row)
+        return found
+
+
+def _end(row: Row[Any]) -> RunEnd:
+    streams = ((row.stderr_tail or row.stderr_head), (row.stdout_tail or row.stdout_head))
+    tail = next((text for text in streams if isinstance(text, str) and text.strip()), "")
+    code = row.exit_code if isinstance(row.exit_code, int) else None
+    return RunEnd(exit_code=code, tail=tail[-LONGEST_TAIL:])
