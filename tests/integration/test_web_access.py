@@ -354,3 +354,19 @@ def test_no_secret_is_in_the_ledger(web: Site, container: Container, tmp_path: P
     assert b"session.begin" in kept
     assert secret.encode() not in kept
     assert cookie.encode() not in kept
+
+
+def test_probes_need_no_token_and_metrics_need_one_that_may_read(
+    web: Site, container: Container
+) -> None:
+    free = web.get("/metrics").status
+    reader = bearer(token(container, Scope.READ))
+
+    assert (free, web.get("/metrics").status) == (200, 401)
+    assert [web.get(path).status for path in ("/healthz", "/readyz")] == [200, 200]
+    assert web.get("/readyz").json() == {"ok": True, "faults": []}
+    assert web.ask("POST", "/healthz", "{}", JSON).status == 405
+    found = web.get("/metrics", **reader)
+    assert found.headers["content-type"].startswith("text/plain")
+    assert "job_queue_dlq_depth 0.0" in found.text
+    assert 'cronhare_connection_up{connection="ledger"} 1.0' in found.text

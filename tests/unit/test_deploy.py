@@ -17,6 +17,7 @@ from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt.attempt import GRACE
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.entrypoints.cli.command_tree import Commands
+from cronhare.entrypoints.probes.application import HEALTH, READINESS
 from cronhare.entrypoints.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +115,7 @@ def systemd_processes() -> Iterator[Process]:
         yield Process(
             name=f"systemd {path.name}",
             command=found["ExecStart"][0].split()[1:],
-            environment=dict(pairs),
+            environment={key: value.replace("%i", "1") for key, value in pairs},
             stop=_seconds(found["TimeoutStopSec"][0]),
         )
 
@@ -275,12 +276,31 @@ def test_each_role_has_a_user_of_its_own_in_the_database() -> None:
         assert Path(file).name in compose()["services"][name]["secrets"]
 
 
-def test_kubernetes_lets_nobody_in_and_its_pods_out_to_their_servers_alone() -> None:
+def test_each_process_is_probed_where_it_answers() -> None:
+    [config] = [each["data"] for each in of_kind("ConfigMap") if "jobs.toml" not in each["data"]]
+    for deployment in of_kind("Deployment"):
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        [port] = container["ports"]
+        assert config["CRON_PROBE_ADDRESS"] == f"0.0.0.0:{port['containerPort']}"
+        for probe, path in (("livenessProbe", HEALTH), ("readinessProbe", READINESS)):
+            assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
+        patience = container["livenessProbe"]["failureThreshold"] * 10
+        assert patience >= 60, "a busy node, or one that was suspended"
+    for name in ("scheduler", "worker"):
+        service = compose_services()[name]
+        _, port = service["environment"]["CRON_PROBE_ADDRESS"].split(":")
+        assert f"127.0.0.1:{port}{HEALTH}" in service["healthcheck"]["test"][-1]
+
+
+def test_kubernetes_lets_prometheus_alone_in_and_its_pods_out_to_their_servers_alone() -> None:
     [policy] = of_kind("NetworkPolicy")
 
     assert policy["spec"]["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "cronhare"}}
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["spec"]["ingress"] == []
+    [rule] = policy["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 9520}]
+    [who] = rule["from"]
+    assert who["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
     ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
     assert ports == {53, 3306, 5671, 5672}
 
@@ -337,7 +357,9 @@ def test_a_unit_hands_its_secrets_over_as_credentials(name: str) -> None:
     credentials = [line.split(":")[0] for line in found["LoadCredential"]]
 
     files = {f"%d/{credential}" for credential in credentials}
-    assert {line.split("=")[1] for line in found["Environment"]} == files
+    named = dict(line.split("=", 1) for line in found["Environment"])
+    assert named.pop("CRON_PROBE_ADDRESS").startswith("127.0.0.1:952")
+    assert set(named.values()) == files
     assert found["User"] == ["cronhare"]
     assert found["Restart"] == ["always"]
 

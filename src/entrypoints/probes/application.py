@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HEALTH, READINESS, METRICS = "/healthz", "/readyz", "/metrics"
+
 _OK, _NOT_FOUND, _NOT_ALLOWED = "200 OK", "404 Not Found", "405 Method Not Allowed"
 _FAULT, _AWAY = "500 Internal Server Error", "503 Service Unavailable"
 
@@ -23,7 +25,7 @@ def probe_application(
     *, health: Faults, readiness: Faults, metrics: "WSGIApplication"
 ) -> "WSGIApplication":
     """Make the application. A probe without *faults* is answered with 200, others with 503."""
-    probes = {"/healthz": health, "/readyz": readiness}
+    probes = {HEALTH: health, READINESS: readiness}
 
     def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
         try:
@@ -36,7 +38,7 @@ def probe_application(
         path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
         if method not in {"GET", "HEAD"}:
             return _say(start, _NOT_ALLOWED, {"fault": "ask with GET"}, [("Allow", "GET, HEAD")])
-        if path == "/metrics" and method == "GET":
+        if path == METRICS and method == "GET":
             return metrics(environ, start)
         if (faults_of := probes.get(path)) is None:
             known = {"fault": "there are /healthz, /readyz and /metrics"}

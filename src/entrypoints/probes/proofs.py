@@ -29,6 +29,7 @@ class Proofs:
         self._monotonic = monotonic
         self._looks: dict[str, Look] = {}
         self._proven_at: dict[str, float] = {}
+        self._looked_at = -math.inf
         self._stopping: Callable[[], bool] = lambda: False
 
     def need(self, server: str, look: Look) -> None:
@@ -41,11 +42,18 @@ class Proofs:
 
     def round(self) -> float:
         """Look at each server once; answers how many seconds to rest."""
+        self._looked_at = self._monotonic()
         for server, look in list(self._looks.items()):
             with suppress(LedgerUnavailable, BrokerUnavailable):
                 if look():
                     self._proven_at[server] = self._monotonic()
         return LOOK_AGAIN if self.faults() else LOOK_EVERY
+
+    def refresh(self) -> None:
+        """Look, unless somebody has just done so."""
+        rest = LOOK_AGAIN if self.faults() else LOOK_EVERY
+        if self._monotonic() - self._looked_at >= rest:
+            self.round()
 
     def faults(self) -> Sequence[str]:
         """Say what keeps the process from being ready."""

@@ -16,12 +16,14 @@ from .asking import Asker
 from .guard import Guard
 from .page.routes import refusals
 from .page.routes import routes as page_routes
+from .probes import routes as probe_routes
 from .problems import answer_problems
 
 #: What there is to be asked for, each part with the paths of its own.
 PARTS: Final[tuple[Callable[[Asker], Iterable[BaseRoute]], ...]] = (
     api.routes,  # a line for each
     page_routes,
+    probe_routes,
 )
 
 

@@ -21,6 +21,7 @@ from cronhare.application.logs import say
 from cronhare.domain.texts.echo import shown
 from cronhare.ports.ledger import LedgerUnavailable
 
+from .access.approach import is_probe
 from .access.gate import NOBODY, Gate
 from .access.visits import is_for_people, is_from_here, is_visit, to_sign_in
 from .bodies import LARGEST_BODY, too_large
@@ -246,5 +247,5 @@ def _log(scope: Scope, answer: _Answer) -> None:
     is_read = scope["method"] in _READING and (answer.status or 0) < HTTPStatus.BAD_REQUEST
     level = logging.DEBUG if is_read else logging.INFO
     if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        level = logging.WARNING
+        level = logging.DEBUG if is_probe(scope) else logging.WARNING
     say(log, level, "web.request", text, client=client, duration=f"{spent:.0f}ms")

@@ -107,6 +107,22 @@ def test_a_server_that_is_away_costs_the_others_no_proof(watch: Stopwatch) -> No
     assert proofs.up() == {"ledger": False, "broker": True}
 
 
+def test_who_is_asked_seldom_looks_when_it_is_asked(watch: Stopwatch) -> None:
+    looks = list[float]()
+
+    def look() -> bool:
+        looks.append(watch.seconds)
+        return True
+
+    proofs = Proofs(monotonic=watch)
+    proofs.need("ledger", look)
+    for seconds in (0, 1, LOOK_EVERY):
+        watch.seconds += seconds
+        proofs.refresh()
+
+    assert looks == [100, 101 + LOOK_EVERY]
+
+
 def test_a_process_that_begins_or_ends_is_not_ready() -> None:
     proofs = Proofs()
     assert proofs.faults() == ["it begins, or waits for its ledger"]

@@ -11,6 +11,8 @@ from cronhare.domain.access import Channel
 from cronhare.domain.access.login import Approach
 from cronhare.domain.addresses import ListenAddress
 
+from ...probes.application import HEALTH, READINESS
+
 #: The cookie of a session, over TLS and without: the prefix has browsers take it from TLS alone,
 #: and from no neighbour's domain.
 COOKIE: Final = "cronhare_session"
@@ -62,6 +64,11 @@ def is_sign_in(scope: Scope) -> bool:
 def is_file(scope: Scope) -> bool:
     """Whether a file of the page is asked for, which tells nothing."""
     return bool(scope["path"].startswith(_FILES))
+
+
+def is_probe(scope: Scope) -> bool:
+    """Whether it is asked if this process lives, or is ready: whoever starts it has no token."""
+    return scope["path"] in {HEALTH, READINESS}
 
 
 def address_of(scope: Scope) -> str:

@@ -27,6 +27,7 @@ from .approach import (
     channel_of,
     credentials_of,
     is_file,
+    is_probe,
     is_sign_in,
 )
 
@@ -57,7 +58,7 @@ class Gate:
             Problem: 401 with what would say who it is, or 429 with how long to wait.
             LedgerUnavailable: it cannot be found out.
         """
-        if is_file(scope):
+        if is_file(scope) or is_probe(scope):
             return NOBODY
         brought = credentials_of(scope, https=meant.is_https)
         if brought.token is not None:
