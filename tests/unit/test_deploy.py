@@ -109,7 +109,7 @@ def kubernetes_processes() -> Iterator[Process]:
 def systemd_processes() -> Iterator[Process]:
     lines = (DEPLOY / "systemd" / "environment").read_text().splitlines()
     shared = [line for line in lines if line and not line.startswith("#")]
-    for path in (DEPLOY / "systemd").glob("*.service"):
+    for path in (DEPLOY / "systemd").glob("cronhare-*.service"):  # `up` has a settings file
         found = unit(path.name)
         pairs = (line.split("=", 1) for line in [*found["Environment"], *shared])
         yield Process(

@@ -15,6 +15,7 @@ class Commands(CommandsOnDemand):
     """All commands, in the order of `cronhare --help`."""
 
     places = {  # noqa: RUF012 - a class variable, as its base says
+        "init": ("init:init", "Make a jobs file to begin with."),
         "up": ("up:up", "Apply a jobs file; run scheduler and worker in one process."),
         "scheduler": ("scheduler:scheduler", "Run a scheduler: one of any number."),
         "worker": ("worker:worker", "Run a worker: one of any number."),
@@ -50,6 +51,7 @@ class Commands(CommandsOnDemand):
         "tokens": ("groups:Tokens", "Who may ask over HTTP, and how far that reaches."),
         "audit": ("groups:Audit", "Who changed what, when, from where."),
         "import": ("groups:Import", "Bring schedules from elsewhere."),
+        "service": ("groups:Service", "Units for systemd."),
         "db": ("groups:Database", "The ledger's schema."),
     }
 
@@ -91,7 +93,7 @@ def _global(
 ) -> None:
     """A distributed cron that loses nothing.
 
-    Start here: cronhare up --jobs jobs.toml
+    Start here: cronhare init, and then: cronhare up --jobs jobs.toml
     """
     if config is not None:
         from ..settings.settings_file import CONFIG  # noqa: PLC0415 - all that reads settings

@@ -147,6 +147,14 @@ class Import(CommandsOnDemand):
     }
 
 
+class Service(CommandsOnDemand):
+    """`cronhare service …`."""
+
+    places = {  # noqa: RUF012 - as above
+        "install": ("service:install", "Write units for systemd, and what they need beside."),
+    }
+
+
 class Database(CommandsOnDemand):
     """`cronhare db …`."""
 

@@ -1,0 +1,161 @@
+"""`cronhare service install`: units of systemd, and what they need beside them."""
+
+import enum
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ..errors import Refusal
+from ..output import print_line
+
+#: The program, as the units in the repository name it.
+_PROGRAM: Final = "/opt/cronhare/bin/cronhare"
+#: Folders that a service cannot see: the units have ProtectHome.
+_UNSEEN: Final = ("/home", "/root", "/run/user")
+#: A name that useradd takes, too.
+_USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+
+_UNITS: Final = Path("etc/systemd/system")
+_OURS: Final = Path("etc/cronhare")
+_CREDENTIALS: Final = "/etc/cronhare/credentials"
+
+
+class Process(enum.StrEnum):
+    """What a unit can be for."""
+
+    UP = "up"
+    SCHEDULER = "scheduler"
+    WORKER = "worker"
+    WEB = "web"
+
+
+_FILES: Final = {
+    Process.UP: "cronhare.service",
+    Process.SCHEDULER: "cronhare-scheduler.service",
+    Process.WORKER: "cronhare-worker@.service",
+    Process.WEB: "cronhare-web.service",
+}
+#: What systemctl starts; of a worker any number.
+_NAMES: Final = {
+    Process.UP: "cronhare",
+    Process.SCHEDULER: "cronhare-scheduler",
+    Process.WORKER: "cronhare-worker@1",
+    Process.WEB: "cronhare-web",
+}
+
+
+def install(
+    processes: Annotated[
+        list[Process] | None,
+        typer.Argument(help="What to run: `up` on one machine, by default; or the others."),
+    ] = None,
+    *,
+    user: Annotated[str, typer.Option(help="Whom services and tasks run as.")] = "cronhare",
+    program: Annotated[
+        Path | None, typer.Option(help="The command that they start; this one, by default.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="The folder to write below, as for an image.")] = Path(
+        "/"
+    ),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--print", help="Print the files, and write none.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write units anew that differ from ours.")
+    ] = False,
+) -> None:
+    """Write units for systemd, the user they need, and settings where there are none yet.
+
+    Nothing is started: the last lines say what to run. Settings and environment files that are
+    there stay as they are.
+    """
+    wanted = tuple(dict.fromkeys(processes or [Process.UP]))
+    if Process.UP in wanted and len(wanted) > 1:
+        raise Refusal("`up` is scheduler, worker and web in one: install it alone, or these")
+    if not _USER.fullmatch(user):
+        raise Refusal(f"--user: {user!r} cannot name a user")
+    command = _program(program, dry_run=dry_run)
+    units = {root / _UNITS / _FILES[each]: _adapted(_FILES[each], user, command) for each in wanted}
+    units[root / "etc/sysusers.d/cronhare.conf"] = _adapted("cronhare.sysusers", user, command)
+    settings = "cronhare.toml" if Process.UP in wanted else "environment"
+    beside = {root / _OURS / settings: _adapted(settings, user, command)}
+    if dry_run:
+        for path, content in (units | beside).items():
+            sys.stdout.write(f"# ---- {path}\n{content}\n")
+        return
+    differing = [path for path, content in units.items() if _differs(path, content)]
+    if differing and not force:
+        raise Refusal(
+            "there are units that differ from what would be written",
+            [*map(str, differing)],
+            "Nothing was written. Changes of yours belong into `systemctl edit`, which an "
+            "upgrade leaves alone; --force writes these anew.",
+        )
+    for line in (*_write(units, again=True), *_write(beside, again=False)):
+        print_line(line)
+    for line in _next(wanted, command):
+        print_line(line)
+
+
+def _program(given: Path | None, *, dry_run: bool) -> str:
+    """Find what the units start: a service sees no home of a user."""
+    found = given or Path(shutil.which(sys.argv[0]) or sys.argv[0])
+    command = str(found.absolute())
+    if not dry_run and command.startswith(tuple(f"{folder}/" for folder in _UNSEEN)):
+        raise Refusal(
+            f"--program: {command} is in a home, which the services cannot see (ProtectHome)",
+            advice="Nothing was written. Install it elsewhere, as into a venv in /opt/cronhare.",
+        )
+    if any(each.isspace() or each in "%\"'\\$" for each in command):
+        raise Refusal(f"--program: {command!r} cannot be named in a unit")
+    return command
+
+
+def _adapted(name: str, user: str, program: str) -> str:
+    """Read a file as the repository has it, with this host's user and program."""
+    text = (files("cronhare.entrypoints") / "systemd" / name).read_text()
+    text = text.replace(_PROGRAM, program)
+    text = re.sub(r"^(User|Group)=cronhare$", rf"\1={user}", text, flags=re.MULTILINE)
+    return re.sub(r"^u cronhare ", f"u {user} ", text, flags=re.MULTILINE)
+
+
+def _differs(path: Path, content: str) -> bool:
+    try:
+        return path.read_text() != content
+    except FileNotFoundError:
+        return False
+
+
+def _write(wanted: dict[Path, str], *, again: bool) -> Iterator[str]:
+    for path, content in wanted.items():
+        try:
+            if path.exists() and (not again or not _differs(path, content)):
+                yield f"{path} is there already, and stays as it is."
+                continue
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.write_text(content)
+            path.chmod(0o644)
+        except OSError as error:
+            advice = "Run it as root; or with --dry-run, which prints the files."
+            raise Refusal(f"{path}: {error.strerror}", advice=advice) from error
+        yield f"Wrote {path}."
+
+
+def _next(wanted: Sequence[Process], command: str) -> Iterator[str]:
+    names = " ".join(_NAMES[each] for each in wanted)
+    yield "Next:"
+    yield "  systemd-sysusers"
+    if Process.UP in wanted:
+        yield f"  {command} init /etc/cronhare/jobs.toml      # unless you have one"
+    else:
+        yield f"  # the URLs of the servers, root's alone (0600), into {_CREDENTIALS}/"
+        yield "  # database-url and broker-url; a jobs file into /etc/cronhare/jobs.toml; then"
+        yield f"  CRON_DATABASE_URL_FILE={_CREDENTIALS}/database-url {command} db upgrade"
+    yield f"  systemctl daemon-reload && systemctl enable --now {names}"
+    yield f"  journalctl --unit {names.partition(' ')[0]} --follow"
