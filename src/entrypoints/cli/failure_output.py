@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.application.administration.views.values import ErrorView
 
-#: Lines of the last output that are shown of each stream; `executions logs` has all.
+#: Lines of the last output that are shown of each stream; `cronhare logs` has all.
 LAST_LINES = 10
 
 

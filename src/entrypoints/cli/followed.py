@@ -1,7 +1,7 @@
 """What an execution writes while it is followed: for people, as it was written, and as JSON."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cronhare.application.administration.follow import CutShort, Followed, Moved, Written
@@ -13,8 +13,11 @@ from cronhare.domain.texts.printable import printable
 from .output import json_line, print_line
 
 
-def under_headings(events: Iterable[Followed]) -> None:
-    """Print lines with control characters escaped, a heading where attempt or stream changes."""
+def under_headings(events: Iterable[Followed], stamp: Callable[[], str]) -> None:
+    """Print lines with control characters escaped, a heading where attempt or stream changes.
+
+    *stamp* is what stands in front of a line.
+    """
     heading = None
     for event in _flushed(events):
         match event:
@@ -24,7 +27,7 @@ def under_headings(events: Iterable[Followed]) -> None:
                     print_line(f"--- attempt {attempt}, {stream}", style="bold")
                 if line.left_out:
                     print_line(f"--- [{_left_out(line.left_out)}]", style="bold")
-                sys.stdout.write(printable(line.text.removesuffix("\r")) + "\n")
+                sys.stdout.write(f"{stamp()}{printable(line.text.removesuffix(chr(13)))}\n")
             case _:
                 _print_aside(event)
 

@@ -9,6 +9,7 @@ from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.texts.listing import counted
 
 from .errors import Refusal, file_refusal
+from .progress import working
 
 if TYPE_CHECKING:
     from ..settings.settings import Settings
@@ -29,7 +30,8 @@ def load(path: Path, settings: "Settings", *, state: str) -> JobsFile:
         Refusal: with every fault at once.
     """
     try:
-        return read_jobs(path, policy=settings.policy)
+        with working(f"Reading {path}"):
+            return read_jobs(path, policy=settings.policy)
     except JobsFileInvalid as error:
         raise jobs_refusal(error, state) from error
     except OSError as error:

@@ -71,7 +71,7 @@ def replay_filtered(
         print_line(
             f"Replay {id_}: {counted(ordered.failures, words.thing)}, {pace}, in the background."
         )
-        print_line(f"How it goes on: cronhare replays show {id_}; to stop it: … stop {id_}")
+        print_line(f"How it goes on: cronhare replays show {id_} -f; to stop it: … stop {id_}")
 
 
 def replay_named(

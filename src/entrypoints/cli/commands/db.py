@@ -9,6 +9,7 @@ from cronhare.domain.addresses import LedgerFile
 
 from ...node_identity import this_actor
 from ..output import print_line
+from ..progress import working
 from ..wiring import said_ledger, wire
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ def upgrade_schema() -> None:
     settings = container.settings()
     file = Path(settings.ledger.path) if isinstance(settings.ledger, LedgerFile) else None
     is_new = file is not None and not is_there(file)
-    done = upgrade(container.engine())
-    _write_down(container, done)
     place = said_ledger(settings)
+    with working(f"Upgrading {place}"):
+        done = upgrade(container.engine())
+    _write_down(container, done)
     if is_new:
         print_line(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
     else:

@@ -33,6 +33,7 @@ from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, file_refusal
 from ..output import text
+from ..progress import working
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")
@@ -73,7 +74,8 @@ def crontab(
         run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
     )
     crontabs, unread = _read_all(files, kind)
-    imported = import_crontabs(crontabs, host=host)
+    with working(f"Reading {counted(len(crontabs), 'crontab')}"):
+        imported = import_crontabs(crontabs, host=host)
     _write(imported.text, output)
     with suppress(OSError):  # the report may be lost; the file is written
         if kind is None:

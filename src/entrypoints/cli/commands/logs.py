@@ -2,7 +2,7 @@
 
 import sys
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +11,7 @@ from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.printable import printable
 
 from ..completion import runs
@@ -49,13 +50,18 @@ def logs(
 ) -> None:
     """Print what the attempts of an execution wrote, with control characters escaped.
 
-    With --follow and --json each line of output is one of JSON.
+    With --follow each line has the time at which it was seen in front, unless it was there before
+    or is --raw; with --json too each line is one of JSON.
     """
     queries = open_ledger().queries()
     execution_id = _number(queries, which)
     if follow:
-        show = as_json_lines if json else as_it_was_written if raw else under_headings
-        show(queries.follow(execution_id, pause=time.sleep))
+        looks = Looks()
+        events = queries.follow(execution_id, pause=looks.pause)
+        if json or raw:
+            (as_json_lines if json else as_it_was_written)(events)
+        else:
+            under_headings(events, looks.stamp)
         return
     found = queries.output(execution_id)
     if json:
@@ -73,6 +79,24 @@ def logs(
         sys.stderr.write(_still_runs(found.execution, shown, queries.now()))
     elif not found.outputs and not raw:
         print_line("Nothing was written.")
+
+
+class Looks:
+    """When a line was seen: what was there at the first look may have been written long before."""
+
+    def __init__(self) -> None:
+        """Begin with the first look."""
+        self._is_first = True
+
+    def pause(self, seconds: float) -> None:
+        """Wait for the next look."""
+        self._is_first = False
+        time.sleep(seconds)
+
+    def stamp(self) -> str:
+        """Say when the last look was, for the front of a line."""
+        shown = say_time(datetime.now(UTC))
+        return f"{' ' * len(shown) if self._is_first else shown}  "
 
 
 def _number(queries: "Queries", which: str) -> int:

@@ -23,6 +23,7 @@ from cronhare.domain.texts.listing import counted
 from ...node_identity import this_actor
 from ..jobs_files import JobsArgument, load
 from ..output import Json, print_json, print_line, print_notes
+from ..progress import working
 from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was compared.")
     applier = container.applier()
-    changes, now = applier.compare(file), container.claims().now()
+    with working(f"Comparing {jobs} with the ledger"):
+        changes, now = applier.compare(file), container.claims().now()
     if json:
         print_json(_views(changes, now))
         return
@@ -57,7 +59,8 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     applier, now = container.applier(), container.claims().now()
-    changes = applier.apply(file, now=now, actor=this_actor())
+    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}"):
+        changes = applier.apply(file, now=now, actor=this_actor())
     if json:
         print_json(_views(changes, now))
         return

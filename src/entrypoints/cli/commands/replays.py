@@ -1,5 +1,6 @@
 """`cronhare replays list | show | stop | resume`: replays of many, and backfills."""
 
+import time
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,6 +12,7 @@ from cronhare.domain.texts.listing import counted
 from ...node_identity import this_actor
 from ..completion import REPLAYS
 from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state
+from ..replay_bar import followed
 from ..replay_options import By, this_author
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger
@@ -57,11 +59,25 @@ def list_(
     )
 
 
-def show(replay_id: Id, *, json: Json = False) -> None:
-    """Show one: what it is about, how far it has come, and what it waits for."""
+def show(
+    replay_id: Id,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Watch it until it ends, or Ctrl-C.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show one: what it is about, how far it has come, and what it waits for.
+
+    With --follow there is a bar on a terminal, and the rest is told when it has ended.
+    """
     container = open_ledger()
-    now = container.claims().now()
-    _show(container.replays().show(replay_id, now=now), json=json)
+    replays, claims = container.replays(), container.claims()
+
+    def look() -> "ReplayView":
+        return replays.show(replay_id, now=claims.now())
+
+    _show(followed(look, pause=time.sleep) if follow else look(), json=json)
 
 
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:

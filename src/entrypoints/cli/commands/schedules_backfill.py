@@ -95,7 +95,7 @@ def backfill(
     print_line(f"Backfill {ordered.id}: {said}.")
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
     print_line(f"They begin in the background, oldest first, {pace}.")
-    print_line(f"cronhare replays show {ordered.id}; cronhare replays stop {ordered.id}")
+    print_line(f"cronhare replays show {ordered.id} -f; cronhare replays stop {ordered.id}")
 
 
 def _say_instants(found: "BackfillPreview") -> str:
