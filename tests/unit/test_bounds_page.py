@@ -100,9 +100,11 @@ from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
 from cronhare.entrypoints.web import protocol as web_protocol
 from cronhare.entrypoints.web import server as web_server
+from cronhare.entrypoints.web.api import executions as web_executions
 from cronhare.entrypoints.web.api import parameters as web_parameters
 from cronhare.entrypoints.web.api import report_bodies as web_reports
 from cronhare.entrypoints.web.api import scheduler_bodies as web_schedulers
+from cronhare.entrypoints.web.api import scheduler_runs as web_runs
 from cronhare.ports import http
 from cronhare.ports.records import Retention
 from tests.services.rabbitmq import LARGEST_AT_BROKER
@@ -485,6 +487,13 @@ BOUNDS: dict[str, list[str]] = {
         f"a description of {web_schedulers.LONGEST_DESCRIPTION:,} letters",
         f"a controller of {web_reports.LONGEST_CONTROLLER}",
         f"{jobs_file.MOST_FAULTS} faults",
+    ],
+    "what is asked of the HTTP API in a query": [
+        f"{web_parameters.ROWS} rows",
+        f"{web_parameters.MOST_ROWS:,} at most, names",
+        f"of {web_parameters.LONGEST_TEXT} letters",
+        f"{web_runs.INSTANTS} runs to come and {web_runs.MOST_INSTANTS:,}",
+        f"{web_executions.MOST_LINES:,} last lines",
     ],
     "an Idempotency-Key": [f"{web_parameters.LONGEST_KEY} signs"],
     "the end of `cronhare web`": [f"{web_server.ENDING} s", f"{2 * web_server.ENDING} s"],
