@@ -134,6 +134,16 @@ def test_what_is_no_token_is_refused_however_it_is_written(web: Site, header: st
     assert b"x" * 100 not in answer
 
 
+def test_the_description_says_how_who_asks_is_known(web: Site, container: Container) -> None:
+    described = web.get("/openapi.json", **bearer(token(container, Scope.READ))).json()
+
+    assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    for path in described["paths"].values():
+        for operation in path.values():
+            assert operation["x-scope"] in {"read", "operate", "admin"}
+            assert {"401", "403", "429"} <= operation["responses"].keys()
+
+
 def test_two_tokens_in_one_request_are_refused(web: Site, container: Container) -> None:
     line = f"Authorization: Bearer {token(container)}\r\n".encode()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from inspect import cleandoc
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import msgspec
@@ -12,6 +12,14 @@ from cronhare.adapters.jobs.tables import REQUIRED
 
 from .. import problems
 from .operations import REF, Operation
+
+#: How who asks is known, in the words of OpenAPI.
+_TOKEN: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token that `cronhare tokens create` made. Each operation says in `x-scope` "
+    "which scope it needs.",
+}
 
 
 class Api(FastAPI):
@@ -32,8 +40,11 @@ class Api(FastAPI):
                 "schemas": {**of_parameters}
                 | {name: _tidy(each) for name, each in components.items()}
                 | {name: _body(kind, components[name]) for name, kind in bodies.items()}
-                | {"Problem": problems.SCHEMA}
+                | {"Problem": problems.SCHEMA},
+                "securitySchemes": {"token": _TOKEN},
             }
+            # The other is a request straight from this machine, as long as it needs none.
+            described["security"] = [{"token": []}, {}]
         return super().openapi()
 
 
