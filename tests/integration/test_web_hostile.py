@@ -200,6 +200,24 @@ def test_our_own_origin_may_ask_and_no_other_is_invited(web: Site) -> None:
     ]
 
 
+def test_a_method_or_an_answer_that_there_is_not_is_told_with_those_there_are(web: Site) -> None:
+    put = web.send_json("PUT", "/schedulers/1", {})
+
+    assert (put.status, put.headers["allow"]) == (405, "DELETE, GET, PATCH")
+    assert put.json()["detail"] == "/schedulers/1 takes DELETE, GET, PATCH"
+    for accepted, status in (
+        ("text/html", 406),
+        ("image/*;q=0.9", 406),
+        ("text/html, */*;q=0.1", 200),
+        ("application/json; charset=utf-8", 200),
+        ("APPLICATION/*", 200),
+        ("", 200),
+    ):
+        assert web.get("/schedulers", Accept=accepted).status == status, accepted
+    assert web.get("/executions/1/output", Accept="text/plain").status == 404
+    assert web.get("/executions/1/output", Accept="image/png").status == 406
+
+
 @pytest.mark.parametrize("id_", ["0", "-1", "abc", "9" * 30, "9" * 5_000, "1e3", "%00", "1%2F.."])
 def test_an_id_that_cannot_be_is_refused(web: Site, id_: str) -> None:
     assert web.get(f"/schedulers/{id_}").status in {404, 422}

@@ -17,7 +17,6 @@ from .guard import Guard
 from .page.routes import refusals
 from .page.routes import routes as page_routes
 from .probes import routes as probe_routes
-from .problems import answer_problems
 
 #: What there is to be asked for, each part with the paths of its own.
 PARTS: Final[tuple[Callable[[Asker], Iterable[BaseRoute]], ...]] = (
@@ -40,5 +39,5 @@ def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGI
     )
     for routes in PARTS:
         app.router.routes.extend(routes(asker))
-    answer_problems(app)
+    app.answer_problems()
     return Guard(app, Gate(asker), refuse=refusals(asker))

@@ -1,16 +1,19 @@
 """What the API says of itself at `/openapi.json`."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from inspect import cleandoc
 from typing import Any, Final
 
 import attrs
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 
 from cronhare.adapters.jobs.tables import REQUIRED
 
 from .. import problems
+from ..problems import Problem, answer_problems
+from .negotiation import methods_of
 from .operations import REF, Operation
 
 #: How who asks is known, in the words of OpenAPI.
@@ -24,6 +27,18 @@ _TOKEN: Final = {
 
 class Api(FastAPI):
     """An application that describes the house's own values; FastAPI knows only pydantic's."""
+
+    def answer_problems(self) -> None:
+        """Answer every error as a problem; of a method that there is not, with those there are."""
+        answer_problems(self)
+
+        async def no_such_method(request: Request, _: Exception) -> Response:
+            allowed = methods_of(self, request)
+            detail = f"{request.url.path} takes {allowed}"
+            problem = Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allowed})
+            return problem.response
+
+        self.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, no_such_method)
 
     def openapi(self) -> dict[str, Any]:
         """Describe it; made once."""

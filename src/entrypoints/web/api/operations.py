@@ -15,14 +15,15 @@ from cronhare.domain.texts.hint import hint
 from .. import problems
 from ..access import needs
 from ..problems import invalid_request
+from .negotiation import refuse_unless_acceptable
 
 #: Where the description of a value is found in that of the API.
 REF: Final = "#/components/schemas/{name}"
 
 #: What every operation may answer instead: it is not known who asks; a page of another site does,
 #: or one that may not; it is not this host that is meant; a parameter is none; too many tokens were
-#: tried; the ledger is away.
-ALWAYS: Final = (401, 403, 421, 422, 429, 503)
+#: tried; no such answer is taken; the ledger is away.
+ALWAYS: Final = (401, 403, 406, 421, 422, 429, 503)
 
 Endpoint = Callable[..., Coroutine[Any, Any, Response]]
 
@@ -38,7 +39,8 @@ class Operation(APIRoute):
         **declared: Any,  # noqa: ANN401
     ) -> None:
         """*takes* is what its body says, *gives* what it answers; the rest is of the framework."""
-        self.takes, self.gives = takes, gives
+        self.takes, self.gives = takes, tuple(kind for kind in gives if kind is not str)
+        self.is_text = str in gives
         super().__init__(**declared)
         #: Its parameters in the query, and whether each may be repeated.
         self.asked = {
@@ -86,7 +88,7 @@ def operation(
         methods=[method],
         status_code=status,
         takes=takes,
-        gives=tuple(kind for kind in given if kind not in {None, str}),
+        gives=tuple(kind for kind in given if kind is not None),
         dependencies=[needs(scope), Depends(_only_known)],
         responses={**answers, **_refusals(refuses)},
         openapi_extra=extra,
@@ -118,8 +120,13 @@ def _is_list(annotation: object) -> bool:
 
 
 async def _only_known(request: Request) -> None:
-    """Refuse a parameter that there is not: a typing error would ask for everything."""
-    asked: Mapping[str, bool] = request.scope["route"].asked
+    """Refuse a parameter that there is not: a typing error would ask for everything.
+
+    And whoever takes no answer of that kind.
+    """
+    route: Operation = request.scope["route"]
+    refuse_unless_acceptable(request, "text/plain" if route.is_text else "application/json")
+    asked: Mapping[str, bool] = route.asked
     faults = []
     for name in dict.fromkeys(request.query_params):
         if name not in asked:
