@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from sqlite3 import connect
 
 import attrs
 
+from tests.browser.past import write_past
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.integration.web import Site
 from tests.services.finding import free_port, wait_until
@@ -145,6 +147,8 @@ def house(folder: Path) -> Iterator[House]:
             ending.enter_context(_process(command, folder, found.site.port))
             if command == "up":
                 wait_until(lambda: _is_there(found.shell), seconds=SECONDS, what="the ledger")
+                with closing(connect(folder / "cronhare.sqlite3", timeout=SECONDS)) as ledger:
+                    write_past(ledger)
         wait_until(lambda: _answers(found.site), seconds=SECONDS, what="the first answer")
         yield found
 

@@ -182,8 +182,8 @@ def test_stored_scripts_execute_nothing(home: House, desk: Window) -> None:
 VIEWS = (
     "/",
     "/ui/schedules",
-    "/ui/schedules/warm-cache",
-    "/ui/schedules/warm-cache/explain",
+    "/ui/schedules/price-feed",
+    "/ui/schedules/price-feed/explain",
     "/ui/new-schedule",
     "/ui/timeline",
     "/ui/executions",
@@ -224,28 +224,3 @@ def test_the_theme_is_chosen_and_kept(home: House, desk: Window) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
-
-
-def test_whoever_has_a_token_signs_in_and_is_refused_what_it_does_not_reach(
-    home: House, desk: Window
-) -> None:
-    """The last story: once there is a token, nobody is let in without one."""
-    page = desk.page
-    token = home.shell("tokens", "create", "reader", "--scope", "read", "--json").json()["secret"]
-    page.goto(home.address("/ui/schedules/warm-cache"))
-    expect(page).to_have_url(re.compile(r"/ui/sign-in\?next="))
-    assert desk.faults() == []
-    fill(page, Token="cronhare-none")
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.locator("main")).to_contain_text("not valid")
-    fill(page, Token=token)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("warm-cache")
-
-    page.get_by_role("button", name="Run now").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Forbidden")
-    expect(page.locator("main")).to_contain_text(
-        "this needs the scope operate; reader has read", ignore_case=True
-    )
-    page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")

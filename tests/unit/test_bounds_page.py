@@ -105,6 +105,10 @@ from cronhare.entrypoints.web.api import parameters as web_parameters
 from cronhare.entrypoints.web.api import report_bodies as web_reports
 from cronhare.entrypoints.web.api import scheduler_bodies as web_schedulers
 from cronhare.entrypoints.web.api import scheduler_runs as web_runs
+from cronhare.entrypoints.web.page import forms as web_forms
+from cronhare.entrypoints.web.page.live import broadcast as web_broadcast
+from cronhare.entrypoints.web.page.live import feeds as web_feeds
+from cronhare.entrypoints.web.page.live import stream as web_stream
 from cronhare.ports import http
 from cronhare.ports.records import Retention
 from tests.services.rabbitmq import LARGEST_AT_BROKER
@@ -481,6 +485,13 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_protocol.ANSWER:.0f} s",
         f"{web_asking.AT_A_TIME} ask",
     ],
+    "pages that are live at a time": [
+        f"{web_broadcast.MOST_LISTENERS};",
+        f"{size(web_broadcast.MOST_WAITING)} of letters",
+        f"{size(web_feeds.MOST_KEPT)} of an execution's output",
+        f"{web_stream.LONGEST / 60:.0f} min",
+    ],
+    "what a form sends": [f"{web_forms.MOST_FIELDS} fields"],
     "what a body of the HTTP API says": [
         f"{jobs_file.DEEPEST} lists",
         f"whole numbers of {jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",

@@ -11,7 +11,7 @@ from ..bodies import LARGEST_BODY, too_large
 from ..problems import Problem
 
 #: Fields of a form; the largest of ours has some forty.
-_MOST_FIELDS: Final = 200
+MOST_FIELDS: Final = 200
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
@@ -54,8 +54,8 @@ def _decoded(body: bytes) -> list[tuple[str, str]]:
             body.decode("ascii"),
             keep_blank_values=True,
             errors="strict",
-            max_num_fields=_MOST_FIELDS,
+            max_num_fields=MOST_FIELDS,
         )
     except ValueError as error:  # that it is no UTF-8, among others
-        detail = f"the body is no form: it has over {_MOST_FIELDS} fields, or is no UTF-8"
+        detail = f"the body is no form: it has over {MOST_FIELDS} fields, or is no UTF-8"
         raise Problem(HTTPStatus.BAD_REQUEST, detail) from error

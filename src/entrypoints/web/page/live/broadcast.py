@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 MOST_LISTENERS: Final = 32
 
 #: Letters that may wait for one listener; one that lets more wait is too slow, and is dropped.
-_MOST_WAITING: Final = 1024 * 1024
+MOST_WAITING: Final = 1024 * 1024
 
 
 class Listener:
@@ -36,7 +36,7 @@ class Listener:
         """Let events wait."""
         self._waiting += events
         self._letters += sum(len(event.data) for event in events)
-        if self._letters > _MOST_WAITING:
+        if self._letters > MOST_WAITING:
             self._waiting.clear()
             self._is_over = True
         self._news.set()

@@ -26,7 +26,7 @@ NOW: Final = "now"
 PARTS: Final = ("figures", "running", "late", "failing", "coming", "latest", "nodes")
 
 #: Letters of output that are kept for those who come later.
-_MOST_KEPT: Final = 512 * 1024
+MOST_KEPT: Final = 512 * 1024
 
 #: What is counted on by the page itself.
 _COUNTED_ON: Final = re.compile(r"(<time [^>]*>)[^<]*")
@@ -155,6 +155,6 @@ class OutputFeed:
         event = Event(f"{self._nonce}.{self._sent}", name, json.dumps(said))
         self._events.append(event)
         self._kept += len(event.data)
-        while self._kept > _MOST_KEPT:
+        while self._kept > MOST_KEPT:
             self._kept -= len(self._events.popleft().data)
         return event

@@ -16,7 +16,7 @@ from .feeds import Event, Feed
 _HEARTBEAT: Final = 15.0
 
 #: Seconds after which a stream ends; the page asks again, and may by then no more be let in.
-_LONGEST: Final = 600.0
+LONGEST: Final = 600.0
 
 #: Milliseconds that a browser waits before it asks again.
 _AGAIN: Final = 3_000
@@ -44,7 +44,7 @@ class EventStream(Response):
             gone = asyncio.create_task(_gone(receive))
             sending = asyncio.create_task(_send(listener, send))
             await asyncio.wait(
-                {gone, sending}, timeout=_LONGEST, return_when=asyncio.FIRST_COMPLETED
+                {gone, sending}, timeout=LONGEST, return_when=asyncio.FIRST_COMPLETED
             )
             is_there = not gone.done()
             for task in (gone, sending):

@@ -1,0 +1,69 @@
+"""A past for the schedules of a house: runs by the hundred, as if it had stood there for weeks."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from random import Random
+from sqlite3 import Connection
+
+#: How often each has run, in how many minutes, and how often it fails, in percent.
+_EVERY = {
+    "stock-levels": (15, 1),
+    "exchange-rates": (60, 2),
+    "abandoned-carts": (30, 0),
+    "search-index": (60, 6),
+    "sitemap": (60, 0),
+    "price-feed": (30, 5),
+    "open-orders": (60, 1),
+    "parcel-states": (20, 9),
+    "backup": (60, 0),
+    "nightly-invoices": (1_440, 8),
+}
+_SPAN = timedelta(days=8)
+_MOST = 400
+
+_INSERT = """
+INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at, container_id, due_at,
+  state, attempt, deaths, task_type, task_id, params, started_at, finished_at)
+VALUES (?, ?, ?, 'shop-1-4711', ?, ?, ?, ?, 'report', 1, '{}', ?, ?)
+"""
+
+
+def write_past(ledger: Connection) -> None:
+    """Write it, in one transaction; the same in each run but for the time."""
+    ids = dict(ledger.execute("SELECT name, id FROM Scheduler WHERE name IS NOT NULL"))
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    with ledger:
+        made = _text(now - 3 * _SPAN)
+        ledger.execute("UPDATE Scheduler SET created_at = ?", (made,))
+        for name, (minutes, bad) in _EVERY.items():
+            ledger.executemany(_INSERT, _runs(ids[name], name, minutes, bad, now))
+
+
+def _runs(
+    id_: int, name: str, minutes: int, bad: int, now: datetime
+) -> Iterator[tuple[object, ...]]:
+    chance = Random(name)
+    usual = chance.uniform(2, 90)
+    span = _SPAN if minutes < 1_440 else 10 * _SPAN
+    many = min(_MOST, span // timedelta(minutes=minutes))
+    for place in range(many, 0, -1):
+        due = now - place * timedelta(minutes=minutes)
+        has_failed = chance.uniform(0, 100) < bad
+        attempt = 4 if has_failed else 1 + (chance.uniform(0, 100) < bad)
+        began = due + timedelta(seconds=chance.uniform(0.05, 1.5))
+        ended = began + timedelta(seconds=usual * chance.lognormvariate(0, 0.35))
+        yield (
+            id_,
+            f"cron-{due.year}-{due.month}-{due.day}-{due.hour}-{due.minute}",
+            _text(due),
+            _text(due),
+            "failed" if has_failed else "succeeded",
+            attempt,
+            attempt - 1 + has_failed,
+            _text(began),
+            _text(ended),
+        )
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
