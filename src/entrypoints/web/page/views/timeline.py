@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -45,9 +45,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         )
         now = await pages.ask(queries.now)
         lasting = _LASTING[span]
-        # To the minute: whoever looks in the same one sees the same.
-        minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        newest = whole_day(now) if span is Span.DAY else minute - lasting
+        newest = whole_day(now) if span is Span.DAY else _next_quarter(now) - lasting
         since = asked_moment(request, "since", newest).replace(microsecond=0)
         view = await pages.ask(lambda: days.timeline(since, lasting, by=by))
 
@@ -82,6 +80,12 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         )
 
     return [pages.get(PATH, show)]
+
+
+def _next_quarter(now: datetime) -> datetime:
+    """Give the quarter of an hour that ends next: whoever looks meanwhile sees the same window."""
+    begun = now.replace(minute=now.minute // 15 * 15, second=0, microsecond=0)
+    return begun + timedelta(minutes=15)
 
 
 def _said(moment: object) -> str:
