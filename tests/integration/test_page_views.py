@@ -228,6 +228,8 @@ def test_nothing_of_what_was_stored_is_executed(house: House) -> None:
         ("/ui/executions/%D9%A1", 404),
         ("/ui/failed/7", 404),
         ("/ui/replays/x", 404),
+        ("/ui/live?feed=replay-99", 404),
+        ("/ui/live?feed=replay-x", 404),
         ("/ui/executions?state=hungry", 400),
         ("/ui/executions?before=x", 400),
         ("/ui/executions?since=yesterday", 400),

@@ -4,6 +4,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
@@ -12,7 +13,6 @@ import attrs
 from cronhare.application.administration.follow import CutShort, Reading, Written
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.overview import Overview
-from cronhare.application.administration.views.overview import OverviewView
 from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.ports.records import RecordsPort
@@ -60,28 +60,29 @@ class Feed(Protocol):
         ...
 
 
-class NowFeed:
-    """Sends those parts of *Now* that have changed; to a new listener, all of them."""
+class PartsFeed:
+    """Sends those parts of a page that have changed; to a new listener, all of them."""
 
-    every = 2.0
     is_over = False
 
-    def __init__(self, overview: Overview, render: Callable[..., str]) -> None:
-        """*render* makes a piece of a page of a template."""
-        self._overview, self._render = overview, render
-        self._parts = dict[str, str]()
+    def __init__(
+        self, render: Callable[[], tuple[datetime, Mapping[str, str]]], *, every: float = 2.0
+    ) -> None:
+        """*render* makes all parts, and says of when they are."""
+        self.every = every
+        self._render = render
+        self._parts: Mapping[str, str] = {}
         self._id, self._now = "", ""
 
     def look(self) -> Sequence[Event]:
         """See `Feed`."""
-        view = self._overview.now()
-        rendered = now_parts(view, self._render)
+        now, rendered = self._render()
         changed = {
             part: text
             for part, text in rendered.items()
             if _steady(text) != _steady(self._parts.get(part, ""))
         }
-        self._parts, self._now = rendered, iso_moment(view.now)
+        self._parts, self._now = rendered, iso_moment(now)
         if not changed:
             return ()
         self._id = uuid4().hex
@@ -95,10 +96,11 @@ class NowFeed:
         return Event(self._id, NOW, json.dumps({"now": self._now, "parts": parts}))
 
 
-def now_parts(view: OverviewView, render: Callable[..., str]) -> dict[str, str]:
-    """Render the parts of *Now*."""
+def now_parts(overview: Overview, render: Callable[..., str]) -> tuple[datetime, Mapping[str, str]]:
+    """Render the parts of *Now*; *render* makes a piece of a page of a template."""
+    view = overview.now()
     context = {"view": view, "now": view.now, "chart": minutes_chart(view.coming_minutes)}
-    return {part: render(f"now/{part}.html", **context) for part in PARTS}
+    return view.now, {part: render(f"now/{part}.html", **context) for part in PARTS}
 
 
 def _steady(text: str) -> str:

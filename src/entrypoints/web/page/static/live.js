@@ -2,6 +2,7 @@
 import { setClock } from "./times.js";
 
 const AGAIN = 10000;
+const FOCUSED = "a, button, summary, [tabindex]";
 
 /** Listens to `/ui/live?…`; *handlers* by the names of events get what JSON said. */
 export function listen(query, handlers) {
@@ -43,8 +44,10 @@ export function announce(text) {
 function put(place, html) {
   const at = place.contains(document.activeElement) ? document.activeElement : null;
   const href = at?.getAttribute("href");
+  const number = at ? [...place.querySelectorAll(FOCUSED)].indexOf(at) : -1;
   const parsed = new DOMParser().parseFromString(html, "text/html");
   place.replaceChildren(...parsed.body.childNodes);
+  if (at && !href) place.querySelectorAll(FOCUSED)[number]?.focus({ preventScroll: true });
   if (href) place.querySelector(`[href="${CSS.escape(href)}"]`)?.focus({ preventScroll: true });
 }
 

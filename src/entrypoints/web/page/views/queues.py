@@ -1,7 +1,8 @@
 """*Queues and nodes*: where work waits and how late it is, who takes it, and who is drained."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -17,22 +18,17 @@ from ..pages import Pages
 
 PATH: Final = "/ui/queues"
 
+#: The live feed of the page, and how often it looks, in seconds.
+FEED: Final = "queues"
+EVERY: Final = 5.0
+
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
 
     async def show(request: Request) -> Response:
-        def look() -> dict[str, Any]:
-            queries, limits = pages.container.queries(), pages.container.limit_desk()
-            return {
-                "queues": queries.queues(),
-                "nodes": queries.nodes(),
-                "budgets": limits.budgets(),
-                "breakers": limits.breakers(),
-                "now": queries.now(),
-            }
-
-        return pages.render(request, "queues.html", **await pages.ask(look))
+        looked = await pages.ask(partial(_look, pages))
+        return pages.render(request, "queues.html", **looked, feed=FEED)
 
     def drain(name: str, actor: Actor, now: datetime) -> NodeView:
         return pages.container.node_desk().drain(name, actor=actor, now=now)
@@ -52,6 +48,23 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         pages.post("/ui/nodes/drain", _changing(pages, drain), scope=Scope.OPERATE),
         pages.post("/ui/nodes/undrain", _changing(pages, undrain), scope=Scope.OPERATE),
     ]
+
+
+def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:
+    """Render what changes while one looks; called in a thread that may ask the ledger."""
+    looked = _look(pages)
+    return looked["now"], {"queues": pages.fragment("queues/parts.html", **looked)}
+
+
+def _look(pages: Pages) -> dict[str, Any]:
+    queries, limits = pages.container.queries(), pages.container.limit_desk()
+    return {
+        "queues": queries.queues(),
+        "nodes": queries.nodes(),
+        "budgets": limits.budgets(),
+        "breakers": limits.breakers(),
+        "now": queries.now(),
+    }
 
 
 def _changing(pages: Pages, change: Callable[[str, Actor, datetime], NodeView]) -> Any:  # noqa: ANN401

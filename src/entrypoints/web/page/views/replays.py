@@ -22,11 +22,14 @@ from cronhare.domain.schedules.draft import Fault
 
 from ...access import actor_of
 from ...problems import Problem
-from ..asked import number_in_path
+from ..asked import IDS, number_in_path
 from ..forms import read_form
 from ..pages import Pages
 
 PATH: Final = "/ui/replays"
+
+#: How the live feed of a replay begins; its number follows.
+FEED: Final = "replay-"
 
 #: Replays in the list, the newest.
 _LISTED: Final = 100
@@ -42,10 +45,9 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         return pages.render(request, "replays.html", found=found, now=now)
 
     async def show(request: Request) -> Response:
-        id_, queries = number_in_path(request, "replay"), pages.container.queries()
-        now = await pages.ask(queries.now)
-        one = await pages.ask(lambda: pages.container.replays().show(id_, now=now))
-        return pages.render(request, "replay.html", one=one, now=now)
+        id_ = number_in_path(request, "replay")
+        looked = await pages.ask(lambda: _look(pages, id_))
+        return pages.render(request, "replay.html", **looked, feed=f"{FEED}{id_}")
 
     def stop(id_: int, actor: Actor, now: datetime) -> ReplayView:
         return pages.container.replays().stop(id_, author=actor.name, now=now, actor=actor)
@@ -59,6 +61,31 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         pages.post(f"{PATH}/{{id}}/stop", _changing(pages, stop), scope=Scope.OPERATE),
         pages.post(f"{PATH}/{{id}}/resume", _changing(pages, resume), scope=Scope.OPERATE),
     ]
+
+
+def id_of_feed(feed: str) -> int | None:
+    """Read which replay a feed is about; None if it is no such feed.
+
+    >>> id_of_feed("replay-7"), id_of_feed("replay-x"), id_of_feed("now")
+    (7, None, None)
+    """
+    text = feed.removeprefix(FEED)
+    if text == feed or not (text.isascii() and text.isdigit()) or len(text) > len(str(IDS[-1])):
+        return None
+    return int(text)
+
+
+def parts(pages: Pages, id_: int) -> tuple[datetime, Mapping[str, str]]:
+    """Render what changes while one looks; called in a thread that may ask the ledger."""
+    looked = _look(pages, id_)
+    return looked["now"], {
+        part: pages.fragment(f"replays/{part}.html", **looked) for part in ("head", "progress")
+    }
+
+
+def _look(pages: Pages, id_: int) -> dict[str, Any]:
+    now = pages.container.queries().now()
+    return {"one": pages.container.replays().show(id_, now=now), "now": now}
 
 
 def replay_path(id_: int) -> str:
