@@ -15,6 +15,7 @@ import web_addresses
 from figures import Figure
 from full_ledger import FullLedger, full_ledger
 from open_pages import beside_open_pages
+from peers import peers
 from production import opened
 from questions import measure, questions
 from retaining import retention
@@ -73,6 +74,7 @@ SECTIONS = {
     "commands": commands,
     "dispatch": beside_open_pages,
     "retention": retention,
+    "peers": peers,
 }
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ RUNS: Final = 15
 ENOUGH: Final = 3.0
 
 #: A server takes at most so long to begin, and to answer.
-PATIENCE: Final = 60
+PATIENCE: Final = 600
 
 
 @attrs.frozen
