@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import ExecutionFilter
 
@@ -42,9 +42,9 @@ def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
         # Nearly all have succeeded, whatever their task.
         return [*connection.scalars(_newest((*_in_states(which), *others), which))]
     parts = [
-        select(_newest((*part, *others), which).subquery())
+        select(_newest((*part, *others), which, order=order).subquery())
         for state in which.states
-        for part in _parts_of(state)
+        for part, order in _parts_of(state)
     ]
     ids = union_all(*parts).subquery()
     return [*connection.scalars(select(ids.c.id).order_by(ids.c.id.desc()).limit(which.limit))]
@@ -56,10 +56,18 @@ def _newest(
     return _IDS.where(*conditions).order_by(order.desc()).limit(which.limit)
 
 
-def _parts_of(state: State) -> Iterator[Conditions]:
-    """Give two ranges of the index (state, check_at): what has ended is in the first, by its id."""
-    yield _ROW.state == state.value, _ROW.check_at.is_(None)
-    yield _ROW.state == state.value, _ROW.check_at.is_not(None)
+def _parts_of(state: State) -> Iterator[tuple[Conditions, ColumnElement[Any]]]:
+    """Give ranges of the index (state, check_at), each with the order in which it is read.
+
+    What has ended is nearly all in one range, in the order of its ids. The others are few enough to
+    be sorted; told to take the newest of them, PostgreSQL would look for them among all.
+    """
+    is_it = _ROW.state == state.value
+    if state in UNFINISHED:
+        yield (is_it,), _ROW.id + 0
+        return
+    yield (is_it, _ROW.check_at.is_(None)), _ROW.id
+    yield (is_it, _ROW.check_at.is_not(None)), _ROW.id + 0
 
 
 def _of_schedule(name: str) -> Iterator[ColumnElement[bool]]:
