@@ -1,6 +1,7 @@
 """Who may ask over HTTP, over real sockets: each refusal, and what ends with a token."""
 
 import json
+import re
 import secrets
 import socket
 import time
@@ -239,7 +240,10 @@ def test_over_tls_the_cookie_is_for_tls_alone(web: Site, container: Container) -
 def test_a_form_of_another_site_is_refused(web: Site, headers: dict[str, str]) -> None:
     form = {"Content-Type": FORM["Content-Type"], **headers}
 
-    assert web.ask("POST", "/ui/sign-in", "token=x", form).status == 403
+    refused = web.ask("POST", "/ui/sign-in", "token=x", form)
+
+    assert refused.status == 403
+    assert re.search("page of another site|says where it comes from", refused.json()["detail"])
 
 
 def test_who_signs_in_with_what_is_no_token_is_told_and_sent_nowhere(

@@ -1,0 +1,111 @@
+"""Who is let in, until when."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from cronhare.adapters.memory.ledger.access import MemoryAccessStore
+from cronhare.application.administration.admission import Admission
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.token_desk import TokenDesk, TokenNameTaken
+from cronhare.domain.access import Scope
+from cronhare.domain.access.sessions import LONGEST_SESSION
+from cronhare.domain.access.tokens import make_token
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.actors import ADA
+from tests.unit.application.house import House
+
+SECOND = timedelta(seconds=1)
+CHANCE, OTHER = b"\1" * 32, b"\2" * 32
+
+
+class Door:
+    """Tokens and sessions of a house."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.access = MemoryAccessStore(self.house.ledger)
+        self.desk = TokenDesk(access=self.access, trail=self.house.trail)
+        self.admission = Admission(
+            access=self.access, trail=self.house.trail, now=self.house.clock.now
+        )
+
+    def token(self, *, lives: timedelta | None = None, chance: bytes = CHANCE) -> str:
+        now = self.house.now
+        made = self.desk.create("ci", Scope.READ, lives=lives, chance=chance, now=now, actor=ADA)
+        return made.secret
+
+    def is_known(self, cookie: str) -> bool:
+        return self.admission.by_session(cookie) is not None
+
+
+def test_a_session_ends_with_the_day_or_with_its_token() -> None:
+    door = Door()
+    long = door.admission.sign_in(door.token(), chance=OTHER)
+    assert long is not None
+
+    door.house.clock.advance(LONGEST_SESSION - SECOND)
+    before = door.is_known(long.secret)
+    door.house.clock.advance(SECOND)
+
+    assert (before, door.is_known(long.secret)) == (True, False)
+    assert long.seconds == LONGEST_SESSION.total_seconds()
+
+
+def test_a_session_lasts_no_longer_than_its_token() -> None:
+    door = Door()
+    begun = door.admission.sign_in(door.token(lives=SECOND), chance=OTHER)
+    assert begun is not None
+
+    assert (begun.seconds, door.is_known(begun.secret)) == (1, True)
+    door.house.clock.advance(SECOND)
+    assert not door.is_known(begun.secret)
+
+
+def test_a_cookie_opens_nothing_as_a_token_nor_a_token_as_a_cookie() -> None:
+    door = Door()
+    secret = door.token()
+    begun = door.admission.sign_in(secret, chance=OTHER)
+    assert begun is not None
+
+    assert door.admission.by_token(begun.secret) is None
+    assert door.admission.by_session(secret) is None
+    assert door.admission.sign_in(begun.secret, chance=OTHER) is None
+
+
+def test_what_is_revoked_or_ended_opens_nothing() -> None:
+    door = Door()
+    secret = door.token()
+    begun = door.admission.sign_in(secret, chance=OTHER)
+    assert begun is not None
+
+    door.admission.sign_out(begun.secret, actor=ADA)
+    signed_out = door.is_known(begun.secret)
+    door.desk.revoke("ci", now=door.house.now, actor=ADA)
+
+    assert not signed_out
+    assert door.admission.by_token(secret) is None
+    assert door.admission.any_token()
+
+
+def test_a_name_is_not_given_twice_and_an_unknown_one_not_revoked() -> None:
+    door = Door()
+    door.token()
+
+    with pytest.raises(TokenNameTaken):
+        door.token(chance=OTHER)
+    with pytest.raises(NotFound, match="there is ci"):
+        door.desk.revoke("cd", now=door.house.now, actor=ADA)
+    assert door.admission.by_token(make_token(OTHER)) is None
+
+
+def test_a_ledger_that_takes_no_writes_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    door = Door()
+    secret = door.token()
+
+    def used(digest: str, *, now: datetime) -> None:
+        raise LedgerUnavailable(f"it only reads: {digest} {now}")
+
+    monkeypatch.setattr(door.access, "used", used)
+
+    assert door.admission.by_token(secret) is not None
