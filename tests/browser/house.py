@@ -1,9 +1,9 @@
-"""A machine with `cronhare up` and `cronhare web`, and tasks to look at."""
+"""A machine with `cronhare up`, and tasks to look at."""
 
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from sqlite3 import connect
 
@@ -137,28 +137,25 @@ class House:
 
 @contextmanager
 def house(folder: Path) -> Iterator[House]:
-    """Start both, and end them."""
+    """Start it, and end it."""
     for name, text in (("talks", _TALKS), ("fails", _FAILS), ("hostile", _HOSTILE)):
         (folder / f"{name}.py").write_text(text)
     (folder / "jobs.toml").write_text(_JOBS)
     found = House(Site(free_port()), Shell(folder))
-    with ExitStack() as ending:
-        for command in ("up", "web"):
-            ending.enter_context(_process(command, folder, found.site.port))
-            if command == "up":
-                wait_until(lambda: _is_there(found.shell), seconds=SECONDS, what="the ledger")
-                with closing(connect(folder / "cronhare.sqlite3", timeout=SECONDS)) as ledger:
-                    write_past(ledger)
+    with _up(folder, found.site.port):
+        wait_until(lambda: _is_there(found.shell), seconds=SECONDS, what="the ledger")
+        with closing(connect(folder / "cronhare.sqlite3", timeout=SECONDS)) as ledger:
+            write_past(ledger)
         wait_until(lambda: _answers(found.site), seconds=SECONDS, what="the first answer")
         yield found
 
 
 @contextmanager
-def _process(command: str, folder: Path, port: int) -> Iterator[None]:
+def _up(folder: Path, port: int) -> Iterator[None]:
     settings = {"CRON_WEB_ADDRESS": f"127.0.0.1:{port}", "TZ": "UTC"}
-    with (folder / f"{command}.log").open("wb") as log:
+    with (folder / "up.log").open("wb") as log:
         process = subprocess.Popen(
-            [PROGRAM, command, "--jobs", "jobs.toml"],
+            [PROGRAM, "up", "--jobs", "jobs.toml"],
             cwd=folder,
             env=clean_environment() | settings,
             stdout=log,

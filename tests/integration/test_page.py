@@ -194,3 +194,20 @@ def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
     assert found.text.count("02:30 <span") == 6
     assert "minute: 99 is outside" in web.get("/ui/preview?schedule=99+2+*+*+*").text
     assert web.get("/ui/preview").status == 200
+
+
+@pytest.mark.parametrize("name", ["<u>\"&'x</u>", "a b/c?d#e%41", "#7", "ü\u202e/edit"])
+def test_a_name_that_no_file_can_have_is_shown_as_text_and_leads_to_its_page(
+    web: Site, container: Container, name: str
+) -> None:
+    draft = ScheduleDraft(name=name, task=TaskRef("report", 25), schedule="0 2 * * *")
+    container.schedules().save([draft], source=None, now=container.claims().now())
+    listed = web.get("/ui/schedules").text
+    [address] = {
+        unescape(each) for each in re.findall(r'<th scope="row"><a href="([^"]+)"', listed)
+    }
+
+    shown = web.get(address)
+
+    assert "<u>" not in listed + shown.text
+    assert shown.status == (404 if name.endswith("/edit") else 200)
