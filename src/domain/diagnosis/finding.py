@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.listing import counted, listed
 
 
 class Severity(enum.StrEnum):
@@ -37,3 +37,37 @@ NAMES_TOLD = 5
 def named(names: Sequence[str]) -> str:
     """List names, and count those beyond the first few."""
     return listed(names, most=NAMES_TOLD)
+
+
+#: So many findings that are alike are told one by one; of more there are examples.
+MOST_ALIKE = 2
+
+
+def grouped(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Tell findings together that have subject, weight and cure in common, where they are many.
+
+    >>> alike = [Finding(Severity.WARNING, "queues", f"{name} is full") for name in "abc"]
+    >>> [each.what for each in grouped(alike)]
+    ['3 alike: a is full; b is full; and 1 other']
+    """
+    alike = dict[tuple[Severity, str, str], list[Finding]]()
+    for each in findings:
+        alike.setdefault(_kind_of(each), []).append(each)
+    told = list[Finding]()
+    for each in findings:
+        found = alike[_kind_of(each)]
+        if len(found) <= MOST_ALIKE:
+            told.append(each)
+        elif each is found[0]:
+            told.append(_together(found))
+    return told
+
+
+def _kind_of(finding: Finding) -> tuple[Severity, str, str]:
+    return finding.severity, finding.subject, finding.cure
+
+
+def _together(found: Sequence[Finding]) -> Finding:
+    examples = "; ".join(each.what for each in found[:MOST_ALIKE])
+    rest = counted(len(found) - MOST_ALIKE, "other")
+    return attrs.evolve(found[0], what=f"{len(found)} alike: {examples}; and {rest}")

@@ -11,7 +11,7 @@ from rich.text import Text
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.application.administration.views.findings import DiagnosisView
 from cronhare.domain.addresses import LedgerFile
-from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.targets import judge_targets
 from cronhare.domain.schedules.notify import Subscriptions
@@ -124,9 +124,10 @@ def _print(findings: Sequence[Finding], *, json: bool) -> DiagnosisView:
     if json:
         print_json(found)
         return found
-    rows = [(_sign(each.severity), each.subject, each.what) for each in findings]
+    told = grouped(findings)
+    rows = [(_sign(each.severity), each.subject, each.what) for each in told]
     table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
-    _print_cures(findings)
+    _print_cures(told)
     summary = f"{counted(found.errors, 'error')}, {counted(found.warnings, 'warning')}."
     is_fine = not (found.errors or found.warnings)
     print_line("Nothing is wrong." if is_fine else summary, style="bold")
