@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/bench_dispatch.py [SECTION …]
 
-Sections: planning, idle, due, keyed, memory, executions; all of them take about two minutes. On
-SQLite in a temporary folder, with the in-memory broker. Figures of a machine that others use too
-are to be compared within one run.
+Sections: planning, idle, due, keyed, monitored, memory, executions; all of them take about three
+minutes. On SQLite in a temporary folder, with the in-memory broker. Figures of a machine that
+others use too are to be compared within one run.
 """
 
 from contextlib import nullcontext
@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import dispatching
 import executing
 import footprint
+import monitored
 from rig import Ledgers
 from sections import run
 
@@ -20,6 +21,7 @@ SECTIONS = {
     "idle": dispatching.idle,
     "due": dispatching.due,
     "keyed": dispatching.keyed,
+    "monitored": monitored.monitored,
     "memory": footprint.memory,
     "executions": executing.executions,
 }
