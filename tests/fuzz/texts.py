@@ -4,6 +4,7 @@ An innocent task and schedule stand beside what is wrong with a jobs file, an in
 what is wrong with a crontab.
 """
 
+import json
 import random
 import tomllib
 from collections.abc import Callable, Iterator
@@ -28,7 +29,56 @@ def _task(line: str) -> str:
 
 
 #: Jobs files that have to be refused, and what the refusal names.
+#: What the new keys of a file stand beside.
+ALERTED = '[notify.ops]\ncommand = ["true"]\nevents = ["alert"]\n'
+
+
+def toml(text: str) -> str:
+    """Write a text as TOML does."""
+    return json.dumps(text)
+
+
 JOBS: dict[str, tuple[str | bytes, str]] = {
+    "services that are secrets": (
+        f"[notify.a]\napprise = [{toml('slack://c4nary')}, {toml('dbus://c4nary')}]\n",
+        "notify.a: apprise: address 2 begins with dbus://",
+    ),
+    "a service of a million letters": (
+        f"[notify.a]\napprise = {toml('json://' + 'x' * 10**6)}\n",
+        "notify.a: apprise: is longer than 2,048 characters",
+    ),
+    "a service with an escape": (
+        f"[notify.a]\napprise = {toml('json://a' + ESCAPES)}\n",
+        "notify.a: apprise: has a character that is none to be seen",
+    ),
+    "a file of services that never ends": (
+        '[notify.a]\napprise_file = "/dev/zero"\n',
+        "notify.a: apprise_file: cannot be read",
+    ),
+    "a digest of nothing": (
+        '[notify.a]\ncommand = ["true"]\ndigest = -9223372036854775808\n',
+        "notify.a: digest: ",
+    ),
+    "an alert that is none": (
+        '[notify.a]\ncommand = ["true"]\nevents = ["alert"]\nalerts = ["\\u001b[2J"]\n',
+        "notify.a: alerts",
+    ),
+    "deadlines that are none": (
+        f'{ALERTED}[defaults]\nnot_started_by = "25:00"\nnot_finished_by = {{ a = 1 }}\n',
+        "defaults: not_started_by",
+    ),
+    "a usual that is no number": (
+        f"{ALERTED}[defaults]\nlonger_than_usual = nan\n",
+        "defaults: longer_than_usual",
+    ),
+    "an output of more than there is": (
+        f"{ALERTED}[defaults]\nleast_output = {toml('9' * 5_000)}\n",
+        "defaults: least_output",
+    ),
+    "a ping inside": (
+        _schedule("ping = 'http://0x7f.1/c4nary'"),
+        "ping: has a number for a host",
+    ),
     "an integer of 5,000 digits": (_task(f"timeout = {'9' * 5_000}"), "2^63"),
     "an integer of 400 digits": (_schedule(f"misfire = {{ cap = 1{'0' * 400} }}"), "misfire.cap"),
     "5,000 digits of hex as source": (f"source = 0x{'f' * 5_000}\n{_task('')}", "source"),
