@@ -30,12 +30,12 @@ _NAMED: Final = select(schedulers.c.id, schedulers.c.name).where(
 _AFTER: Final[BindParameter[Any]] = bindparam("after")
 _SINCE: Final = bindparam("since", type_=UtcDateTime)
 #: An index has what has not ended, or not long ago. Nothing ends before it was claimed.
-OPEN_SINCE: Final = or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE)
+_OPEN_SINCE: Final = or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE)
 _ARRIVALS: Final = (
     EXECUTION.where(
         executions.c.scheduler_id.in_(_IDS),
         executions.c.id > _AFTER,
-        OPEN_SINCE,
+        _OPEN_SINCE,
         executions.c.executed_at >= _SINCE,
         executions.c.state != State.SKIPPED.value,
         or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
@@ -60,7 +60,7 @@ _LATE: Final = (
     .where(
         executions.c.scheduler_id.in_(_IDS),
         executions.c.id > _AFTER,
-        OPEN_SINCE,
+        _OPEN_SINCE,
         executions.c.due_at < bindparam("due", type_=UtcDateTime),
         executions.c.state.in_(sorted(MAY_BE_LATE)),
         # A replay waits anew for what was due long ago.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, bindparam, select
+from sqlalchemy import Row, Select, bindparam, select, union_all
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
@@ -12,20 +12,31 @@ from cronhare.ports.events import Page
 
 from ..mapping.execution_rows import EXECUTION
 from ..schema.tables import attempts, executions, outputs
+from ..schema.types import UtcDateTime
 from ..transactions.database import repeatable
-from .findings import OPEN_SINCE, Findings
+from .findings import Findings
 
 #: Runs that one statement asks for: each may have written 256 KiB.
 _AT_ONCE: Final = 50
 
+_OF_THESE: Final = select(executions.c.id).where(
+    executions.c.scheduler_id.in_(bindparam("ids", expanding=True))
+)
+#: Each half is a range of the index (scheduler_id, finished_at), however long the history is.
+_LATELY: Final = union_all(
+    _OF_THESE.where(executions.c.finished_at.is_(None)),
+    _OF_THESE.where(executions.c.finished_at >= bindparam("since", type_=UtcDateTime)),
+).subquery()
+#: No look-up by the key of all history.
+_ID: Final = executions.c.id + 0
+
 _BEGUN_OR_ENDED: Final = (
     EXECUTION.where(
-        executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
-        executions.c.id > bindparam("after"),
-        OPEN_SINCE,
+        executions.c.id.in_(select(_LATELY.c.id)),
+        bindparam("after") < _ID,
         executions.c.state.in_(sorted({State.RUNNING, *ENDS})),
     )
-    .order_by(executions.c.id)
+    .order_by(_ID)
     .limit(bindparam("limit"))
 )
 _ENDS: Final[Select[Any]] = (

@@ -30,6 +30,7 @@ _UNSENT: Final = (
         executions.c.executed_at < _BEFORE,
         or_(executions.c.next_attempt_at.is_(None), executions.c.next_attempt_at < _BEFORE),
     )
+    .order_by(executions.c.check_at)  # by the index, whatever its statistics say of a state
     .limit(MOST_COUNTED)
     .subquery()
 )
@@ -40,6 +41,7 @@ _SENT: Final = (
         executions.c.published_at < _BEFORE,
         executions.c.queue.not_in(bindparam("served", expanding=True)),
     )
+    .order_by(executions.c.check_at)
     .limit(MOST_COUNTED)
     .subquery()
 )
