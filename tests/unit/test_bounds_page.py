@@ -11,9 +11,10 @@ from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
+from cronhare.adapters.jobs import apprise as jobs_apprise
 from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
 from cronhare.adapters.jobs import notify as jobs_notify
-from cronhare.adapters.notify import mail, reminders, smtp
+from cronhare.adapters.notify import apprise_sender, mail, reminders, smtp
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
@@ -26,6 +27,7 @@ from cronhare.adapters.sql.attempts import redeliveries as held_again
 from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_session
+from cronhare.adapters.sql.events import system_signs
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping import tolerant_reading
@@ -34,7 +36,7 @@ from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import metrics
-from cronhare.application.events import adding, announcing, backlog, relay
+from cronhare.application.events import adding, alerting, announcing, backlog, pinging, relay
 from cronhare.application.events import finding as event_finding
 from cronhare.application.publishing import sending_bell
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
@@ -51,10 +53,13 @@ from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import (
     alerts,
     backfill,
+    digests,
     events,
     failures,
+    pings,
     redelivery,
     replay_order,
+    schedule_alerts,
     start_fence,
     statistics,
 )
@@ -73,6 +78,7 @@ from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
 from cronhare.domain.schedules import (
+    alert_rules,
     boot,
     every,
     http_call,
@@ -438,10 +444,40 @@ BOUNDS: dict[str, list[str]] = {
         f"{replaying.MOST_STEPS} replays",
     ],
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],
+    "services of a target, a file of them": [
+        f"{notify.MOST_ADDRESSES};",
+        size(jobs_apprise.LARGEST_FILE),
+        f"an address {web_address.LONGEST_WEB_ADDRESS:,} characters",
+    ],
+    "messages to services at a time": [f"{apprise_sender.MOST_AT_A_TIME} processes"],
+    "events of a kind that a target is told of each by itself": [
+        f"{notify.DEFAULT_DIGEST} a minute",
+        f"up to {notify.LARGEST_DIGEST:,}",
+        f"{digests.MOST_TOGETHER:,} in one message",
+        f"{digests.SHOWN} of them",
+    ],
     "what alerts are judged by": [
         f"newest {alerts.NEWEST:,}",
         f"at least {alerts.FEWEST_RUNS}",
         f"up to {alerts.MOST_COUNTED:,}",
+        f"{system_signs.MOST_COUNTED:,} of what waits",
+        f"{nodes.MOST_REPORTS:,} nodes",
+        f"{alerting.MOST_WATCHED:,} schedules",
+        f"{schedule_alerts.USUAL_RUNS} earlier runs",
+    ],
+    "schedules of a file with a `ping`; its body": [
+        f"{notify.MOST_PINGS};",
+        f"{pings.LONGEST_TAIL:,} characters",
+    ],
+    "runs of which a look for pings finds starts and ends": [
+        f"{pinging.MOST_FOUND:,}",
+        f"every {announcing.EVERY:.0f} s",
+        f"last {pings.LOOKS_BACK.total_seconds() / 60:.0f} min",
+    ],
+    "`not_started_by`, `not_finished_by`": [f"{alert_rules.LONGEST_WAIT.days} days"],
+    "`longer_than_usual`, `least_output`": [
+        f"{alert_rules.LARGEST_FACTOR:,.0f} times",
+        f"{alert_rules.LARGEST_OUTPUT >> 40} TiB",
     ],
     "thresholds of alerts, a runbook": [
         f"up to {alerts.LARGEST:,}",
