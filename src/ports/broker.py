@@ -147,6 +147,13 @@ class AsyncConsumerPort(Protocol):
         """Take no more deliveries. Those in hand can still be settled."""
         ...
 
+    async def resume(self) -> None:
+        """Take deliveries again, as before `pause`: those still in hand count as they did.
+
+        Without a pause it does nothing. A broker that is away is asked until it is back.
+        """
+        ...
+
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery. Its failure is harmless: the message comes again."""
         ...

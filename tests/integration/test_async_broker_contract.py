@@ -414,6 +414,23 @@ async def test_a_paused_connection_can_consume_again(bench: Bench) -> None:
     assert await hands.bodies(1) == [b"one"]
 
 
+async def test_a_consumer_that_resumes_counts_what_it_still_has_in_hand(bench: Bench) -> None:
+    await bench.publish(b"one", b"two")
+    connection, hands = await bench.consumer(prefetch=1)
+    one = await hands.next()
+
+    for _ in range(2):
+        await connection.pause()
+        await connection.resume()
+    await connection.resume()
+    await bench.quiet()
+
+    assert hands.seen() == []
+    await connection.ack(one)
+    assert await hands.bodies(1) == [b"two"]
+    assert connection.is_consuming()
+
+
 async def test_what_a_closed_consumer_had_comes_first_and_redelivered_to_the_next(
     bench: Bench,
 ) -> None:

@@ -96,6 +96,10 @@ class AioPikaBroker:
         """See `AsyncConsumer.pause`."""
         await self._consumer.pause()
 
+    async def resume(self) -> None:
+        """See `AsyncConsumer.resume`."""
+        self._consumer.resume()
+
     async def ack(self, delivery: Delivery) -> None:
         """See `AsyncConsumer.ack`."""
         await self._consumer.ack(delivery)

@@ -122,9 +122,14 @@ class WorkerConsumer:
         return begun
 
     async def rest(self) -> None:
-        """Take no more deliveries, until it begins again; what is at hand goes on."""
+        """Take no more deliveries, until it resumes; what is at hand goes on."""
         await self._broker.pause()
         self.is_consuming, self._rests = False, True
+
+    async def resume(self) -> None:
+        """Take deliveries again; what is still at hand keeps its places."""
+        await self._broker.resume()
+        self.is_consuming, self._rests = True, False
 
     async def bring_back(self, shutdown: Shutdown) -> None:
         """Start to bring back what was deferred, beside the tasks: it takes none of their places.

@@ -25,7 +25,7 @@ class Draining:
         resume: Callable[[], Awaitable[object]],
         shutdown: Shutdown,
     ) -> None:
-        """Make it in the worker's event loop. *resume* may take until a shutdown."""
+        """Make it in the worker's event loop."""
         self._rest = rest
         self._resume = resume
         self._shutdown = shutdown

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -57,15 +57,7 @@ async def run(
     state.add(partial(_state_lines, consumer, keeper, concurrency))
     watched = container.connection()
     monitoring = FailedQueueConsumer(broker=watched, monitor=container.monitor(broker=watched))
-    weights = container.weights()
-    take = partial(consumer.begin, queues, weights, concurrency=concurrency, shutdown=shutdown)
-
-    async def resume() -> None:
-        if await take():
-            watches.append(asyncio.create_task(consumer.bring_back(shutdown), name="waiting"))
-
-    watches = list[Coroutine[None, None, object] | asyncio.Task[None]]()
-    draining = Draining(rest=consumer.rest, resume=resume, shutdown=shutdown)
+    draining = Draining(rest=consumer.rest, resume=consumer.resume, shutdown=shutdown)
     heartbeat = container.heartbeat(
         role=role,
         queues=queues,
@@ -93,10 +85,11 @@ async def run(
     vitals.proofs.need("consumer", consumer.is_proven)
     for loop in (reporting, *loops):
         loop.start()
-    if await take():
+    weights = container.weights()
+    if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
     telling = asyncio.create_task(container.outbox_relay().run(shutdown.requested), name="events")
-    watches += [consumer.bring_back(shutdown), draining.follow()]
+    watches = [consumer.bring_back(shutdown), draining.follow()]
     if settings.failed_monitor:
         watches.append(monitoring.begin(shutdown))
     await asyncio.gather(*watches)

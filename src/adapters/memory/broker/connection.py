@@ -71,8 +71,13 @@ class MemoryConnection:
     async def pause(self) -> None:
         """Take no more deliveries. Those that are unsettled can still be settled."""
         with self._engine.turn():
-            self._engine.deliveries.cancel(self._session)
+            self._engine.deliveries.pause(self._session)
         self._set_timer()
+
+    async def resume(self) -> None:
+        """Take deliveries again, as before `pause`."""
+        with self._engine.visit():
+            self._engine.deliveries.resume(self._session)
 
     async def publish(self, envelope: Envelope) -> Published:
         """Publish one message; `UNKNOWN` while the broker is away or after `close`.

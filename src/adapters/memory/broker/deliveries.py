@@ -63,6 +63,17 @@ class Deliveries:
         session.consumers.clear()
         self._put_back(session.recall(lambda _held: True))
 
+    def pause(self, session: Session) -> None:
+        """Deliver no more to a client until it resumes."""
+        session.paused += session.consumers
+        self.cancel(session)
+
+    def resume(self, session: Session) -> None:
+        """Deliver to a client again, within its prefetch: what it holds counts."""
+        paused, session.paused = session.paused, []
+        for consumer in paused:
+            self.consume(consumer)
+
     def requeue_all(self, session: Session) -> None:
         """Requeue all that a client holds."""
         self._put_back(session.remove_all())
@@ -71,6 +82,7 @@ class Deliveries:
         """Forget a client; requeue all that it holds."""
         self.cancel(session)
         self.requeue_all(session)
+        session.paused.clear()
         self._sessions.pop(session, None)
 
     def serve(self, queue: MemoryQueue) -> None:

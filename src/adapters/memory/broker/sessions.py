@@ -49,6 +49,7 @@ class Session:
     held: dict[object, Unacked] = attrs.field(factory=dict[object, Unacked])
     inbox: deque[tuple[Consumer, Delivery]] = attrs.field(factory=deque[tuple[Consumer, Delivery]])
     consumers: list[Consumer] = attrs.field(factory=list[Consumer])
+    paused: list[Consumer] = attrs.field(factory=list[Consumer])
 
     def settle(self, tag: object) -> Unacked | None:
         """Remove one message; None for an unknown tag."""

@@ -12,7 +12,7 @@ from .subscription import Subscription
 
 
 class AsyncConsumer:
-    """Hands deliveries out, and settles them. Satisfies `AsyncConsumerPort`.
+    """Hands deliveries out, and settles them: the consuming half of `AioPikaBroker`.
 
     Each call of `consume` has a connection of its own, made again whenever it is lost. What was
     consumed before a loss is consumed after it.
@@ -57,7 +57,6 @@ class AsyncConsumer:
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
         self._desired.add_queues(queue for queue in queues if not self._desired.includes(queue))
-        await self._drop_idle()
         subscription = Subscription(
             self._address,
             queues,
@@ -87,6 +86,11 @@ class AsyncConsumer:
         for subscription in self._subscriptions:
             await subscription.pause()
 
+    def resume(self) -> None:
+        """Take deliveries again, as before `pause`; the broker is asked beside the caller."""
+        for subscription in self._subscriptions:
+            subscription.resume()
+
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery of ours; any other is left alone, and comes again."""
         await self._settle(delivery, acked=True)
@@ -107,8 +111,3 @@ class AsyncConsumer:
         if isinstance(tag, Tag):
             for subscription in self._subscriptions:
                 await subscription.settle(tag, acked=acked, requeue=requeue)
-
-    async def _drop_idle(self) -> None:
-        for subscription in [each for each in self._subscriptions if each.is_idle]:
-            self._subscriptions.remove(subscription)
-            await subscription.close()

@@ -83,11 +83,6 @@ class Subscription:
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
 
     @property
-    def is_idle(self) -> bool:
-        """Whether it was paused and has nothing in hand."""
-        return not self._is_consuming and not self._limiter.in_hand
-
-    @property
     def is_live(self) -> bool:
         """Whether it consumes, as the liveness checks have it."""
         connection = self._connection
@@ -128,6 +123,12 @@ class Subscription:
         if self._connection is not None:
             await self._connection.cancel()
             await self._give_back()
+
+    def resume(self) -> None:
+        """Consume again after `pause`, once there is room beside what is in hand."""
+        if not self._is_consuming:
+            self._is_consuming = self._is_full = True
+            self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
 
     async def close(self) -> None:
         """Stop. What was not settled goes back to its queue."""
