@@ -84,7 +84,6 @@ COLUMNS: Mapping[str, object] = {
     "DUE": "due",
     "STATE": lambda run: state(run.state),
 }
-NOW = datetime.now(UTC)
 
 
 def listed(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
@@ -102,9 +101,10 @@ def test_times_are_beside_now_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "_is_terminal", lambda: True)
+    now = datetime.now(UTC)  # here: the line is written beside the moment in which it is
 
-    assert "2 h ago" in listed(Run("a", NOW - timedelta(hours=2, minutes=5), "failed"), capsys)
-    assert "in 3 min" in listed(Run("a", NOW + timedelta(minutes=3, seconds=30), "on"), capsys)
+    assert "2 h ago" in listed(Run("a", now - timedelta(hours=2, minutes=5), "failed"), capsys)
+    assert "in 3 min" in listed(Run("a", now + timedelta(minutes=3, seconds=30), "on"), capsys)
 
 
 def test_what_could_begin_another_line_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
