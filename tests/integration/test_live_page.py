@@ -59,7 +59,8 @@ def test_a_page_gets_all_parts_at_once_and_a_shutdown_ends_it(container: Contain
 
 def test_what_cannot_be_listened_to_is_refused(container: Container) -> None:
     with site(container) as web:
-        for query in ("", "?feed=x", "?execution=0x1", "?execution=7", f"?execution={'9' * 99}"):
+        ids = ("0x1", "7", "9" * 99, "7&feed=now", "x&feed=now")
+        for query in ("", "?feed=x", *(f"?execution={id_}" for id_ in ids)):
             assert web.get(f"/ui/live{query}").status == 404, query
 
 

@@ -14,7 +14,7 @@ class Scope(IntEnum):
 
     `NOTHING` is of whoever has not said who it is. `READ` sees everything, and changes nothing.
     `OPERATE` also runs, cancels, pauses, resumes, replays, discards, releases and drains. `ADMIN`
-    also creates, edits and deletes schedules, and reaches what belongs to others.
+    also creates, edits, enables, disables and deletes schedules, and reaches what others own.
     """
 
     NOTHING = 0

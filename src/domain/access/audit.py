@@ -4,7 +4,6 @@ An entry is written ahead, so that no change is without one, and completed after
 that was never completed says that the outcome is not known: the process ended in between.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,6 +13,7 @@ import attrs
 
 from ..texts.printable import printable, shortened
 from .actor import Actor, Channel
+from .secrets import HIDDEN, names_a_secret, without_users
 
 #: Letters of what was changed, and of why it was refused.
 LONGEST_TARGET: Final = 255
@@ -33,13 +33,6 @@ MOST_ENTRIES: Final = 100
 #: So long entries are kept.
 KEPT_FOR: Final = timedelta(days=365)
 
-#: Members whose values are kept nowhere: the ledger's history outlives the schedule's row.
-_SECRET: Final = re.compile(
-    r"pass(word|wd|phrase)?|secret|token|api_?-?key|private_?-?key|authorization|credentials?|"
-    r"cookie|.*_(password|passwd|secret|token|key)|.*-(password|secret|token|key)",
-    re.IGNORECASE,
-)
-_HIDDEN: Final = "***"
 _LEFT_OUT: Final = "[left out]"
 #: Letters of the words that say how many were left out.
 _SAID: Final = 40
@@ -87,7 +80,7 @@ class AuditOutcome(StrEnum):
 
 
 def kept(value: Any) -> Any:  # noqa: ANN401 - a JSON value
-    """Bound a JSON value, and hide what its name calls a secret.
+    """Bound a JSON value, and hide secrets: the ledger's history outlives a schedule's row.
 
     >>> kept({"user": "ada", "password": "hunter2"})
     {'user': 'ada', 'password': '***'}
@@ -99,7 +92,7 @@ def _kept(value: Any, depth: int, left: list[int]) -> Any:  # noqa: ANN401
     match value:
         case str():
             left[0] -= 1
-            return shortened(printable(value), LONGEST_TEXT)
+            return shortened(printable(without_users(value)), LONGEST_TEXT)
         case None | bool() | float():
             return value
         case int():
@@ -117,9 +110,9 @@ def _kept_members(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict
     found = dict[str, Any]()
     for name, each in list(value.items())[:MOST_MEMBERS]:
         said = shortened(printable(str(name)), LONGEST_TARGET)
-        is_secret = each is not None and _SECRET.fullmatch(said) is not None
+        is_secret = each is not None and names_a_secret(said)
         left[0] -= 1
-        found[said] = _HIDDEN if is_secret else _kept(each, depth - 1, left)
+        found[said] = HIDDEN if is_secret else _kept(each, depth - 1, left)
     if len(value) > MOST_MEMBERS:
         found["…"] = f"{len(value) - MOST_MEMBERS:,} more"
     return found

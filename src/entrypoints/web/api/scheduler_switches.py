@@ -48,18 +48,19 @@ class SchedulerSwitches:
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""
-        takes: dict[str, tuple[Endpoint, type[attrs.AttrsInstance]]] = {
-            "pause": (self.pause_scheduler, PauseRequest),
-            "resume": (self.resume_scheduler, Nothing),
-            "enable": (self.enable_scheduler, Nothing),
-            "disable": (self.disable_scheduler, Nothing),
+        # Whoever enables or disables edits the row; a pause is no edit.
+        takes: dict[str, tuple[Endpoint, type[attrs.AttrsInstance], Scope]] = {
+            "pause": (self.pause_scheduler, PauseRequest, Scope.OPERATE),
+            "resume": (self.resume_scheduler, Nothing, Scope.OPERATE),
+            "enable": (self.enable_scheduler, Nothing, Scope.ADMIN),
+            "disable": (self.disable_scheduler, Nothing, Scope.ADMIN),
         }
-        for action, (endpoint, body) in takes.items():
+        for action, (endpoint, body, scope) in takes.items():
             yield operation(
                 "POST",
                 f"/schedulers/{{scheduler_id}}/{action}",
                 endpoint,
-                scope=Scope.OPERATE,
+                scope=scope,
                 what="the schedule, as it is now",
                 takes=body,
                 may_be_empty=True,

@@ -47,13 +47,23 @@ def test_what_is_small_is_kept_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "API_KEY", "db_password", "x-api-key", "Authorization", "access_token"]
+    "name",
+    [
+        *("password", "API_KEY", "db_password", "x-api-key", "Authorization", "access_token"),
+        *("accessToken", "dbPassword", "pwd", "APIKey", "client-secret", "sessionCookie"),
+    ],
 )
 def test_what_its_name_calls_a_secret_is_kept_nowhere(name: str) -> None:
     found = kept({"params": {"user": "ada", name: ["canary"], "inner": [{name: "canary"}]}})
 
     assert "canary" not in str(found)
     assert "ada" in str(found)
+
+
+def test_who_a_url_names_is_kept_nowhere() -> None:
+    found = kept({"url": "https://ada:canary@example.org/", "text": "see ftp://canary@host:21/x"})
+
+    assert found == {"url": "https://***@example.org/", "text": "see ftp://***@host:21/x"}
 
 
 @pytest.mark.parametrize("name", ["tokens_left", "passenger", "key", "keyboard", "secretary"])

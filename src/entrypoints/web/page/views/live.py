@@ -24,12 +24,10 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
     async def listen(request: Request) -> Response:
         key, make = _asked(pages, request)
-        if "execution" in request.query_params:
+        if (execution := _execution(request)) is not None:
             # A page about nothing is told so at once.
-            await pages.ask(
-                partial(pages.container.queries().execution, int(request.query_params["execution"]))
-            )
-        if (id_ := replays.id_of_feed(request.query_params.get("feed", ""))) is not None:
+            await pages.ask(partial(pages.container.queries().execution, execution))
+        if (id_ := replays.id_of_feed(_feed(request) or "")) is not None:
             await pages.ask(partial(replays.parts, pages, id_))
         after = request.headers.get("last-event-id")
         return EventStream(broadcast, key, make, after=after)
@@ -38,7 +36,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
 
 def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:
-    feed, text = request.query_params.get("feed"), request.query_params.get("execution", "")
+    feed, execution = _feed(request), _execution(request)
     if feed == NOW:
         return NOW, lambda: PartsFeed(
             partial(now_parts, pages.container.overview(), pages.fragment)
@@ -47,8 +45,20 @@ def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:
         return feed, lambda: PartsFeed(partial(queues.parts, pages), every=queues.EVERY)
     if (id_ := replays.id_of_feed(feed or "")) is not None:
         return f"replay {id_}", lambda: PartsFeed(partial(replays.parts, pages, id_))
-    if text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST_ID)):
-        return f"execution {int(text)}", lambda: OutputFeed(pages.container.records(), int(text))
+    if execution is not None:
+        return f"execution {execution}", lambda: OutputFeed(pages.container.records(), execution)
     feeds = f"feed={NOW}, feed={queues.FEED}, feed={replays.FEED}ID"
     detail = f"there is no such feed; there is {feeds}, and execution=ID"
     raise Problem(HTTPStatus.NOT_FOUND, detail)
+
+
+def _feed(request: Request) -> str | None:
+    """Read which feed is asked for; who names an execution as well asks for none."""
+    return None if "execution" in request.query_params else request.query_params.get("feed")
+
+
+def _execution(request: Request) -> int | None:
+    """Read which execution's output is asked for, where no feed is named."""
+    text = request.query_params.get("execution", "")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST_ID))
+    return int(text) if is_number and "feed" not in request.query_params else None
