@@ -52,7 +52,7 @@ class Moment:
 
 @attrs.frozen(kw_only=True)
 class Cell:
-    """An hour, or a day, from *begins* on; *instant* is what is to be explained of it.
+    """An hour, or a day, from *begins* to *ends*; *instant* is what is to be explained of it.
 
     *state* is the worst of its runs; None if it had none. *missing* says that it was due by the
     text that it has now, and has no run; *known* is false where runs are no more kept, or the cell
@@ -60,6 +60,7 @@ class Cell:
     """
 
     begins: datetime
+    ends: datetime
     instant: datetime
     runs: int
     state: State | None
@@ -103,6 +104,7 @@ def lay_out(
         known = since <= (due if due is not None and is_due else begins) and begins <= now
         return Cell(
             begins=begins,
+            ends=ends,
             instant=worst.due_at if worst else due if due is not None and is_due else begins,
             runs=len(runs),
             state=worst.state if worst else None,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 from shutil import copyfile
 from urllib.parse import urlencode
@@ -144,6 +145,37 @@ def test_many_are_replayed_with_a_pace_and_a_canary_and_watched(house: House) ->
     stopped = house.send(f"{begun.headers['location']}/stop")
     assert stopped.status == 303
     assert "stopped by" in house.see(begun.headers["location"])
+
+
+def test_what_a_replay_has_under_way_is_counted_once(house: House) -> None:
+    house.ledger.failed("a")
+    begun = house.send("/ui/failed/replay", schedule="a")
+    house.ledger.clock.advance(HOUR)
+    [again] = house.ledger.advanced().executions
+    house.ledger.finished(again, IN_30_S)
+    house.ledger.clock.advance(timedelta(seconds=1))
+    house.ledger.advanced()
+
+    page = house.see(begun.headers["location"])
+    house.send(f"{begun.headers['location']}/stop")
+    stopped = house.see(begun.headers["location"])
+
+    assert "1 under way, 0 refused, 0 wait, of 1" in page
+    assert re.search(r"Failing, of these</dt>\s*<dd>1<", page)
+    assert "1 under way when it ended" in stopped
+
+
+def test_a_cell_of_the_calendar_with_several_runs_leads_to_all_of_them(house: House) -> None:
+    first, second = (house.ledger.claimed("often") for _ in range(2))
+    page = unescape(house.see("/ui/schedules/often"))
+    [cell] = re.findall(r'href="(/ui/schedules/often\?since=\S+)#runs"', page)
+
+    found = unescape(house.see(cell))
+
+    assert "the newest</a>" in found
+    assert all(f'"/ui/executions/{run.id}"' in found for run in (first, second))
+    earlier = "/ui/schedules/often?until=2026-03-01"
+    assert "Nothing was due then." in house.see(earlier)
 
 
 def test_a_replay_with_faults_is_refused_with_all_of_them(house: House) -> None:

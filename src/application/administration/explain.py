@@ -29,11 +29,13 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
+from .begun import begun_at, begun_beside
 from .lookup import understood
 from .on_request import on_request
 from .remedies import remedies
 from .views.values import ErrorView
 from .waits import sent_again_at, what_it_waits_for
+from .without_times import came_of
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +68,8 @@ def explain(
     )
     if found.ran:
         return found
-    return attrs.evolve(found, because=(*found.because, *_planned_ahead(stored, now)))
+    beside = begun_beside(stored.name, instant, records) if found.execution is None else ()
+    return attrs.evolve(found, because=(*beside, *found.because, *_planned_ahead(stored, now)))
 
 
 def _explain(
@@ -85,6 +88,9 @@ def _explain(
     if backfill is not None:
         found = explain_execution(backfill, records.attempts(backfill.id), now=now)
         return attrs.evolve(found, because=(*_asked_for(execution), *found.because))
+    if execution is None and (begun := begun_at(stored.name, instant, records)) is not None:
+        found = explain_execution(begun, records.attempts(begun.id), now=now)
+        return attrs.evolve(found, because=(f"{came_of(begun)}.", *found.because))
     schedule = understood(stored)
     if execution is not None:
         due = instant if schedule is None else _instant_of(schedule, instant)

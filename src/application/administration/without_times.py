@@ -59,7 +59,12 @@ def _what_hinders(stored: StoredSchedule, now: datetime) -> Iterator[str]:
             yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
 
 
+def came_of(execution: Execution) -> str:
+    """Say what a run came of: the beginning of a sentence."""
+    return _CAME_OF[trigger_of(execution.key)]
+
+
 def what_it_came_of(execution: Execution) -> str:
-    """Say what a run of a schedule without times came of."""
-    came_of = _CAME_OF[trigger_of(execution.key)]
-    return f"{came_of}, at {say_moment(execution.due_at)}; it is the last run of this schedule."
+    """Say what the last run of a schedule without times came of."""
+    when = say_moment(execution.due_at)
+    return f"{came_of(execution)}, at {when}; it is the last run of this schedule."

@@ -455,3 +455,23 @@ def test_a_tick_of_an_interval_is_explained_by_its_second() -> None:
     assert ran.execution.key == "every-2026-03-02T12:00:10Z"
     assert between.answer == "It was not due then"
     assert between.because[1] == "The instant after is 2026-03-02 12:00:10Z."
+
+
+async def test_a_run_by_hand_is_explained_at_the_very_moment_and_told_of_in_its_minute() -> None:
+    house = House()
+    house.add()
+    house.dispatcher.tick(house.now)  # it is planned
+    house.clock.advance(timedelta(seconds=4.680965))
+    begun = house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    await house.open()
+    await house.turn()
+
+    exact, in_minute = ask(house, begun.due_at), ask(house, NOON)
+
+    assert (exact.ran, exact.answer) == (True, "It ran and succeeded")
+    assert exact.because[0] == "Somebody asked for it."
+    assert exact.execution is not None
+    assert exact.execution.id == begun.id
+    assert not in_minute.ran
+    said = f"Somebody asked for it, at 2026-03-02 12:00:04Z: execution {begun.id}, succeeded."
+    assert in_minute.because[0] == said

@@ -43,6 +43,7 @@ def test_what_runs_often_is_in_hours_and_the_worst_run_of_an_hour_stands_for_it(
     [cell] = with_runs(calendar)
     assert (cell.runs, cell.state, cell.instant) == (3, State.FAILED, moments[1].due_at)
     assert cell.begins == datetime(2026, 3, 31, 10, tzinfo=UTC)
+    assert cell.ends == datetime(2026, 3, 31, 11, tzinfo=UTC)
     assert calendar.rows[-1][1][12] == cell  # noon in Berlin's summer time
 
 

@@ -144,8 +144,10 @@ def _waiting(replay: "ReplayView") -> str:
 
 
 def _under_way(replay: "ReplayView") -> str:
-    failing = f", {replay.failing} of them failing, with a retry to come" if replay.failing else ""
-    return f"{replay.released}{failing}"
+    failing = f", {replay.failing} of them failing" if replay.failing else ""
+    if replay.state != ReplayState.ACTIVE:  # nobody counts on: they may have ended since
+        return f"{replay.released}{failing}, when it {replay.state}" if replay.released else "0"
+    return f"{replay.released}{failing}{', with a retry to come' if failing else ''}"
 
 
 def _say_left(replay: "ReplayView") -> str | None:

@@ -6,6 +6,7 @@ const MOST_LINES = 5000;
 export function output() {
   const place = document.querySelector("[data-output]");
   if (!place) return;
+  const none = document.querySelector("[data-output-none]");
   let attempt = 0;
   const add = (text, kind) => {
     const follows = place.scrollHeight - place.scrollTop - place.clientHeight < 40;
@@ -13,6 +14,7 @@ export function output() {
     line.className = `line ${kind}`;
     line.textContent = `${text}\n`;
     place.append(line);
+    if (none) none.hidden = true;
     while (place.childElementCount > MOST_LINES) place.firstElementChild.remove();
     if (follows) place.scrollTop = place.scrollHeight;
   };

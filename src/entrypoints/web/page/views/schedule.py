@@ -1,6 +1,6 @@
 """*Schedule*: its calendar, how long it takes, its runs; and what can be done with it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,10 +13,12 @@ from cronhare.application.administration.file_change import change_by_file
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.ports.overview import Run
 
 from ...access import actor_of
 from ...problems import Problem
 from ..addresses import schedule_path
+from ..asked import asked_moment_or_none
 from ..bars import DURATION_HEIGHT, DURATION_WIDTH, duration_bars
 from ..forms import read_form
 from ..pages import Pages
@@ -48,6 +50,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def show(request: Request) -> Response:
         name = request.path_params["name"]
+        since, until = (asked_moment_or_none(request, word) for word in ("since", "until"))
 
         def look() -> dict[str, Any]:
             container = pages.container
@@ -57,7 +60,9 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
                 "one": view,
                 "upcoming": queries.upcoming(view.name, count=_AHEAD),
                 "history": history,
-                "latest": history.runs[: -_LISTED - 1 : -1],
+                "latest": _latest(history.runs, since, until),
+                "since": since,
+                "until": until,
                 "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
                 "change": change_by_file(container.schedules(), name, container.jobs_file()),
                 "now": queries.now(),
@@ -67,6 +72,17 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         return pages.render(request, "schedule.html", **await pages.ask(look), picture=picture)
 
     return show
+
+
+def _latest(runs: Sequence[Run], since: datetime | None, until: datetime | None) -> Sequence[Run]:
+    """Give the newest runs, newest first; of a cell of the calendar all of them."""
+    if since is None and until is None:
+        return runs[: -_LISTED - 1 : -1]
+    return [
+        run
+        for run in reversed(runs)
+        if (since is None or run.due_at >= since) and (until is None or run.due_at < until)
+    ]
 
 
 def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
