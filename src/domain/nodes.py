@@ -52,8 +52,15 @@ def is_silent(seen_at: datetime, now: datetime) -> bool:
     return abs(now - seen_at) > SILENT_AFTER
 
 
-def is_presumed_dead(seen_at: datetime, now: datetime) -> bool:
-    """Whether who was seen last at *seen_at* counts as ended."""
+def is_presumed_dead(
+    seen_at: datetime, now: datetime, *, watched_since: datetime | None = None
+) -> bool:
+    """Whether who was seen last at *seen_at* counts as ended.
+
+    Before *watched_since* the ledger may have been away, and nobody could report himself.
+    """
+    if watched_since is not None:
+        seen_at = max(seen_at, watched_since)
     return abs(now - seen_at) > PRESUMED_DEAD_AFTER
 
 
@@ -142,6 +149,17 @@ class NodeReports:
 def alive(nodes: Iterable[NodeReport], now: datetime) -> list[NodeReport]:
     """Pick the nodes that have reported themselves lately."""
     return [node for node in nodes if not node.is_silent(now)]
+
+
+def present(
+    nodes: Iterable[NodeReport], now: datetime, *, watched_since: datetime | None = None
+) -> list[NodeReport]:
+    """Pick the nodes that do not count as ended; see `is_presumed_dead`."""
+    return [
+        node
+        for node in nodes
+        if not is_presumed_dead(node.seen_at, now, watched_since=watched_since)
+    ]
 
 
 @attrs.frozen(kw_only=True)

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.token_desk import TokenDesk
     from cronhare.application.events.alerting import AlertWatch
     from cronhare.application.events.announcing import Announcer
+    from cronhare.application.events.judging import LedgerJudge
     from cronhare.application.events.relay import OutboxRelay
     from cronhare.application.events.subscribers import Subscribers
     from cronhare.application.heartbeat import Heartbeat
@@ -355,13 +356,11 @@ class Container(containers.DeclarativeContainer):
         accepts_foreign=settings.provided.accepts_foreign,
     )
     alerts = providers.Singleton(SqlAlertStore, engine, clock)
-    alert_watch = providers.Singleton(
-        AlertWatch,
-        alerts=alerts,
-        events=events,
-        nodes=nodes,
-        policy=settings.provided.alert_policy,
+    #: Of each thread that judges one.
+    ledger_judge = providers.Factory(
+        LedgerJudge, alerts=alerts, nodes=nodes, policy=settings.provided.alert_policy
     )
+    alert_watch = providers.Singleton(AlertWatch, alerts=alerts, events=events, judge=ledger_judge)
     announcer = providers.Singleton(
         Announcer,
         store=events,

@@ -73,6 +73,7 @@ _PLACES: Final = (
     "cronhare.application.administration.token_desk:TokenDesk",
     "cronhare.application.events.alerting:AlertWatch",
     "cronhare.application.events.announcing:Announcer",
+    "cronhare.application.events.judging:LedgerJudge",
     "cronhare.application.events.relay:OutboxRelay",
     "cronhare.application.events.subscribers:Subscribers",
     "cronhare.application.heartbeat:Heartbeat",

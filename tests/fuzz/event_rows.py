@@ -19,6 +19,7 @@ from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alerts import EVERY, Alert, AlertPolicy
@@ -161,7 +162,9 @@ def desk(place: Place) -> Iterator[EventDesk]:
     ledger = sql_ledger(clock, engine)
     policy = AlertPolicy()
     watch = AlertWatch(
-        alerts=ledger.alerts, events=ledger.events, nodes=ledger.nodes, policy=policy
+        alerts=ledger.alerts,
+        events=ledger.events,
+        judge=LedgerJudge(alerts=ledger.alerts, nodes=ledger.nodes, policy=policy),
     )
     announcer = Announcer(
         store=ledger.events, alerts=watch, subscribers=Subscribers(SUBSCRIPTIONS), clock=clock

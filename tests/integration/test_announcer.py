@@ -9,6 +9,7 @@ from cronhare.adapters.sql.events import too_far
 from cronhare.application.events import announcing
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.pinging import Pinger
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.addresses import WebAddress
@@ -46,8 +47,7 @@ def announcer(ledger: Ledger, *targets: Target) -> Announcer:
         alerts=AlertWatch(
             alerts=ledger.alerts,
             events=ledger.events,
-            nodes=ledger.nodes,
-            policy=AlertPolicy(),
+            judge=LedgerJudge(alerts=ledger.alerts, nodes=ledger.nodes, policy=AlertPolicy()),
         ),
         subscribers=Subscribers(subscriptions),
         clock=ledger.clock,

@@ -22,8 +22,8 @@ class AlertDesk:
     def alerts(self, *, cleared: bool = False) -> Sequence[AlertView]:
         """List what holds now, the newest first, and who was told; then what is *cleared* of late.
 
-        A judge of the alerts is a process with a target for them: where none runs, what held last
-        is listed, and `held_at` says when that was.
+        Each scheduler judges those of the whole ledger. Those of a schedule need a process with its
+        file: where none runs, what held last is listed, and `held_at` says when that was.
         """
         found = [*self._alerts.raised()]
         found.sort(key=lambda alert: alert.raised_at, reverse=True)

@@ -1,11 +1,9 @@
 """Alerts: judged once a minute by one process of all, and told by each to its own targets.
 
-Those of the whole ledger may be judged by any process with a target that asks for alerts, those of
-schedules by the processes that have the file which asks for them. Nothing is asked where no target
-wants alerts.
+Those of the whole ledger may be judged by any process, and are by each scheduler and by those with
+a target that asks for alerts; those of schedules by the processes that have the file which asks.
 """
 
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,26 +13,19 @@ import attrs
 from cronhare.domain.lifecycle.alerts import (
     EVERY,
     Alert,
-    AlertPolicy,
     RaisedAlert,
     cleared,
-    judge,
     raised,
 )
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.schedule_alerts import judge_schedule
-from cronhare.domain.lifecycle.system_alerts import judge_system, served
-from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.alert_rules import AlertConditions
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
-from cronhare.ports.alerts import AlertChanges, AlertStorePort
+from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.events import EventStorePort
-from cronhare.ports.nodes import NodeStorePort
 
-from ..logs import say
 from .adding import Adder
-
-log = logging.getLogger(__name__)
+from .judging import LedgerJudge, say_changes
 
 #: Between two looks for the ids of schedules that may alert: one that is new waits so long.
 LOOK_UP_EVERY: Final = timedelta(minutes=5)
@@ -50,44 +41,33 @@ class AlertWatch:
     """Looks after alerts, as the announcer does after events."""
 
     def __init__(
-        self,
-        *,
-        alerts: AlertStorePort,
-        events: EventStorePort,
-        nodes: NodeStorePort,
-        policy: AlertPolicy,
+        self, *, alerts: AlertStorePort, events: EventStorePort, judge: LedgerJudge
     ) -> None:
-        """*policy* is best the same on all nodes: any of them may be the one that judges."""
+        """*judge* is this one's own: it looks in the same thread."""
         self._alerts = alerts
         self._events = events
-        self._nodes = nodes
+        self._judge = judge
         self._adder = Adder(events)
-        self._policy = policy
         self._watched = _Watched(alerts, events)
         self._looked_at: datetime | None = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> None:
         """Look, if a minute has passed; tell the targets of what holds and is over, each once."""
-        last = self._looked_at
-        if not subscriptions.alerted or (last is not None and timedelta(0) <= now - last < EVERY):
+        if not subscriptions.alerted:
             return
-        source = subscriptions.source or ""
-        if self._alerts.begin(now=now, every=EVERY):
-            self._keep([*self._of_the_ledger(now)], now, None)
+        self._judge.look(now)
+        last, source = self._looked_at, subscriptions.source or ""
+        if last is not None and timedelta(0) <= now - last < EVERY:
+            return
         watched = self._watched.at(subscriptions, now)
         if (watched or self._watched.were_some) and self._alerts.begin(
             now=now, every=EVERY, source=source
         ):
-            self._keep([*self._of_schedules(watched, now, source)], now, source)
+            held = [*self._of_schedules(watched, now, source)]
+            say_changes(self._alerts.keep(held, now=now, source=source))
         self._adder.begin()
         self._adder.add([*self._rows(subscriptions, now)])
         self._looked_at = now
-
-    def _of_the_ledger(self, now: datetime) -> Iterator[Alert]:
-        yield from judge(self._alerts.signs(now=now, retries=self._policy.retries), self._policy)
-        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
-        signs = self._alerts.system_signs(now=now, served=served(reports, now))
-        yield from judge_system(attrs.evolve(signs, nodes=reports), now)
 
     def _of_schedules(
         self, watched: Mapping[int, AlertConditions], now: datetime, source: str
@@ -95,9 +75,6 @@ class AlertWatch:
         usual = {id_ for id_, each in watched.items() if each.longer_than_usual}
         for signs in self._alerts.schedule_signs(watched, usual=usual, now=now):
             yield from judge_schedule(signs, watched[signs.scheduler_id], now, source=source)
-
-    def _keep(self, held: Collection[Alert], now: datetime, source: str | None) -> None:
-        _say(self._alerts.keep(held, now=now, source=source))
 
     def _rows(self, subscriptions: Subscriptions, now: datetime) -> Iterator[OutboxRow]:
         """Give what is told: of what is over only to those who were told that it held."""
@@ -168,12 +145,3 @@ class _Watched:
             for id_, (name, ref) in self._alerts.of_no_file(refs, limit=MOST_WATCHED).items():
                 self._tasks[id_] = refs[ref]
                 yield id_, subscriptions.conditions(name, refs[ref])
-
-
-def _say(changes: AlertChanges) -> None:
-    for alert in changes.raised:
-        say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule)
-    for alert in changes.cleared:
-        about = f" of {alert.subject}" if alert.subject else ""
-        text = f"The alert {alert.rule}{about} is over"
-        say(log, logging.INFO, "alert.cleared", text, rule=alert.rule)

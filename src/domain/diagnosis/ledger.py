@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, alive
+from cronhare.domain.nodes import NodeReport, present
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
 from cronhare.domain.texts.moments import say_moment
@@ -52,7 +52,7 @@ class Activity:
     @property
     def present(self) -> Sequence[NodeReport]:
         """The nodes that have reported themselves lately."""
-        return alive(self.nodes, self.now)
+        return present(self.nodes, self.now)
 
     @property
     def is_at_work(self) -> bool:

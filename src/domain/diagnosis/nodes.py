@@ -6,7 +6,7 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, alive
+from cronhare.domain.nodes import NodeReport, present
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
@@ -38,9 +38,9 @@ def judge_nodes(
     An owner need not have reported itself: nodes of older versions do not. *start* says how a
     scheduler is started. The first few of each kind are named.
     """
-    present = alive(nodes, now)
-    names = {node.name for node in present}
-    yield from _first([Finding(Severity.OK, SUBJECT, _at_work(node)) for node in present], AT_WORK)
+    there = present(nodes, now)
+    names = {node.name for node in there}
+    yield from _first([Finding(Severity.OK, SUBJECT, _at_work(node)) for node in there], AT_WORK)
     judged = [
         finding
         for owner in owners
@@ -54,7 +54,7 @@ def judge_nodes(
     yield from _first(
         [_ahead(node) for node in silent if node.seen_at > now], "seen as late as that"
     )
-    yield from _versions(present)
+    yield from _versions(there)
 
 
 def _first(findings: Sequence[Finding], state: str) -> Iterator[Finding]:
@@ -132,7 +132,7 @@ def judge_schedulers(
     nodes: Sequence[NodeReport], *, now: datetime, start: str
 ) -> Iterator[Finding]:
     """Judge whether a scheduler reports itself; while no node does, nothing can be said."""
-    if not nodes or any(node.schedules for node in alive(nodes, now)):
+    if not nodes or any(node.schedules for node in present(nodes, now)):
         return
     what = "No scheduler reports itself: what falls due is not claimed"
     yield Finding(Severity.WARNING, SUBJECT, what, f"start {start}")

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, alive
+from cronhare.domain.nodes import NodeReport, present
 from cronhare.domain.texts.moments import say_moment
 
 from .finding import Finding, Severity, named
@@ -67,7 +67,7 @@ def judge_late(
     overdue = [each for each in late if now - each.since > OVERDUE_AFTER]
     unseen = [each for each in overdue if last is None or each.since > last.at]
     if unseen:
-        schedulers = [node.name for node in alive(nodes, now) if node.schedules]
+        schedulers = [node.name for node in present(nodes, now) if node.schedules]
         why, cure = _why_none(schedulers, start, known=bool(nodes))
         fact = f"{_told(unseen, what)}, nor is anything claimed since then: {why}"
         yield Finding(Severity.ERROR, "nodes", fact, cure)

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from ..nodes import NodeReport, alive
+from ..nodes import NodeReport, present
 from ..schedules.alert_rules import Rule
 from ..texts.listing import counted
 from ..texts.moments import say_moment
@@ -30,18 +30,23 @@ class SystemSigns:
 
     *earliest_due* is the earliest instant that nobody has claimed, *unsent* what was claimed and
     not handed to the broker, *unserved* what waits in queues that no worker serves. None of these
-    are told before `OVERDUE_AFTER`.
+    are told before `OVERDUE_AFTER`. The judge has seen the ledger without a gap since
+    *watched_since*.
     """
 
     nodes: Sequence[NodeReport] = ()
+    watched_since: datetime | None = None
     earliest_due: datetime | None = None
     unsent: QueueSigns | None = None
     unserved: Mapping[str, QueueSigns] = attrs.field(factory=dict[str, QueueSigns])
 
 
-def served(nodes: Sequence[NodeReport], now: datetime) -> frozenset[str]:
-    """Give the queues that a worker serves which has reported itself lately."""
-    return frozenset(queue for node in alive(nodes, now) if node.works for queue in node.queues)
+def served(
+    nodes: Sequence[NodeReport], now: datetime, *, watched_since: datetime | None = None
+) -> frozenset[str]:
+    """Give the queues that a worker serves which does not count as ended."""
+    there = present(nodes, now, watched_since=watched_since)
+    return frozenset(queue for node in there if node.works for queue in node.queues)
 
 
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
@@ -59,14 +64,15 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
             "and no worker serves it"
         )
         yield alert(Rule.QUEUE, message, subject=name, value=queue.runs, severity=CRITICAL)
-    yield from _silent(signs.nodes, now)
+    yield from _silent(signs, now)
 
 
 def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     due = signs.earliest_due
     if due is None or due >= now - OVERDUE_AFTER:
         return
-    there = [node.name for node in alive(signs.nodes, now) if node.schedules]
+    nodes = present(signs.nodes, now, watched_since=signs.watched_since)
+    there = [node.name for node in nodes if node.schedules]
     who = (
         f"though {counted(len(there), 'scheduler')} reported lately"
         if there
@@ -77,11 +83,11 @@ def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     yield alert(Rule.SCHEDULER, message, value=late, severity=CRITICAL)
 
 
-def _silent(nodes: Sequence[NodeReport], now: datetime) -> Iterator[Alert]:
+def _silent(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     """Alert of nodes that were killed or cut off, and that no other has taken the place of."""
-    living = alive(nodes, now)
-    for node in nodes:
-        if not node.is_silent(now) or node.seen_at > now or _has_successor(node, living):
+    living = present(signs.nodes, now, watched_since=signs.watched_since)
+    for node in signs.nodes:
+        if node in living or node.seen_at > now or _has_successor(node, living):
             continue
         message = (
             f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was killed, "

@@ -26,7 +26,7 @@ from ..node_identity import is_alive, this_actor
 from ..signals.shutdown import Shutdown
 from . import worker
 from .boot_runs import run_at_start
-from .scheduler import ROUND, replay_loop, scheduler_loop, state_lines, watch_scheduler
+from .scheduler import ROUND, alert_loop, replay_loop, scheduler_loop, state_lines, watch_scheduler
 from .state_report import StateReport
 
 log = logging.getLogger(__name__)
@@ -149,15 +149,15 @@ async def run(
             role="up",
         )
     )
-    replaying = replay_loop(container)
-    watch_scheduler(container, loop, replaying)
-    loop.start()
-    replaying.start()
+    loops = (loop, replay_loop(container), alert_loop(container))
+    watch_scheduler(container, *loops)
+    for each in loops:
+        each.start()
     if beside is not None:
         beside.start()
     await shutdown.requested.wait()
     leaving = None if beside is None else asyncio.create_task(beside.stop())
-    await asyncio.gather(loop.stop(seconds=ROUND), replaying.stop(seconds=ROUND))
+    await asyncio.gather(*(each.stop(seconds=ROUND) for each in loops))
     if bell is not None:
         bell.remove()
     await working

@@ -34,6 +34,9 @@ RECONCILE_EVERY = timedelta(seconds=5)
 #: So much earlier it reconciles if it is awake anyhow.
 TOGETHER = timedelta(milliseconds=100)
 
+#: Seconds between two looks at whether there is to be alerted; it is judged once a minute.
+LOOK_FOR_ALERTS_EVERY = 10.0
+
 #: Seconds that the round under way may take in a shutdown, and closing the broker's connection.
 ROUND, CLOSING = 10.0, 5.0
 
@@ -132,6 +135,17 @@ def replay_loop(container: Container) -> Loop:
     return Loop("replay", container.replayer().round)
 
 
+def alert_loop(container: Container) -> Loop:
+    """Make the loop that judges alerts: workers do so as well, but all of them may be gone."""
+    judge, claims = container.ledger_judge(), container.claims()
+
+    def look() -> float:
+        judge.look(claims.now())
+        return LOOK_FOR_ALERTS_EVERY
+
+    return Loop("alerts", look)
+
+
 def watch_scheduler(container: Container, *loops: Loop) -> None:
     """Let the probes ask for what a scheduler needs."""
     vitals = container.vitals()
@@ -155,22 +169,24 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
-    replaying = replay_loop(container)
+    replaying, alerting = replay_loop(container), alert_loop(container)
     heartbeat = container.heartbeat(role="scheduler", queues=container.queues())
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
-    watch_scheduler(container, loop, replaying, reporting)
+    watch_scheduler(container, loop, replaying, alerting, reporting)
     vitals = container.vitals()
     vitals.clock_offset = offset_of(heartbeat)
     declaring.start()
     loop.start()
     reporting.start()
     replaying.start()
+    alerting.start()
     refresh = container.settings().refresh.total_seconds()
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await shutdown.requested.wait()
     shutdown.forced_exit.waits_for("the round under way")
     await asyncio.gather(
-        loop.stop(seconds=ROUND), replaying.stop(seconds=ROUND), reporting.stop(seconds=LEAVING)
+        *(each.stop(seconds=ROUND) for each in (loop, replaying, alerting)),
+        reporting.stop(seconds=LEAVING),
     )
     shutdown.forced_exit.waits_for("the broker's farewell")
     await declaring.stop(seconds=CLOSING)

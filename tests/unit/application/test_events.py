@@ -17,6 +17,7 @@ from cronhare.adapters.memory.runner import Script
 from cronhare.application.events import announcing, backlog, finding, relay
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.execution import State
@@ -98,8 +99,11 @@ class Outpost:
         self.alerts = AlertWatch(
             alerts=MemoryAlertStore(self.house.ledger),
             events=self.store,
-            nodes=MemoryNodeStore(self.house.ledger),
-            policy=AlertPolicy(),
+            judge=LedgerJudge(
+                alerts=MemoryAlertStore(self.house.ledger),
+                nodes=MemoryNodeStore(self.house.ledger),
+                policy=AlertPolicy(),
+            ),
         )
         self.announcer = Announcer(
             store=self.store, alerts=self.alerts, subscribers=subscribers, clock=clock

@@ -9,7 +9,7 @@ from cronhare.domain.diagnosis.finding import NAMES_TOLD, Finding, Severity
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_unserved
 from cronhare.domain.diagnosis.nodes import Owner, judge_nodes
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -61,7 +61,7 @@ def test_an_owner_that_reports_itself_has_not_vanished() -> None:
 
 @pytest.mark.parametrize("role", ["scheduler", "up"])
 def test_where_a_scheduler_reports_itself_none_is_missed(role: str) -> None:
-    assert told(node(role=role, seen_at=NOON - SILENT_AFTER)) == []
+    assert told(node(role=role, seen_at=NOON - PRESUMED_DEAD_AFTER)) == []
 
 
 def test_where_only_workers_report_themselves_no_scheduler_is_there() -> None:
@@ -71,12 +71,12 @@ def test_where_only_workers_report_themselves_no_scheduler_is_there() -> None:
 
 
 def test_a_silent_node_is_told_and_is_no_scheduler_any_more() -> None:
-    seen_at = NOON - SILENT_AFTER - SECOND
+    seen_at = NOON - PRESUMED_DEAD_AFTER - SECOND
 
     missing, silent = told(node(role="up", seen_at=seen_at))
 
     assert missing[0] is Severity.WARNING
-    since = "2026-03-01 11:59:50Z: it was killed, or is cut off from the database"
+    since = "2026-03-01 11:59:14Z: it was killed, or is cut off from the database"
     assert silent == (Severity.NOTE, f"{ANT} (up) is silent since {since}")
 
 
@@ -180,7 +180,9 @@ def test_of_a_broker_in_memory_whose_process_is_gone_its_queues_are_not_told_apa
 
 def test_the_first_few_nodes_are_named_and_the_rest_are_counted() -> None:
     at_work = [node(f"ant-{n}-0a1b2c3d4e5f6071", version=f"1.{n}") for n in range(9)]
-    silent = [node(f"bee-{n}-0a1b2c3d4e5f6071", seen_at=NOON - 2 * SILENT_AFTER) for n in range(9)]
+    silent = [
+        node(f"bee-{n}-0a1b2c3d4e5f6071", seen_at=NOON - 2 * PRESUMED_DEAD_AFTER) for n in range(9)
+    ]
     owners = [Owner(name=f"cat-{n}", running=1) for n in range(9)]
     lost = [Owner(name=f"dog-{n}", running=1, lease_until=LONG_AGO) for n in range(9)]
     activity = Activity(now=NOON, nodes=[*at_work, *silent], owners=[*owners, *lost])
@@ -197,12 +199,12 @@ def test_the_first_few_nodes_are_named_and_the_rest_are_counted() -> None:
 
 
 def test_a_node_that_was_seen_in_the_future_is_not_at_work() -> None:
-    ahead = node(role="scheduler", seen_at=NOON + SILENT_AFTER + SECOND)
+    ahead = node(role="scheduler", seen_at=NOON + PRESUMED_DEAD_AFTER + SECOND)
 
     missing, told_of_it = told(ahead)
 
     assert missing[0] is Severity.WARNING
-    seen = f"{ANT} (scheduler) was seen at 2026-03-01 12:00:10Z"
+    seen = f"{ANT} (scheduler) was seen at 2026-03-01 12:00:46Z"
     assert told_of_it == (
         Severity.NOTE,
         f"{seen}, which is to come: whether it is at work cannot be told",

@@ -10,7 +10,7 @@ from cronhare.domain.lifecycle.system_alerts import (
     judge_system,
     served,
 )
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.schedules.alert_rules import Rule
 from tests.unit.executions import NOON
 
@@ -47,7 +47,7 @@ def test_what_waits_for_the_broker_or_for_a_worker_alerts() -> None:
 
 
 def test_a_silent_node_alerts_until_another_takes_its_place() -> None:
-    silent = node(seen=NOON - SILENT_AFTER - timedelta(seconds=1))
+    silent = node(seen=NOON - PRESUMED_DEAD_AFTER - timedelta(seconds=1))
     elsewhere = node("web-2-7", host="web-2", started_at=NOON)
     older = node("web-1-6", started_at=NOON - 2 * MINUTE)
     successor = node("web-1-8", started_at=NOON)
@@ -56,6 +56,18 @@ def test_a_silent_node_alerts_until_another_takes_its_place() -> None:
     assert [*messages(nodes=[silent, elsewhere, older])] == ["node:web-1-7"]
     assert messages(nodes=[silent, successor]) == {}
     assert messages(nodes=[node(seen=NOON + 5 * MINUTE)]) == {}  # a clock that was ahead
+
+
+def test_while_the_ledger_was_away_nobody_could_report_himself() -> None:
+    seen = NOON - 2 * MINUTE
+    dead = node(seen=seen)
+
+    def judged(since: timedelta) -> list[str]:
+        return [*messages(nodes=[dead, node("b", host="b")], watched_since=NOON - since)]
+
+    assert judged(timedelta(seconds=45)) == []
+    assert judged(timedelta(seconds=46)) == ["node:web-1-7"]
+    assert served([node(queues=("a",), seen=seen)], NOON, watched_since=NOON) == {"a"}
 
 
 def test_workers_that_report_serve_their_queues() -> None:
