@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from cronhare.application.administration.queries import Queries
     from cronhare.application.administration.replays import Replays
     from cronhare.application.administration.retry_limits import RetryLimitDesk
-    from cronhare.application.administration.run_desk import RunDesk
     from cronhare.application.administration.run_history import RunHistory
     from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
     from cronhare.application.administration.schedule_editor import ScheduleEditor
@@ -421,9 +420,8 @@ class Container(containers.DeclarativeContainer):
     )
     calendars = providers.Singleton(Calendars, schedules)
     output_pages = providers.Singleton(OutputPages, records)
-    run_desk = providers.Singleton(RunDesk, administrator=administrator)
     report_desk = providers.Singleton(
-        ReportDesk, schedules=schedules, runs=run_desk, catalog=catalog
+        ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
     )
     #: The caller adds `names`.
     standalone = providers.Factory(

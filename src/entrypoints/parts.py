@@ -63,7 +63,6 @@ _PLACES: Final = (
     "cronhare.application.administration.replays:Replays",
     "cronhare.application.administration.retry_limits:RetryLimitDesk",
     "cronhare.application.administration.run_history:RunHistory",
-    "cronhare.application.administration.run_desk:RunDesk",
     "cronhare.application.administration.schedule_desk:ReportDesk",
     "cronhare.application.administration.schedule_desk:ScheduleDesk",
     "cronhare.application.administration.schedule_editor:ScheduleEditor",

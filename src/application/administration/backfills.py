@@ -121,6 +121,7 @@ class Backfills:
         ) as note:
             begun = self._replays.order(order, now=now, request=request)
             refuse_another(begun, order)
+            note.unless(changed=begun.created_at == now)  # a repetition began it, then
             note.after = {"replay": begun.id, **span}
         return ReplayView.of(begun, now=now)
 

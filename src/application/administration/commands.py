@@ -30,6 +30,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from .audit_trail import AuditTrail
 from .audit_values import plain, values_of_filter
 from .lookup import NotFound, find_schedule, find_schedules, refuse_unknown
+from .repetition import refuse_other_params
 from .views.values import json_value
 
 #: What the audit calls failures that are changed together.
@@ -135,6 +136,7 @@ class Administrator:
             NotFound: there is no such schedule.
             CannotRun: its row is broken, *params* are too large, the ledger refuses it, or it stays
                 alive and has a run.
+            RequestReused: the request began a run with other params.
         """
         schedule = find_schedule(self._schedules, name)
         if params is not None and (fault := fault_of_params(params)) is not None:
@@ -143,7 +145,9 @@ class Administrator:
         asked = {} if params is None else {"params": json_value(params)}
         with self._trail.change(actor, Action.RUN, schedule.name, now=now, after=asked) as note:
             began = self._begin(schedule, key=key, params=params, now=now, head_start=head_start)
+            refuse_other_params(began, params)
             note.after = {"execution": began.id, **asked}
+            note.unless(changed=began.executed_at == now)  # a repetition began it, then
         self._bell.ring([began], now=now)
         return began
 

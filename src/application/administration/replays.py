@@ -72,6 +72,7 @@ class Replays:
         ) as note:
             begun = self._replays.order(order, now=now, request=request)
             refuse_another(begun, order)
+            note.unless(changed=begun.created_at == now)  # a repetition began it, then
             note.after = {"replay": begun.id, "failures": failures}
         return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
 

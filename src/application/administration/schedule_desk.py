@@ -19,10 +19,9 @@ from cronhare.ports.schedules import ScheduleStorePort
 
 from .audit_trail import AuditTrail
 from .audit_values import values_of
-from .commands import CannotRun
+from .commands import Administrator, CannotRun
 from .lookup import NotFound
 from .named_calendars import refuse_unknown_calendars
-from .run_desk import RunDesk
 
 #: How the names begin under which reports are run on request. No schedule of a jobs file can have
 #: such a name, as that has no slash.
@@ -81,10 +80,12 @@ class ReportDesk:
     with the first of them.
     """
 
-    def __init__(self, *, schedules: ScheduleStorePort, runs: RunDesk, catalog: Catalog) -> None:
+    def __init__(
+        self, *, schedules: ScheduleStorePort, administrator: Administrator, catalog: Catalog
+    ) -> None:
         """*catalog* has the tasks that may be asked for."""
         self._schedules = schedules
-        self._runs = runs
+        self._administrator = administrator
         self._catalog = catalog
 
     def generate(
@@ -98,7 +99,9 @@ class ReportDesk:
             RequestReused: the request began a run with other params.
         """
         name = self._schedule_of(self._report(controller), now=now)
-        return self._runs.run(name, params=params, now=now, actor=actor, request=request)
+        return self._administrator.run_now(
+            name, params=params, now=now, actor=actor, request=request
+        )
 
     def _report(self, controller: str) -> Task:
         found = reports_called(self._catalog, controller)

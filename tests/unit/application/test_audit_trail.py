@@ -1,17 +1,24 @@
 """No change is without an entry, and each entry says what became of it."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
+from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.application.administration.audit_queries import AuditQueries
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import CannotPause
 from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.repetition import RequestReused
+from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.schedule_desk import NameTaken, ScheduleDesk
 from cronhare.application.administration.views.audit import AuditView
 from cronhare.domain.access.audit import MOST_ENTRIES, Action, Intent, Result
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.actors import ADA, CI
@@ -161,3 +168,47 @@ def test_what_leaves_the_change_open_is_unknown(error: BaseException, outcome: s
         raise error
 
     assert told(house) == [("schedule.run", "nightly", outcome)]
+
+
+def test_a_request_that_is_asked_again_has_changed_nothing() -> None:
+    house = House()
+    house.add("nightly", schedule=None)
+
+    def ask(after: int, params: str | None) -> None:
+        house.administrator.run_now(
+            "nightly",
+            params=params,
+            now=NOON + timedelta(seconds=after),
+            actor=CI,
+            request=UUID(int=1),
+        )
+
+    ask(0, '{"n":1}')
+    ask(1, '{"n": 1}')
+    ask(2, None)
+    with pytest.raises(RequestReused):
+        ask(3, '{"n":2}')
+
+    *begun, reused = entries(house)
+    assert [each.outcome for each in begun] == ["done", "unchanged", "unchanged"]
+    assert (reused.outcome, reused.problem) == (
+        "refused",
+        "it began execution 1, with other params",
+    )
+
+
+def test_a_replay_that_is_asked_for_again_has_changed_nothing() -> None:
+    house = House()
+    replays = Replays(
+        replays=MemoryReplayStore(house.ledger),
+        records=house.records,
+        schedules=house.schedules,
+        trail=house.trail,
+    )
+    order = ReplayOrder(which=FailureFilter(), author="ada")
+
+    for after in range(2):
+        now = NOON + timedelta(seconds=after)
+        replays.order(order, now=now, actor=CI, request=UUID(int=1))
+
+    assert [each.outcome for each in entries(house)] == ["done", "unchanged"]

@@ -9,7 +9,6 @@ import pytest
 from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.repetition import RequestReused
-from cronhare.application.administration.run_desk import RunDesk
 from cronhare.application.administration.schedule_desk import (
     NameTaken,
     ReportDesk,
@@ -33,7 +32,7 @@ ONE, OTHER = UUID(int=1), UUID(int=2)
 def report_desk(house: House, tasks: Sequence[Task] = (REPORT,)) -> ReportDesk:
     return ReportDesk(
         schedules=house.schedules,
-        runs=RunDesk(administrator=house.administrator),
+        administrator=house.administrator,
         catalog=Catalog(tasks),
     )
 

@@ -158,7 +158,7 @@ class SchedulerRuns:
     ) -> Execution:
         name = self._container.queries().schedule_with_id(scheduler_id).name
         now = self._container.claims().now()
-        return self._container.run_desk().run(
+        return self._container.administrator().run_now(
             name, params=params, now=now, actor=actor, request=key
         )
 
