@@ -230,6 +230,36 @@ def test_the_runs_of_a_schedule_are_found_by_what_became_of_them(ledger: Ledger)
     assert [each.unfinished for each in again] == [None]
 
 
+def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_from_its_own_start(
+    ledger: Ledger,
+) -> None:
+    def of(run: Execution) -> ScheduleSigns:
+        ids = [run.scheduler_id]
+        [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
+        return found
+
+    flaky = ledger.finished(ledger.claimed("flaky"), IN_30_S)
+    waiting = of(flaky)
+    again = ledger.started(flaky)
+    begun_at, second = ledger.now, of(again).running
+    ledger.clock.advance(SECOND * 3)
+    ledger.finish(again, Complete(), SUCCESS)
+    last = of(again).last
+    ledger.save(draft("flaky", schedule=None, date_time=ledger.now + MINUTE))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    [newer] = ledger.claim_due().claimed
+    ledger.succeeded(newer)
+
+    assert waiting.running is None
+    assert waiting.unfinished is not None
+    assert second is not None
+    assert (second.id, second.started_at) == (flaky.id, begun_at)
+    assert last is not None
+    assert (last.started_at, last.finished_at) == (begun_at, begun_at + SECOND * 3)
+    assert [each.total_seconds() for each in of(newer).usual] == [3]
+
+
 def test_what_is_usual_are_the_runs_before_the_last_that_succeeded(ledger: Ledger) -> None:
     for seconds in (1, 2, 3, 9):
         ledger.save(draft("often", schedule=None, date_time=ledger.now + MINUTE))

@@ -26,7 +26,11 @@ SHORTEST_LONG: Final = timedelta(seconds=10)
 
 @attrs.frozen(kw_only=True)
 class RunSigns:
-    """What is known of a run; *output* counts the bytes of its standard output."""
+    """What is known of a run.
+
+    *started_at* is of its newest attempt: waits for a retry are no work. *output* counts the bytes
+    of its standard output.
+    """
 
     id: int
     due_at: datetime
@@ -42,7 +46,8 @@ class ScheduleSigns:
 
     *unclaimed* is an instant that is due and nobody has claimed; *waiting* the earliest due run
     that has not begun, *unfinished* the earliest that has not ended, *running* the earliest that
-    runs, *last* the one that ended last. *usual* are durations of earlier runs that succeeded.
+    runs, *last* the one that ended last. *usual* are how long earlier runs
+    took that succeeded, each in its last attempt.
     """
 
     scheduler_id: int

@@ -132,9 +132,11 @@ class MemoryAlertStore:
         ended = [run for run in runs if run.finished_at is not None]
         ended.sort(key=attrgetter("finished_at", "id"), reverse=True)
         durations = [
-            run.finished_at - run.started_at
+            run.finished_at - started_at
             for run in ended[1:]
-            if run.state is State.SUCCEEDED and run.finished_at and run.started_at
+            if run.state is State.SUCCEEDED
+            and run.finished_at
+            and (started_at := self._started_at(run))
         ]
         cursor = self._ledger.schedules.cursor_of(row)
         due = cursor.next_due
@@ -145,7 +147,7 @@ class MemoryAlertStore:
             unclaimed=due if due is not None and due <= now and not cursor.problem else None,
             waiting=self._first(open_, lambda run: run.started_at is None and run.attempt == 1),
             unfinished=self._first(open_, lambda _: True),
-            running=self._first(open_, lambda run: run.started_at is not None),
+            running=self._first(open_, lambda run: run.state is State.RUNNING),
             last=self._first(ended, lambda _: True),
             usual=durations[:USUAL_RUNS] if usual else (),
         )
@@ -164,11 +166,15 @@ class MemoryAlertStore:
         return RunSigns(
             id=run.id,
             due_at=run.due_at,
-            started_at=run.started_at,
+            started_at=self._started_at(run),
             finished_at=run.finished_at,
             has_succeeded=run.state is State.SUCCEEDED,
             output=sum(written),
         )
+
+    def _started_at(self, run: Execution) -> datetime | None:
+        attempt = self._ledger.executions.attempts(run.id).get(run.attempt)
+        return None if attempt is None else attempt.started_at
 
     def keep(
         self, alerts: Collection[Alert], *, now: datetime, source: str | None = None

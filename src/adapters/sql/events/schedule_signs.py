@@ -32,7 +32,7 @@ from cronhare.domain.schedules.task import TaskRef
 
 from ..mapping.execution_rows import display_name
 from ..mapping.task_columns import COLUMN_OF_TYPE
-from ..schema.tables import executions, failed_tasks, outputs, plans, schedulers
+from ..schema.tables import attempts, executions, failed_tasks, outputs, plans, schedulers
 from ..transactions.database import StorePart, repeatable
 
 #: Schedules that one statement asks for.
@@ -66,7 +66,7 @@ _SIGNS: Final[Select[Any]] = (
             "waiting"
         ),
         _first(_OPEN).label("unfinished"),
-        _first(_OPEN.where(executions.c.started_at.is_not(None))).label("running"),
+        _first(_OPEN.where(executions.c.state == State.RUNNING.value)).label("running"),
         _RUN.where(executions.c.finished_at.is_not(None), executions.c.state != State.SKIPPED.value)
         .order_by(executions.c.finished_at.desc(), executions.c.id.desc())
         .limit(1)
@@ -76,16 +76,19 @@ _SIGNS: Final[Select[Any]] = (
     .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
     .where(schedulers.c.id.in_(_IDS))
 )
+#: What waits between two attempts does not run: each counts from its own start.
+_ATTEMPTED: Final = executions.outerjoin(
+    attempts,
+    (attempts.c.execution_id == executions.c.id) & (attempts.c.attempt == executions.c.attempt),
+)
 _RUNS: Final[Select[Any]] = (
     select(
-        *(
-            executions.c[name]
-            for name in ("id", "due_at", "started_at", "finished_at", "state", "attempt")
-        ),
+        *(executions.c[name] for name in ("id", "due_at", "finished_at", "state", "attempt")),
+        attempts.c.started_at,
         outputs.c.stdout_bytes,
     )
     .select_from(
-        executions.outerjoin(
+        _ATTEMPTED.outerjoin(
             outputs,
             (outputs.c.execution_id == executions.c.id)
             & (outputs.c.attempt == executions.c.attempt),
@@ -94,7 +97,8 @@ _RUNS: Final[Select[Any]] = (
     .where(executions.c.id.in_(_IDS))
 )
 _USUAL: Final[Select[Any]] = (
-    select(executions.c.id, executions.c.started_at, executions.c.finished_at, executions.c.state)
+    select(executions.c.id, attempts.c.started_at, executions.c.finished_at, executions.c.state)
+    .select_from(_ATTEMPTED)
     .where(
         executions.c.scheduler_id == bindparam("scheduler"), executions.c.finished_at.is_not(None)
     )
