@@ -155,3 +155,26 @@ def test_all_that_reaches_this_machine_alone_is_refused() -> None:
 
 def test_an_address_is_left_out_of_what_its_service_said() -> None:
     assert redacted(f"no: {SECRET} at /x", f"slack://{SECRET}/abcd") == "no: … at /x"
+
+
+@pytest.mark.parametrize(
+    ("said", "url"),
+    [
+        ("abcd-topic: 404", "ncloud://u:p@h/abcd%2Dtopic"),
+        ("topic: 404", "ncloud://u:p@h/%74%6f%70%69%63"),
+        ("to pic: 404", "ncloud://u:p@h/to+pic"),
+        ("to/pic: 404", "ncloud://u:p@h/to%2Fpic"),
+        ("to/pic: 404", "ncloud://u:p@h/to%252Fpic"),
+        ("to%2Fpic: 404", "ncloud://u:p@h/to%2fpic"),
+        ("to@pic: 404", "ncloud://me:to%40pic@h/x"),
+        ("ab: 404", "ncloud://me:ab@h/x"),
+        ("me: 404", "ncloud://me@h/x"),
+        ("a:b: 404", "ncloud://me:a:b@h/x"),
+    ],
+)
+def test_so_it_is_where_it_was_decoded_or_is_a_short_password(said: str, url: str) -> None:
+    assert redacted(said, url) == "…: 404"
+
+
+def test_the_gaps_of_words_tell_no_short_password() -> None:
+    assert redacted("Failed a call", "ncloud://me:a@h/x") == "Failed … call"

@@ -11,10 +11,12 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import get_ident
 from typing import Final
+from urllib.parse import quote, unquote, unquote_plus
 
 import msgspec
 
@@ -29,8 +31,11 @@ MARGIN: Final = 0.5
 #: Characters of what a service said.
 LONGEST_REASON: Final = 300
 
-#: Parts of an address that are so short are no secrets, but words and numbers.
+#: Parts of an address that are so short are no secrets, but words and numbers: unless they are user
+#: or password. Those are left out as whole words alone, as the gaps in words would tell them.
 _SHORT: Final = 4
+
+_MARKS: Final = re.compile(r"[/:@?&=#,;%\s]+")
 
 
 class Errand(msgspec.Struct, kw_only=True):
@@ -65,16 +70,44 @@ class _Said(logging.Handler):
 
 
 def redacted(text: str, url: str) -> str:
-    """Leave out of a text what stands in an address behind its scheme.
+    """Leave out of a text what stands in an address behind its scheme, as written and as decoded.
 
     >>> redacted("Failed to reach T0K3NT0K3N: 404", "slack://T0K3NT0K3N/x")
     'Failed to reach …: 404'
+    >>> redacted("Failed to reach my-t0k3n as me", "slack://me@host/my%2Dt0k3n")
+    'Failed to reach … as …'
     """
     _, _, rest = url.partition("://")
-    for part in sorted(set(re.split(r"[/:@?&=#,;%\s]+", rest)), key=len, reverse=True):
+    user = {form for part in _user_and_password(rest) for form in _forms(part)}
+    for part in sorted({*_parts(rest), *user}, key=len, reverse=True):
         if len(part) >= _SHORT:
             text = text.replace(part, "…")
+        elif part in user and part:
+            text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", "…", text)
     return shortened(printable(text), LONGEST_REASON)
+
+
+def _parts(rest: str) -> Iterator[str]:
+    """Give what stands between marks; a mark may itself have been encoded, or not be one."""
+    for form in _forms(rest):
+        yield from _MARKS.split(form)
+    for part in re.split(r"[/:@?&=#]", rest):
+        yield from _forms(part)
+
+
+def _user_and_password(rest: str) -> Iterator[str]:
+    whole, at, _ = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")
+    if at:
+        user, _, password = whole.partition(":")
+        yield from (user, password)
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Give a text as it may be shown: services decode it once or twice, and encode it anew."""
+    yield text
+    for decode in (unquote, unquote_plus):
+        once = decode(text)
+        yield from (once, decode(once), quote(once), quote(once, safe=""))
 
 
 def main() -> None:
