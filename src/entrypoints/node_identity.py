@@ -1,41 +1,55 @@
-"""The identity of this process as a node, and whether another process of its host lives."""
+"""The identity of this process as a node, and whether another process of its host lives.
 
-import hashlib
+Each command that changes something imports this module, and its page of help needs nothing of it:
+what it uses is imported where it is used.
+"""
+
+# ruff: noqa: PLC0415 - as said above
+
 import os
-import pwd
-import secrets
-import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cronhare.adapters.system.host import BOOT_ID
-from cronhare.domain.access import LONGEST_ACTOR, Actor, Channel, Scope
-from cronhare.domain.nodes import Node
-from cronhare.domain.retries.redeliveries import Holder
-from cronhare.domain.texts.printable import printable
+if TYPE_CHECKING:
+    from cronhare.domain.access import Actor
+    from cronhare.domain.nodes import Node
+    from cronhare.domain.retries.redeliveries import Holder
 
 _PIDS = Path("/proc/self/ns/pid")
 
 
-def this_node() -> Node:
+def this_node() -> "Node":
     """Name this process, once in its life."""
+    import secrets
+
+    from cronhare.domain.nodes import Node
+
     nonce = secrets.token_hex(4)
     return Node(host=_host(), pid=os.getpid(), place=_place() or nonce, nonce=nonce)
 
 
-def this_holder(node: Node) -> Holder:
+def this_holder(node: "Node") -> "Holder":
     """Name a node as one who holds messages, with the boot of its host, if the kernel tells it."""
+    from cronhare.adapters.system.host import BOOT_ID
+    from cronhare.domain.retries.redeliveries import Holder
+
     boot = ""
     with suppress(OSError):
         boot = BOOT_ID.read_text(encoding="ascii").strip()[:64]
     return Holder(node=str(node), host=node.host, boot=boot)
 
 
-def this_actor() -> Actor:
+def this_actor() -> "Actor":
     """Name the person whose process this is, as far as the system knows: `user@host`.
 
     By the number of the user, which no variable of the environment changes.
     """
+    import pwd
+
+    from cronhare.domain.access import LONGEST_ACTOR, Actor, Channel, Scope
+    from cronhare.domain.texts.printable import printable
+
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a user without a name, in a container say
@@ -60,6 +74,8 @@ def _host() -> str:
 
     It need not be unique: *place* and *nonce* are.
     """
+    import socket
+
     name = socket.gethostname()
     return "".join(char if char.isprintable() else "?" for char in name) or "?"
 
@@ -69,6 +85,10 @@ def _place() -> str | None:
 
     Containers may share a host name, and each has a PID 1.
     """
+    import hashlib
+
+    from cronhare.adapters.system.host import BOOT_ID
+
     with suppress(OSError):
         named = f"{BOOT_ID.read_text()} {_PIDS.readlink()}"
         return hashlib.sha256(named.encode()).hexdigest()[:8]

@@ -1,17 +1,21 @@
-"""The jobs files that commands are given: how they are named, read, and refused."""
+"""The jobs files that commands are given: how they are named, read, and refused.
+
+Their reader is imported where it is used: a page of help needs nothing of it.
+"""
+
+# ruff: noqa: PLC0415 - as said above
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
-from cronhare.domain.texts.listing import counted
-
 from .errors import Refusal, file_refusal
 from .progress import working
 
 if TYPE_CHECKING:
+    from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
+
     from ..settings.settings import Settings
 
 Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
@@ -23,12 +27,14 @@ JobsArguments = Annotated[
 ]
 
 
-def load(path: Path, settings: "Settings", *, state: str) -> JobsFile:
+def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":
     """Read a jobs file; *state* says what was not done if it is faulty.
 
     Raises:
         Refusal: with every fault at once.
     """
+    from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+
     try:
         with working(f"Reading {path}"):
             return read_jobs(path, policy=settings.policy)
@@ -38,8 +44,10 @@ def load(path: Path, settings: "Settings", *, state: str) -> JobsFile:
         raise file_refusal(error, path, state) from error
 
 
-def jobs_refusal(error: JobsFileInvalid, state: str) -> Refusal:
+def jobs_refusal(error: "JobsFileInvalid", state: str) -> Refusal:
     """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
+    from cronhare.domain.texts.listing import counted
+
     places = {fault.place for fault in error.faults}
     what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"
     if len(error.faults) == 1:

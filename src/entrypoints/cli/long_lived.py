@@ -1,10 +1,7 @@
-"""What `up`, `scheduler` and `worker` have in common: their options, and what they refuse."""
+"""What `up`, `scheduler` and `worker` have in common: what they read, and what they refuse."""
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql.dialects.sqlite.alone import Occupied, occupy
@@ -12,17 +9,10 @@ from cronhare.domain.addresses import LedgerFile
 
 from ..container import Container
 from ..processes.readiness import ledger_is_ready
-from ..settings.settings import MOST_AT_A_TIME, Settings, SettingsInvalid
+from ..settings.settings import Settings, SettingsInvalid
 from ..signals.shutdown import Shutdown
 from .errors import Refusal
 from .jobs_files import load
-
-Concurrency = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=MOST_AT_A_TIME, help="How many tasks run at a time. [env: CRON_CONCURRENCY]"
-    ),
-]
 
 _NOT_SHARED = (
     "CRON_BROKER_URL: memory:// is a broker inside of one process, and this one needs one "

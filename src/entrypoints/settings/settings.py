@@ -62,6 +62,7 @@ from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
+from .bounds import MOST_AT_A_TIME
 from .forms import (
     Form,
     checked,
@@ -82,9 +83,6 @@ from .setting_text import SettingText
 from .sources import PREFIX, Sources, read_sources
 
 MEMORY: Final = "memory://"
-
-#: The most tasks that run at a time in a worker.
-MOST_AT_A_TIME: Final = 1_000
 
 #: Schedules with series of their own in the metrics, by default and at most: each is kept for
 #: months by whoever scrapes.

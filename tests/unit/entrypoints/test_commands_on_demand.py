@@ -127,6 +127,29 @@ def test_each_command_is_where_the_list_says(name: str) -> None:
     assert command.help
 
 
+#: Makes every command with its options, as each page of help does, and prints all modules.
+ALL_OPTIONS = """
+import json, sys
+from cronhare.entrypoints.cli.command_tree import Commands
+from cronhare.entrypoints.cli.commands_on_demand import CommandsOnDemand
+for name in Commands.places:
+    command = Commands.load(name)
+    if isinstance(command, CommandsOnDemand):
+        for below in command.places:
+            command.load(below)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_the_help_of_no_command_imports_what_only_its_work_needs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_OPTIONS], capture_output=True, text=True, check=True
+    )
+
+    web = {"fastapi", "starlette", "uvicorn", "jinja2", "asyncio", "prometheus_client"}
+    assert not (HEAVY | web) & set(json.loads(done.stdout))
+
+
 def all_groups() -> dict[str, type[CommandsOnDemand]]:
     return {"cronhare": Commands} | {
         f"cronhare {name}": type(command)

@@ -1,6 +1,5 @@
 """`cronhare alerts list | test`."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -80,6 +79,8 @@ def try_(
         there = listed(file.subscriptions.names) or "none"
         what = "has no targets" if target is None else f"has no target {target!r}; it has: {there}"
         raise Refusal(f"{file.path} {what}", advice="Add one: [notify.NAME], see docs/alerts.md.")
+    import asyncio  # noqa: PLC0415 - a page of help does without
+
     tried = asyncio.run(_try_all(wire_with(settings).notifier(), targets, file.source))
     if json:
         columns: Columns[TriedView] = {"TARGET": "target", "TOLD": "told", "ERROR": "error"}
@@ -96,6 +97,8 @@ def try_(
 async def _try_all(
     notifier: NotifierPort, targets: Sequence[Target], source: str
 ) -> Sequence[TriedView]:
+    import asyncio  # noqa: PLC0415 - as above
+
     try:
         return await asyncio.gather(*(_try(notifier, each, source) for each in targets))
     finally:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.adapters.process.attempt.account import is_known
 from cronhare.application.administration.jobs_files import clashes_among, queues_shared_among
 from cronhare.application.administration.notes import (
     notes_on,
@@ -67,11 +66,19 @@ def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
             f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, "
             "it must have"
             for task in file.tasks
-            if task.user is not None and not is_known(task.user)
+            if task.user is not None and not _is_known(task.user)
         ]
         if faults:
             what = f"{file.path}: {counted(len(faults), 'task')} cannot run on this host"
             yield Refusal(what, faults, "Check it where the worker runs, or correct the name.")
+
+
+def _is_known(user: str) -> bool:
+    from cronhare.adapters.process.attempt.account import (  # noqa: PLC0415 - most tasks name none
+        is_known,
+    )
+
+    return is_known(user)
 
 
 def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:

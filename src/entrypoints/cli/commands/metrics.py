@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from cronhare.adapters.prometheus import exposition, write_textfile
-
 from ..errors import file_refusal
 from ..wiring import open_ledger
 
@@ -24,6 +22,11 @@ def metrics(
     job_queue_dlq_jobs_total, job_queue_dlq_depth, app_schedule_job_no_listener_total and
     cronhare_executions_unfinished.
     """
+    from cronhare.adapters.prometheus import (  # noqa: PLC0415 - its library brings an HTTP server
+        exposition,
+        write_textfile,
+    )
+
     measured = open_ledger().metrics().measure()
     if textfile is None:
         sys.stdout.write(exposition(measured))

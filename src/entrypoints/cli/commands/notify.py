@@ -1,6 +1,5 @@
 """`cronhare notify list | test`: the targets of a jobs file."""
 
-import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
@@ -80,6 +79,8 @@ def try_(
 
     It runs here, as this user: a worker may see other hosts, files and variables.
     """
+    import asyncio  # noqa: PLC0415 - a page of help does without
+
     settings = read_settings()
     file = jobs_file(jobs, settings)
     target = file.subscriptions.target(name)

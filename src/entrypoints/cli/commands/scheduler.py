@@ -1,27 +1,11 @@
 """`cronhare scheduler`."""
 
-from functools import partial
-
-from cronhare.domain.texts.listing import listed
-
-from ...container import Container
-from ...processes import scheduler as scheduler_process
-from ...processes.lifetime import Lifetime, announce
-from ...processes.reloading import Reloading
-from ..long_lived import refuse_memory_broker, with_ledger
-from ..wiring import read_settings, usable
-
 
 def scheduler() -> None:
     """Run a scheduler: one of any number, each a full substitute for the others.
 
     SIGHUP has it read its settings again. SIGUSR1 tells its state in the log.
     """
-    settings = read_settings()
-    refuse_memory_broker(settings)
-    container = usable(Container(settings=settings, queues=settings.queues))
-    announce(container, "Scheduler", f"queues {listed(settings.queues)}")
-    life = Lifetime(container, grace=scheduler_process.ROUND)
-    reloading = Reloading(container, forced_exit=life.shutdown.forced_exit, has_tasks=False)
-    run = partial(scheduler_process.run, container, life.shutdown, life.state)
-    life.run(with_ledger(container, life.shutdown, run), on_hangup=reloading.reload)
+    from ..starting.scheduler import run_scheduler  # noqa: PLC0415 - all that a process needs
+
+    run_scheduler()
