@@ -31,7 +31,8 @@ class LedgersClock(Protocol):
 class Heartbeat:
     """Writes the reports of one node; *running* counts its attempts. See `NodeReport`.
 
-    *told* is called with each report, and whether the node is to be drained.
+    *told* is called with each report, and whether the node is to be drained. That is reported in
+    turn: the ledger may have forgotten the node while it was away.
     *offset* is how far this node's clock is ahead of the ledger's, as it was last measured.
     """
 
@@ -48,6 +49,7 @@ class Heartbeat:
     told: Callable[[bool], None] = lambda _: None
     offset: timedelta | None = attrs.field(init=False, default=None)
     _began: datetime | None = attrs.field(init=False, default=None)
+    _drained_at: datetime | None = attrs.field(init=False, default=None)
 
     def round(self) -> float:
         """Report once; answers how many seconds to rest.
@@ -70,8 +72,11 @@ class Heartbeat:
                 running=self.running(),
                 clock_offset=offset,
                 consuming=self.consuming(),
+                drain_asked_at=self._drained_at,
             )
-            self.told(self.nodes.report(report, kept_for=FORGOTTEN_AFTER))
+            drained = self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
+            self._drained_at = (self._drained_at or now) if drained else None
+            self.told(drained)
         return REPORT_EVERY.total_seconds()
 
     def leave(self) -> None:

@@ -80,7 +80,8 @@ class NodeReport:
     *role* is `scheduler`, `worker`, or `up` for both in one. *running* counts its attempts, at most
     *concurrency*; *consuming* says whether it takes more. All three are None where it runs no
     tasks. *clock_offset* is how far its own clock is ahead of the ledger's. At *drain_asked_at*
-    somebody asked it to take no more; that stays in the ledger until it is taken back.
+    somebody asked it to take no more; that stays in the ledger until it is taken back. The node's
+    own word for it, when it first heard so, counts where the ledger has forgotten the node.
     """
 
     name: str

@@ -15,7 +15,8 @@ class NodeStorePort(Protocol):
     def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
         """Keep a report in place of the node's last one; answers whether it is to be drained.
 
-        Whether it was asked to is no part of the report, and stays.
+        Whether it was asked to stays as the ledger has it. Where the ledger has forgotten the node,
+        it is as the report says.
 
         A node's first report deletes those of nodes that were seen longer than *kept_for* before
         it; or after it, which somebody wrote, or a clock that leapt.

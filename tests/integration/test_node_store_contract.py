@@ -1,7 +1,7 @@
 """What every ledger promises to keep of the nodes that work on it."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import attrs
@@ -10,7 +10,8 @@ from sqlalchemy import Engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.application.heartbeat import Heartbeat
+from cronhare.domain.nodes import FORGOTTEN_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, sql_ledger
 
@@ -220,3 +221,42 @@ def test_all_queues_that_a_process_may_have_are_read(ledger: Ledger) -> None:
     report(ledger, many)
 
     assert listed(ledger) == [many]
+
+
+def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> None:
+    beat = Heartbeat(
+        nodes=ledger.nodes,
+        clock=BeatingClock(ledger),
+        name="ant",
+        role="worker",
+        host="web-1",
+        version="1",
+        queues=("cron_scheduler",),
+        told=(heard := list[bool]()).append,
+    )
+    beat.round()
+    ledger.nodes.drain("ant", asked_at=ledger.now)
+    beat.round()
+    ledger.clock.advance(FORGOTTEN_AFTER + SECOND)
+    ledger.nodes.report(attrs.evolve(BEE, seen_at=ledger.now), kept_for=FORGOTTEN_AFTER)
+
+    beat.round()
+    beat.round()
+    ledger.nodes.drain("ant", asked_at=None)
+    beat.round()
+    beat.round()
+
+    assert heard == [False, True, True, True, False, False]
+
+
+class BeatingClock:
+    """The ledger's, which no node is off."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def now(self) -> datetime:
+        return self._ledger.now
+
+    def measure(self) -> timedelta:
+        return timedelta(0)

@@ -68,8 +68,9 @@ class SqlNodeStore:
                 kept = {"before": report.seen_at - kept_for, "latest": report.seen_at + kept_for}
                 for old in connection.scalars(_OLD, kept).all():
                     connection.execute(_REMOVE, {"node": old})
-                connection.execute(_INSERT, {"name": report.name, **values})
-        return known is not None and known.drain_asked_at is not None
+                asked = {"drain_asked_at": report.drain_asked_at}
+                connection.execute(_INSERT, {"name": report.name, **values, **asked})
+        return (report if known is None else known).drain_asked_at is not None
 
     @repeatable
     def drain(self, name: str, *, asked_at: datetime | None) -> bool:

@@ -24,7 +24,7 @@ class MemoryNodeStore:
                 for each in [*nodes.values()]:
                     if abs(report.seen_at - each.seen_at) > kept_for:
                         del nodes[each.name]
-            asked_at = None if known is None else known.drain_asked_at
+            asked_at = (report if known is None else known).drain_asked_at
             nodes[report.name] = attrs.evolve(report, drain_asked_at=asked_at)
             return asked_at is not None
 
