@@ -67,6 +67,9 @@ class AlertStorePort(Protocol):
     ) -> AlertChanges:
         """Note what holds of a source. An alert that held before is kept as it was raised.
 
+        Of judges that are late or judge at once each change is made by one: when another has begun
+        after *now*, nothing is noted.
+
         One that has not held for `CLEAR_AFTER` is cleared, and forgotten `CLEARED_KEPT` later; of
         other sources what nobody has judged for as long.
         """

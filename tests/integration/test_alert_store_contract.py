@@ -290,3 +290,30 @@ def test_schedules_of_no_file_are_found_by_their_tasks(ledger: Ledger) -> None:
 
     assert [*found.values()] == [("by-hand", task)]
     assert ledger.alerts.of_no_file([TaskRef("report", 999_999)], limit=100) == {}
+
+
+def test_of_those_that_keep_at_once_one_raises_and_one_clears(ledger: Ledger) -> None:
+    held = [alert(), alert(Rule.GROWING)]
+    for _ in range(3):
+        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+        raised = at_once(4, lambda _: ledger.alerts.keep(held, now=ledger.now).raised)
+        assert sorted(keys([one for some in raised for one in some])) == ["failed", "growing"]
+        ledger.clock.advance(CLEAR_AFTER + MINUTE)
+        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+        cleared = at_once(4, lambda _: ledger.alerts.keep([], now=ledger.now).cleared)
+        assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
+        ledger.clock.advance(MINUTE)
+
+
+def test_a_judge_that_was_overtaken_changes_nothing(ledger: Ledger) -> None:
+    began = ledger.now
+    assert ledger.alerts.begin(now=began, every=MINUTE)
+    ledger.clock.advance(10 * MINUTE)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    ledger.alerts.keep([alert()], now=ledger.now)
+
+    late = [ledger.alerts.keep(held, now=began) for held in ([], [alert(Rule.GROWING)])]
+
+    assert [(each.raised, each.cleared) for each in late] == [((), ()), ((), ())]
+    [kept] = ledger.alerts.raised()
+    assert (kept.rule, kept.held_at) == ("failed", ledger.now)

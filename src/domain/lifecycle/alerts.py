@@ -171,6 +171,11 @@ def is_over(held_at: datetime, now: datetime) -> bool:
     return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
 
 
+def is_superseded(judged_at: datetime, now: datetime) -> bool:
+    """Tell whether who began to judge at *now* was overtaken: it slept, or its ledger was slow."""
+    return judged_at > now
+
+
 def is_forgotten(alert: RaisedAlert, now: datetime) -> bool:
     """Tell whether nobody needs to know any more that an alert is over."""
     at = alert.cleared_at

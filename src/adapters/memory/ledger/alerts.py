@@ -21,6 +21,7 @@ from cronhare.domain.lifecycle.alerts import (
     Signs,
     is_forgotten,
     is_over,
+    is_superseded,
 )
 from cronhare.domain.lifecycle.schedule_alerts import USUAL_RUNS, RunSigns, ScheduleSigns
 from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, QueueSigns, SystemSigns
@@ -181,6 +182,8 @@ class MemoryAlertStore:
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
         with self._ledger.lock:
+            if is_superseded(self._ledger.alerts_judged_at.get(source, now), now):
+                return AlertChanges()
             raised, cleared = list[RaisedAlert](), list[RaisedAlert]()
             for each in alerts:
                 known = self._rows.get(each.key)

@@ -36,6 +36,7 @@ from cronhare.domain.lifecycle.alerts import (
     Signs,
     is_forgotten,
     is_over,
+    is_superseded,
     key_of,
 )
 from cronhare.domain.lifecycle.events import LONGEST_NAME
@@ -74,6 +75,9 @@ _BEGIN: Final = (
         ),
     )
     .values(held_at=_NOW)
+)
+_JUDGED_AT: Final = (
+    select(alerts.c.held_at).where(alerts.c.rule == bindparam("key")).with_for_update()
 )
 _UNRESOLVED: Final = (
     select(func.count())
@@ -164,7 +168,11 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
         by_key = {each.key: each for each in held}
+        judged = {"key": key_of(_JUDGED, source or "", source)}
         with self._database.write("keeping alerts") as connection:
+            at = connection.scalar(_JUDGED_AT, judged)  # locked: others keep theirs afterwards
+            if isinstance(at, datetime) and is_superseded(at, now):
+                return AlertChanges()
             rows = {row.rule: row for row in connection.execute(_ALERTS)}
             holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
             raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
