@@ -4,7 +4,10 @@
 who may read.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
@@ -13,6 +16,9 @@ from starlette.routing import Route
 
 from ..probes.application import HEALTH, METRICS, READINESS
 from .asking import Asker
+
+#: Seconds that an answer waits for a look: who asks often waits one second at most.
+PATIENCE: Final = 0.5
 
 
 def routes(asker: Asker) -> Iterator[Route]:
@@ -24,8 +30,12 @@ def routes(asker: Asker) -> Iterator[Route]:
 
 
 class _Probes:
+    """The answers. They wait for no request that asks the ledger: those may fill their threads."""
+
     def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+        self._looks = ThreadPoolExecutor(1, thread_name_prefix="readiness")
+        self._counts = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._look: asyncio.Future[None] | None = None
         self._vitals = asker.container.vitals()
         asker.container.counting()  # it joins the registry, if it counts
         self._registry = asker.container.registry()
@@ -35,14 +45,24 @@ class _Probes:
         return _answer(self._vitals.turns.faults())
 
     async def readiness(self, _: Request) -> Response:
-        """Tell whether the process can do its work; without an address of its own nobody looks."""
-        await self._asker.ask(self._vitals.proofs.refresh)
+        """Tell whether the process can do its work; without an address of its own nobody looks.
+
+        A look that takes longer than `PATIENCE` goes on; what was proven before is answered.
+        """
+        if self._look is None or self._look.done():
+            loop = asyncio.get_running_loop()
+            self._look = loop.run_in_executor(self._looks, self._vitals.proofs.refresh)
+        look = self._look
+        await asyncio.wait({look}, timeout=PATIENCE)
+        if look.done():
+            look.result()
         return _answer(self._vitals.proofs.faults())
 
     async def metrics(self, request: Request) -> Response:
         """Give the metrics, in the form that is asked for."""
         encode, kind = choose_encoder(request.headers.get("accept", ""))
-        text = await self._asker.ask(lambda: encode(self._registry))
+        loop = asyncio.get_running_loop()
+        text = await loop.run_in_executor(self._counts, encode, self._registry)
         return Response(text, media_type=kind)
 
 
