@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.statistics import By, FailureCount, ScheduleResults
-from cronhare.domain.nodes import NodeReport, alive
+from cronhare.domain.nodes import NodeReport, present
 from cronhare.domain.retries.breaker import BreakerState
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import QueueLoad, Unheard
@@ -99,13 +99,13 @@ class MetricsView:
         self, reports: Sequence[NodeReport], queues: Iterable[str], now: datetime
     ) -> Self:
         """Add who reports, who is silent, and how many serve each of the *queues* and theirs."""
-        living = alive(reports, now)
+        there = present(reports, now)
         nodes = Counter[tuple[str, ...]]()
         for report in reports:
-            state = "silent" if report.is_silent(now) else "alive"
+            state = "alive" if report in there else "silent"
             nodes[_label(report.role), state] += 1
         workers = Counter[tuple[str, ...]]({(_label(queue),): 0 for queue in queues})
-        for report in living:
+        for report in there:
             workers.update((_label(queue),) for queue in report.queues if report.works)
         return attrs.evolve(self, nodes=_bounded(nodes), queue_workers=_bounded(workers))
 

@@ -1,0 +1,29 @@
+"""What the metrics say of the nodes."""
+
+from datetime import timedelta
+
+from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from tests.unit.executions import NOON
+
+
+def report(name: str, ago: timedelta) -> NodeReport:
+    return NodeReport(
+        name=name,
+        role="worker",
+        host=name,
+        version="1",
+        started_at=NOON,
+        seen_at=NOON - ago,
+        queues=("mails",),
+    )
+
+
+def test_a_node_that_stood_still_for_a_while_is_no_silent_one() -> None:
+    slow = report("ant", PRESUMED_DEAD_AFTER)
+    dead = report("bee", PRESUMED_DEAD_AFTER + timedelta(seconds=1))
+
+    view = MetricsView.of([], total=0, depth=0, loads=[]).with_nodes([slow, dead], (), NOON)
+
+    assert view.nodes == {("worker", "alive"): 1, ("worker", "silent"): 1}
+    assert view.queue_workers == {("mails",): 1}
