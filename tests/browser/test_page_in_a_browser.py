@@ -213,6 +213,22 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     assert faults == []
 
 
+def test_a_page_that_has_lost_its_server_says_so_until_it_is_back(
+    home: House, desk: Window
+) -> None:
+    page = desk.page
+    page.route("**/ui/live**", lambda route: route.abort())
+    page.goto(home.address("/"))
+    lost = page.get_by_role("status").filter(has_text="No connection to cronhare since")
+    expect(lost).to_be_visible()
+    stopped = page.locator("[data-clock] time").text_content()
+    page.wait_for_timeout(1_500)
+    assert page.locator("[data-clock] time").text_content() == stopped
+
+    page.unroute("**/ui/live**")
+    expect(lost).to_have_count(0)
+
+
 def test_the_theme_is_chosen_and_kept(home: House, desk: Window) -> None:
     page = desk.page
     page.goto(home.address("/ui/schedules"))

@@ -157,7 +157,7 @@ def test_up_imports_nothing_after_its_first_run_but_what_a_first_calendar_needs(
     address = {"CRON_WEB_ADDRESS": f"127.0.0.1:{site.port}"}
     with started("up", tmp_path, **TELLING, **address) as up:
         up.until("Task execution failed")
-        up.until("Answering at")
+        up.until("Page and API at")
         (tmp_path / "begun").touch()
 
         (tmp_path / "jobs.toml").write_text(JOBS + RELOADED)

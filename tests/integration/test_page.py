@@ -86,6 +86,7 @@ def test_a_schedule_is_found_and_shown_with_what_is_due(web: Site, schedule: str
 
     assert shown.status == 200
     assert "Europe/Berlin" in shown.text
+    assert "<dd>sales</dd>" in shown.text
     assert shown.text.count("02:00 <span") == 5
     assert web.get("/ui/schedules/nightli").status == 404
     assert "did you mean nightly" in web.get("/ui/schedules/nightli").text
@@ -118,9 +119,11 @@ def test_it_is_paused_with_a_reason_resumed_run_and_disabled(
 
 
 def test_a_form_is_refused_as_a_page_with_its_faults(web: Site, schedule: str) -> None:
-    refused = web.ask("POST", f"{schedule}/pause", "for=soon", FORM)
+    refused = web.ask("POST", f"{schedule}/pause", "for=soon&reason=we+move", FORM)
     assert refused.status == 422
     assert "is no duration" in refused.text
+    assert re.search(r'<details class="drop" open>', refused.text)
+    assert ('value="we move"' in refused.text, 'value="soon"' in refused.text) == (True, True)
     assert web.ask("POST", f"{schedule}/pause", "for=%ff", FORM).status == 400
     assert web.ask("POST", f"{schedule}/pause", "a=&" * 300, FORM).status == 400
     assert web.ask("POST", f"{schedule}/pause", "{}", JSON).status == 415

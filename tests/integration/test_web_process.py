@@ -139,7 +139,7 @@ def test_up_answers_itself_says_where_and_ends_at_once(start: Starter, tmp_path:
     address = f"127.0.0.1:{site.port}"
     up = start(tmp_path / "jobs.toml", web="--web", CRON_WEB_ADDRESS=address)
 
-    up.until(f"Answering at http://{address}")
+    up.until(f"Page and API at http://{address}")
     run = site.post("/reports/generate", REPORT).json()["id"]
     page = site.get("/").status
 

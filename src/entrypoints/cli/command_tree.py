@@ -19,7 +19,7 @@ class Commands(CommandsOnDemand):
         "up": ("up:up", "Apply a jobs file; run scheduler and worker in one process."),
         "scheduler": ("scheduler:scheduler", "Run a scheduler: one of any number."),
         "worker": ("worker:worker", "Run a worker: one of any number."),
-        "web": ("web:web", "Answer over HTTP: create schedules, run reports."),
+        "web": ("web:web", "Show the page, and answer for the API and metrics."),
         "check": ("check:check", "Validate jobs files, of several also beside each other."),
         "plan": ("plan_apply:plan", "Show what `apply` would change."),
         "apply": ("plan_apply:apply", "Make the schedules table as the jobs file says."),

@@ -135,6 +135,8 @@ async def run(
     """
     state.add(partial(state_lines, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
+    if beside is not None:
+        text += f"; in a browser, in a moment: http://{container.settings().listen_address}"
     say(log, logging.INFO, "running", text)
     bell = _listen(container)
     loop = scheduler_loop(container, rings=bell)

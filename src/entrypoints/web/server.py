@@ -107,7 +107,7 @@ async def serve(
     ending = asyncio.create_task(requested.wait())
     host, port = bound.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    say(log, logging.INFO, "begun", f"Answering at http://{address}")
+    say(log, logging.INFO, "begun", f"Page and API at http://{address}")
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
     on_end("requests under way")

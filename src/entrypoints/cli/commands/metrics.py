@@ -19,8 +19,7 @@ def metrics(
 ) -> None:
     """Print metrics, for Prometheus, counted in the ledger now.
 
-    job_queue_dlq_jobs_total, job_queue_dlq_depth, app_schedule_job_no_listener_total and
-    cronhare_executions_unfinished.
+    `cronhare web` and each `up` answer the same at /metrics, and what their process counted.
     """
     from cronhare.adapters.prometheus import (  # noqa: PLC0415 - its library brings an HTTP server
         exposition,

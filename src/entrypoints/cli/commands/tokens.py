@@ -66,8 +66,8 @@ def create(
     print_line("Send it as `Authorization: Bearer …`, or sign in with it at /ui/sign-in.")
     if container.settings().web_login == "auto":
         print_line(
-            "From now on requests of this machine need a token too; CRON_WEB_LOGIN=never keeps "
-            "them free."
+            "While there is a token, requests of this machine need one too; "
+            "CRON_WEB_LOGIN=never keeps them free."
         )
 
 

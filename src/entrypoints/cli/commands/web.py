@@ -4,7 +4,7 @@ from ..jobs_files import Jobs
 
 
 def web(*, jobs: Jobs = None) -> None:
-    """Answer over HTTP at CRON_WEB_ADDRESS: POST /schedulers, POST /reports/generate.
+    """Show the page at CRON_WEB_ADDRESS, and answer for the API, probes and metrics there.
 
     Tasks are those of its jobs file. SIGHUP has it read that and the settings again. SIGUSR1 tells
     its state in the log.

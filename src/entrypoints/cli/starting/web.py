@@ -60,7 +60,8 @@ def _bound(bind: Callable[[ListenAddress], socket], settings: Settings) -> socke
     except OSError as error:
         raise Refusal(
             f"{settings.called('web_address')}: {settings.listen_address}: {error.strerror}",
-            advice="Nothing was started. Name another port; is another `cronhare web` there?",
+            advice="Nothing was started. Name another port; is a `cronhare up` there, or another "
+            "`cronhare web`?",
         ) from error
 
 

@@ -2,6 +2,7 @@
 import { setClock } from "./times.js";
 
 const AGAIN = 10000;
+const LOST_AFTER = 5000;
 const FOCUSED = "a, button, summary, [tabindex]";
 
 /** Listens to `/ui/live?…`; *handlers* by the names of events get what JSON said. */
@@ -10,9 +11,10 @@ export function listen(query, handlers) {
   let last = "";
   const open = () => {
     source = new EventSource(`/ui/live?${query}`);
-    source.onopen = () => dot(true);
+    source.onopen = () => { dot(true); found(); };
     source.onerror = () => {
       dot(false);
+      lose();
       // A refusal is for good, unless it is asked again.
       if (source?.readyState === EventSource.CLOSED) setTimeout(begin, AGAIN);
     };
@@ -24,7 +26,7 @@ export function listen(query, handlers) {
     }
   };
   const begin = () => { if (!document.hidden && (!source || source.readyState === EventSource.CLOSED)) open(); };
-  const end = () => { source?.close(); source = null; dot(false); };
+  const end = () => { source?.close(); source = null; dot(false); found(); };
   document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
   addEventListener("pagehide", end);
   begin();
@@ -33,6 +35,26 @@ export function listen(query, handlers) {
 
 function dot(on) {
   document.querySelector("[data-live]")?.classList.toggle("on", on);
+}
+
+let losing = 0;
+
+/** Says that the page shows the past, unless the connection is back soon; the clock stops there. */
+function lose() {
+  if (losing) return;
+  const since = document.querySelector("[data-clock] time")?.textContent;
+  losing = setTimeout(() => {
+    document.documentElement.toggleAttribute("data-lost", true);
+    const place = document.querySelector("[data-no-connection]");
+    if (place) place.textContent = `No connection to cronhare since ${since} UTC: what you see is from then.`;
+  }, LOST_AFTER);
+}
+
+function found() {
+  clearTimeout(losing);
+  losing = 0;
+  document.documentElement.toggleAttribute("data-lost", false);
+  document.querySelector("[data-no-connection]")?.replaceChildren();
 }
 
 export function announce(text) {

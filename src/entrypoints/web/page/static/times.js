@@ -24,6 +24,7 @@ export function setClock(iso) {
 }
 
 function count() {
+  if (document.documentElement.hasAttribute("data-lost")) return;
   const now = Date.now() + ahead;
   for (const each of document.querySelectorAll("time[data-relative]")) {
     const text = relative((Date.parse(each.dateTime) - now) / 1000);

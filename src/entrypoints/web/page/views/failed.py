@@ -18,6 +18,7 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilte
 from cronhare.domain.lifecycle.statistics import By
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.texts.listing import counted
 
 from ...access import actor_of
 from ...problems import Problem
@@ -157,7 +158,8 @@ def _replay_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         ordered = await pages.ask(change)
         if ordered.replay is None:
             return pages.done(PATH, "No failure is like that any more: nothing was begun.")
-        said = f"Replay {ordered.replay.id} of {ordered.failures:,} failures has begun."
+        many = counted(ordered.failures, "failure")
+        said = f"Replay {ordered.replay.id} has begun, of {many}."
         return pages.done(replay_path(ordered.replay.id), said)
 
     return replay

@@ -1,7 +1,7 @@
 """*Schedule*: its calendar, how long it takes, its runs; and what can be done with it."""
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.file_change import change_by_file
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 from cronhare.ports.overview import Run
 
@@ -49,29 +48,51 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
 def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def show(request: Request) -> Response:
-        name = request.path_params["name"]
-        since, until = (asked_moment_or_none(request, word) for word in ("since", "until"))
-
-        def look() -> dict[str, Any]:
-            container = pages.container
-            queries = container.queries()
-            view, history = queries.schedule(name), container.run_history().of(name)
-            return {
-                "one": view,
-                "upcoming": queries.upcoming(view.name, count=_AHEAD),
-                "history": history,
-                "latest": _latest(history.runs, since, until),
-                "since": since,
-                "until": until,
-                "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
-                "change": change_by_file(container.schedules(), name, container.jobs_file()),
-                "now": queries.now(),
-            }
-
-        picture = (_DRAWN * DURATION_WIDTH, DURATION_HEIGHT)
-        return pages.render(request, "schedule.html", **await pages.ask(look), picture=picture)
+        return await _page(pages, request)
 
     return show
+
+
+async def _page(
+    pages: Pages,
+    request: Request,
+    *,
+    pause: Mapping[str, str] | None = None,
+    fault: str | None = None,
+) -> Response:
+    """Show a schedule; with a *fault*, the form of its *pause* as it was sent."""
+    name = request.path_params["name"]
+    since, until = (asked_moment_or_none(request, word) for word in ("since", "until"))
+
+    def look() -> dict[str, Any]:
+        container = pages.container
+        queries = container.queries()
+        view, history = queries.schedule(name), container.run_history().of(name)
+        return {
+            "one": view,
+            # A row that was made here or over HTTP has its task's number alone.
+            "named": next(
+                (task.name for task in container.catalog() if task.ref == view.task), None
+            ),
+            "upcoming": queries.upcoming(view.name, count=_AHEAD),
+            "history": history,
+            "latest": _latest(history.runs, since, until),
+            "since": since,
+            "until": until,
+            "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
+            "change": change_by_file(container.schedules(), name, container.jobs_file()),
+            "now": queries.now(),
+        }
+
+    return pages.render(
+        request,
+        "schedule.html",
+        status=HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY,
+        **await pages.ask(look),
+        picture=(_DRAWN * DURATION_WIDTH, DURATION_HEIGHT),
+        asked_pause=pause or {},
+        pause_fault=fault,
+    )
 
 
 def _latest(runs: Sequence[Run], since: datetime | None, until: datetime | None) -> Sequence[Run]:
@@ -118,7 +139,10 @@ def _pause(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def pause(request: Request) -> Response:
         name, form, actor = request.path_params["name"], await read_form(request), actor_of(request)
         reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
-        lasts = _duration(length) if length else None
+        try:
+            lasts = parse_duration(length) if length else None
+        except DurationInvalid as error:
+            return await _page(pages, request, pause=form, fault=str(error))
 
         def begin() -> None:
             now = pages.container.claims().now()
@@ -166,16 +190,6 @@ def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> An
         return pages.done(schedule_path(name), said)
 
     return answer
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except DurationInvalid as error:
-        fault = Fault("for", str(error))
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "the pause has faults", faults=[fault]
-        ) from error
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -169,7 +169,7 @@ class _Desk:
         current = values_of(draft)
         values, conflicts = merged(base, yours, current)
         differing = [
-            (name, base.get(name, ""), current[name], yours[name])
+            (name, base.get(name, ""), current[name], values[name])
             for name in FIELDS
             if len({base.get(name, ""), current[name], yours[name]}) > 1
         ]
