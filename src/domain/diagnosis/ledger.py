@@ -123,6 +123,11 @@ def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
         what = f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet"
     else:
         what = f"Nothing is overdue; the next is due at {say_moment(due)}"
+    if due >= now and not nodes and not activity.unread_nodes:
+        # One of an older version does not report itself, so this may be no trouble.
+        cure = f"start {start}, unless one of an older version is there"
+        yield Finding(Severity.NOTE, "nodes", f"{what}; no node reports itself", cure)
+        return
     yield Finding(Severity.OK, "nodes", what)
 
 

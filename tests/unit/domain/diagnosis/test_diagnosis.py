@@ -410,7 +410,10 @@ def test_what_is_due_this_minute_is_told_as_not_claimed_yet() -> None:
     [coming] = of_activity(next_due=NOON)
 
     assert late.what == "What was due at 2026-03-01 11:59:26Z, 34 s ago, is not claimed yet"
-    assert coming.what == "Nothing is overdue; the next is due at 2026-03-01 12:00:00Z"
+    assert coming.severity is Severity.NOTE
+    due = "Nothing is overdue; the next is due at 2026-03-01 12:00:00Z"
+    assert coming.what == f"{due}; no node reports itself"
+    assert "cronhare" in coming.cure
 
 
 def test_a_ledger_without_plans_and_nodes_says_nothing_of_them() -> None:
