@@ -228,7 +228,7 @@ UNRESOLVED = _gauge(
 NODES = _gauge(
     "cronhare_nodes",
     Source.LEDGER,
-    "Processes that reported themselves within the last hour, and whether they still do",
+    "Processes that reported themselves within the last hour, and whether in the last 45 s too",
     "role",
     "state",
 )
