@@ -41,6 +41,10 @@ class ReplayStorePort(Protocol):
         """
         ...
 
+    def asked_by(self, request: UUID) -> Replay | None:
+        """Give the replay or backfill that a request began; None if it has begun none."""
+        ...
+
     def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
         """Give those of a schedule's instants that have a run: not one that was skipped."""
         ...

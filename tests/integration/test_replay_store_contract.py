@@ -33,6 +33,8 @@ def test_a_request_begins_one_replay_however_often_it_is_asked(ledger: Ledger) -
 
     assert len({*begun}) == 1
     ledger.advanced()
+    assert ledger.replays.asked_by(request) == ledger.replays.replay(begun[0])
+    assert ledger.replays.asked_by(UUID(int=9)) is None
     again = ledger.replays.order(order, now=ledger.now, request=request)
     assert again == ledger.replays.replay(begun[0])
     other = ledger.replays.order(order, now=ledger.now, request=UUID(int=8))

@@ -175,6 +175,9 @@ def test_many_failures_are_replayed_or_discarded_by_what_they_have_in_common(
     assert (begun.status, begun.headers["location"]) == (202, f"/replays/{id_}")
     assert again.json()["replay"]["id"] == id_
     assert web.post("/failed/replay", {"schedule": "b"}, key="k").status == 422
+    nothing = web.post("/failed/replay", {"reason": "of nobody"}, key="other")
+    assert (nothing.status, nothing.json()) == (200, {"failures": 0, "replay": None})
+    assert len(web.get("/replays").json()) == 1
     assert web.post("/failed/replay", {}).faults.keys() == {"all"}
     assert web.post("/failed/replay", {"all": True, "stop_at": 7}).faults.keys() == {"stop_at"}
     assert web.post("/failed/replay", {"schedule": "nobody"}).status == 404

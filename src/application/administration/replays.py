@@ -63,17 +63,22 @@ class Replays:
             NotFound: see `count`.
             RequestReused: it began another one.
         """
-        if not (failures := self.count(order.which)) and request is None:
-            return Ordered(failures=0)
+        if not (failures := self.count(order.which)):
+            # Or what it began has resolved them all meanwhile.
+            begun = None if request is None else self._replays.asked_by(request)
+            if begun is None:
+                return Ordered(failures=0)
+            refuse_another(begun, order)
+            return Ordered(failures=0, replay=ReplayView.of(begun, now=now))
         which = values_of_filter(order.which)
         target = order.which.schedule or "failures"
         with self._trail.change(
-            actor, Action.ORDER_REPLAY, target, now=now, before={"which": which}
+            actor, Action.ORDER_REPLAY, target, now=now, after={"which": which}
         ) as note:
             begun = self._replays.order(order, now=now, request=request)
             refuse_another(begun, order)
             note.unless(changed=begun.created_at == now)  # a repetition began it, then
-            note.after = {"replay": begun.id, "failures": failures}
+            note.after = {"which": which, "replay": begun.id, "failures": failures}
         return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
 
     def list(self, *, limit: int, now: datetime, before: int | None = None) -> Sequence[ReplayView]:

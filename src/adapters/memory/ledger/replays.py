@@ -98,6 +98,11 @@ class MemoryReplayStore:
             ]
             return self._keep(Replay(id=id_, order=order, created_at=now, up_to=last, next_at=now))
 
+    def asked_by(self, request: UUID) -> Replay | None:
+        """See `ReplayStorePort.asked_by`."""
+        with self._ledger.lock:
+            return self._ledger.replays.get(self._requests.get(request, 0))
+
     def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
         """See `ReplayStorePort.replays`."""
         with self._ledger.lock:

@@ -117,6 +117,11 @@ class SqlReplayStore:
             return attrs.evolve(replay, id=id_)
 
     @repeatable
+    def asked_by(self, request: UUID) -> Replay | None:
+        """See `ReplayStorePort.asked_by`."""
+        return self._asked_by(str(request))
+
+    @repeatable
     def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
         """See `ReplayStorePort.replays`."""
         statement = _NEWEST if before is None else _NEWEST.where(replays.c.id < before)
