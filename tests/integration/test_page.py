@@ -96,7 +96,15 @@ def test_a_cell_explains_itself(web: Site, schedule: str) -> None:
     explained = web.get(f"{schedule}/explain?at=2026-03-02T12:00:00Z")
 
     assert "It was not due then" in explained.text
-    assert web.get(f"{schedule}/explain?at=2026-03-02").status == 400
+    assert web.get(f"{schedule}/explain").status == 200
+    assert web.get(f"{schedule}/explain?at=2026-03-02").status == 200
+
+
+def test_a_moment_that_no_calendar_has_is_refused(web: Site, schedule: str) -> None:
+    for at in ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00"):
+        refused = web.get(f"{schedule}/explain?at={at}")
+        assert (refused.status, "allowed: a date such as" in refused.text) == (400, True), at
+    assert web.get(f"{schedule}/explain?at=noon").status == 400
 
 
 def test_it_is_paused_with_a_reason_resumed_run_and_disabled(

@@ -29,9 +29,6 @@ _LISTED: Final = 40
 _DRAWN: Final = 120
 _AHEAD: Final = 5
 
-#: So long, in letters, what is asked for may be.
-_LONGEST_MOMENT: Final = 40
-
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes; those with a word after the name come before the one without."""
@@ -109,7 +106,7 @@ def _latest(runs: Sequence[Run], since: datetime | None, until: datetime | None)
 def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def explain(request: Request) -> Response:
         name = request.path_params["name"]
-        at = _moment(request.query_params.get("at"))
+        at = asked_moment_or_none(request, "at")
         queries = pages.container.queries()
         found = await pages.ask(lambda: queries.explain_instant(name, at))
         now = await pages.ask(queries.now)
@@ -190,16 +187,3 @@ def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> An
         return pages.done(schedule_path(name), said)
 
     return answer
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text[:_LONGEST_MOMENT])
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        detail = "at is to be a time with its offset, such as 2026-03-02T12:00:00Z"
-        raise Problem(HTTPStatus.BAD_REQUEST, detail)
-    return found
