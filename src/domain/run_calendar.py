@@ -54,6 +54,8 @@ class Moment:
 class Cell:
     """An hour, or a day, from *begins* to *ends*; *instant* is what is to be explained of it.
 
+    By the clock of the zone: what that leaves out is empty, what it shows twice is twice as long.
+
     *state* is the worst of its runs; None if it had none. *missing* says that it was due by the
     text that it has now, and has no run; *known* is false where runs are no more kept, or the cell
     lies ahead.
@@ -97,7 +99,7 @@ def lay_out(
         found[_begin(moment.due_at, zone, unit)].append(moment)
 
     def cell(begins: datetime, ends: datetime) -> Cell:
-        runs = found.get(begins, [])
+        runs = found.get(begins, []) if begins < ends else []
         worst = min(runs, key=lambda run: _WORST.index(run.state), default=None)
         due = None if runs else due_after(begins - timedelta(seconds=1))
         is_due = due is not None and due < ends
@@ -139,7 +141,10 @@ def _hours(today: date, zone: ZoneInfo) -> Iterator[tuple[date, list[tuple[datet
     for ago in reversed(range(DAYS)):
         day = today - timedelta(days=ago)
         begins = [_instant(day, hour, zone) for hour in range(24)]
-        yield day, [(begin, begin + timedelta(hours=1)) for begin in begins]
+        begins.append(_instant(day + timedelta(days=1), 0, zone))
+        # An hour that a clock leaves out ends as it begins; one that comes twice is a long one.
+        begins = [*itertools.accumulate(reversed(begins), min)][::-1]
+        yield day, list(itertools.pairwise(begins))
 
 
 def _days(today: date, zone: ZoneInfo) -> Iterator[tuple[date, list[tuple[datetime, datetime]]]]:

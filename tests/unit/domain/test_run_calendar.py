@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.execution import State
@@ -59,6 +60,40 @@ def test_what_runs_once_a_day_is_in_weeks_across_the_change_of_the_clock() -> No
         datetime(2026, 3, 29, 22, tzinfo=UTC),  # 00:30 in Berlin: the next day
     ]
     assert calendar.rows[-1][0] == date(2026, 3, 30)
+
+
+def hourly(after: datetime) -> datetime:
+    return after.replace(minute=0, second=0) + HOUR
+
+
+def test_in_hours_a_day_of_23_or_25_has_each_of_its_runs_once() -> None:
+    for day, hours in ((date(2026, 3, 29), 23), (date(2026, 10, 25), 25)):
+        now = datetime(day.year, day.month, day.day, 9, tzinfo=UTC) + DAY
+        moments = [Moment(now - n * HOUR, State.SUCCEEDED) for n in range(60, -1, -1)]
+
+        calendar = lay_out(moments, zone=BERLIN, now=now, since=LONG_AGO, due_after=hourly)
+
+        row = dict(calendar.rows)[day]
+        assert len(row) == 24
+        assert sum(cell.runs for cell in row) == hours
+        assert not [cell for cell in row if cell.missing]
+        assert all(before.ends == cell.begins for before, cell in pairwise(row))
+        others = [cells for each, cells in calendar.rows if each in {day - DAY, day + DAY}]
+        assert all(cell.runs <= 1 for cells in others for cell in cells)
+
+
+def test_a_run_that_is_missing_in_the_hour_that_comes_twice_is_missing() -> None:
+    second = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)  # 02:30 in Berlin, once more
+    now = datetime(2026, 10, 26, 9, tzinfo=UTC)
+    moments = [Moment(now - n * HOUR, State.SUCCEEDED) for n in range(9, -1, -1)]
+
+    def due(after: datetime) -> datetime | None:
+        return second if after < second else None
+
+    calendar = lay_out(moments, zone=BERLIN, now=now, since=LONG_AGO, due_after=due)
+
+    missing = [cell for _, row in calendar.rows for cell in row if cell.missing]
+    assert [cell.instant for cell in missing] == [second]
 
 
 def test_a_day_on_which_it_was_due_and_did_not_run_is_missing_that_instant() -> None:
