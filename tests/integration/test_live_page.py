@@ -14,7 +14,7 @@ import pytest
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.page.live.broadcast import MOST_LISTENERS, Broadcast, Listener
-from cronhare.entrypoints.web.page.live.feeds import PARTS, Event, Feed, OutputFeed
+from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
 from cronhare.entrypoints.web.problems import Problem
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
@@ -80,6 +80,8 @@ class Counting:
             raise LedgerUnavailable("away")
         return [Event(str(self.looks), "count", json.dumps(self.looks))]
 
+    def keep(self, new: Sequence[Event]) -> None: ...
+
     def after(self, id_: str | None) -> Sequence[Event]:
         return () if id_ else [Event("0", "count", "0")]
 
@@ -119,6 +121,32 @@ async def test_all_who_listen_share_one_look_and_it_ends_with_the_last() -> None
     assert broadcast.listeners == 0
 
 
+async def test_who_comes_while_a_look_is_under_way_gets_its_lines_once(memory: Ledger) -> None:
+    started, found, come = memory.running("a"), asyncio.Event(), asyncio.Event()
+
+    async def ask(question: Callable[[], Any]) -> Any:  # noqa: ANN401
+        answer = question()
+        found.set()
+        await come.wait()
+        return answer
+
+    def make() -> Feed:
+        return OutputFeed(memory.records, started.id)
+
+    broadcast = Broadcast(ask)
+    async with broadcast.listening("x", make, after=None):
+        await found.wait()
+        async with broadcast.listening("x", make, after=None) as late:
+            come.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            names = [event.name for event in await late.take() or ()]
+            while "state" not in names:
+                names += [event.name for event in await late.take() or ()]
+
+    assert names == ["anew", "state"]
+
+
 async def test_a_ledger_that_is_away_is_asked_again() -> None:
     feed, broadcast = Counting(), Broadcast(ASK)
     async with broadcast.listening("x", lambda: feed, after="0") as listener:
@@ -156,13 +184,27 @@ def test_output_comes_line_by_line_and_goes_on_where_it_was_left(memory: Ledger)
         written = Written(execution_id=started.id, attempt=1, stdout=stdout)
         memory.attempts.keep_written([written], now=memory.now, node="ant")
 
-    assert [event.name for event in feed.look()] == ["state"]
-    assert feed.look() == []
+    def looked() -> Sequence[Event]:
+        feed.keep(new := feed.look())
+        return new
+
+    assert [event.name for event in looked()] == ["state"]
+    assert looked() == []
     write("one\ntw")
-    [line] = feed.look()
+    [line] = looked()
     write("one\n</script>two\n")
-    assert [json.loads(event.data)["text"] for event in feed.look()] == ["</script>two"]
+    assert [json.loads(event.data)["text"] for event in looked()] == ["</script>two"]
     assert [event.name for event in feed.after(None)] == ["anew", "state", "line", "line"]
     assert [event.name for event in feed.after(line.id)] == ["line"]
     assert len(feed.after("of-another-feed.7")) == 4
     assert not feed.is_over
+
+
+def test_of_endless_output_the_newest_is_kept_for_those_who_come_later(memory: Ledger) -> None:
+    feed = OutputFeed(memory.records, memory.running("a").id)
+
+    feed.keep([Event(f"x.{number}", "line", "a" * 1_000) for number in range(600)])
+
+    kept = feed.after(None)[1:]
+    assert sum(len(event.data) for event in kept) <= MOST_KEPT
+    assert kept[-1].id == "x.599"

@@ -126,6 +126,7 @@ class Broadcast:
             new = await self._ask(channel.feed.look)
         except LedgerUnavailable:
             return  # it was logged; what is missed comes with a later look
+        channel.feed.keep(new)
         for listener in channel.listeners:
             listener.give(new)
 

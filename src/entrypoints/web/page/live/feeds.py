@@ -42,7 +42,7 @@ class Event:
 
 
 class Feed(Protocol):
-    """Something to listen to. One thread at a time looks."""
+    """Something to listen to. One thread at a time looks; another one keeps, and reads what is."""
 
     @property
     def every(self) -> float:
@@ -54,6 +54,9 @@ class Feed(Protocol):
 
     def look(self) -> Sequence[Event]:
         """Give what is new since the last look."""
+
+    def keep(self, new: Sequence[Event]) -> None:
+        """Keep what a look has found for those who come later, as it is given to those there."""
 
     def after(self, id_: str | None) -> Sequence[Event]:
         """Give what a listener has missed whose last event had this id."""
@@ -87,6 +90,9 @@ class PartsFeed:
             return ()
         self._id = uuid4().hex
         return [self._event(changed)]
+
+    def keep(self, new: Sequence[Event]) -> None:
+        """See `Feed`: a part that comes twice takes its own place."""
 
     def after(self, id_: str | None) -> Sequence[Event]:
         """See `Feed`."""
@@ -152,11 +158,13 @@ class OutputFeed:
             return [each for each in self._events if int(each.id.split(".")[1]) > int(number[:18])]
         return [Event(f"{self._nonce}.0", "anew", "{}"), *self._events]
 
-    def _event(self, name: str, said: Mapping[str, Any]) -> Event:
-        self._sent += 1
-        event = Event(f"{self._nonce}.{self._sent}", name, json.dumps(said))
-        self._events.append(event)
-        self._kept += len(event.data)
+    def keep(self, new: Sequence[Event]) -> None:
+        """See `Feed`."""
+        self._events += new
+        self._kept += sum(len(event.data) for event in new)
         while self._kept > MOST_KEPT:
             self._kept -= len(self._events.popleft().data)
-        return event
+
+    def _event(self, name: str, said: Mapping[str, Any]) -> Event:
+        self._sent += 1
+        return Event(f"{self._nonce}.{self._sent}", name, json.dumps(said))
