@@ -297,6 +297,8 @@ def test_a_filter_takes_the_rows_of_which_all_is_true_that_it_says(ledger: Ledge
     asked: list[tuple[dict[str, Any], str]] = [
         ({}, "denied timeout"),
         ({"unresolved": False}, "pill denied timeout"),
+        ({"execution_id": denied.execution_id}, "denied"),
+        ({"execution_id": 999_999}, ""),
         ({"schedule": "mails"}, "timeout"),
         ({"schedule": "Mails"}, ""),
         ({"task": "worker 4"}, "denied"),

@@ -5,6 +5,8 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.execution import REPLAYABLE
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.ports.records import RecordsPort
@@ -47,3 +49,10 @@ class Stories:
             execution=ExecutionView.of(execution, now=now, report=last),
             steps=[StepView.of(step, reports) for step in steps],
         )
+
+    def failure_of(self, execution: ExecutionView) -> int | None:
+        """Find the row of the archive by which an execution can be replayed."""
+        if execution.state not in REPLAYABLE:
+            return None
+        found = self._records.archive(FailureFilter(execution_id=execution.id), limit=1)
+        return found[0].id if found else None

@@ -46,6 +46,7 @@ class FailureFilter:
         FailureFilterInvalid: with all faults at once.
     """
 
+    execution_id: int | None = None
     schedule: str | None = None
     task: str | None = None
     type: str | None = None
@@ -66,7 +67,8 @@ class FailureFilter:
         """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""
         error = row.error or ""
         return (
-            self.schedule in {None, row.schedule_name}
+            self.execution_id in {None, row.execution_id}
+            and self.schedule in {None, row.schedule_name}
             and TaskRef(row.task_type, row.task_id).is_meant(self.task, name=row.task_name)
             and self.type in {None, row.task_type}
             and self.queue in {None, row.queue}

@@ -24,6 +24,7 @@ _ROW = failed_tasks.c
 def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
     """Give the conditions of the rows that a filter takes: see `FailureFilter.takes`."""
     equal = (
+        (_ROW.execution_id, which.execution_id),
         (_ROW.schedule_name, which.schedule),
         (_ROW.task_type, which.type),
         (_ROW.queue, which.queue),

@@ -12,7 +12,6 @@ from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.access import Scope
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.ports.records import ExecutionFilter
 
 from ...access import actor_of
@@ -30,9 +29,8 @@ from ..strips import strip
 
 PATH: Final = "/ui/executions"
 
-#: Executions on a page; and failures of a schedule among which that of an execution is looked for.
+#: Executions on a page.
 _LISTED: Final = 50
-_LOOKED_AT: Final = 200
 
 #: What can be asked of their state beside each of them, by the word in the address.
 _GROUPS: Final = {
@@ -108,7 +106,8 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
         def look() -> dict[str, Any]:
             container = pages.container
-            story = container.stories().of(id_)
+            stories = container.stories()
+            story = stories.of(id_)
             return {
                 "story": story,
                 "one": story.execution,
@@ -116,7 +115,7 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
                 "strip": strip(story),
                 "outputs": container.queries().output(id_).outputs,
                 "why": container.queries().explain_execution(id_),
-                "failure_id": _failure_of(pages, story.execution),
+                "failure_id": stories.failure_of(story.execution),
             }
 
         return pages.render(
@@ -142,15 +141,3 @@ def _cancel(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         return pages.done(execution_path(id_), said)
 
     return cancel
-
-
-def _failure_of(pages: Pages, execution: ExecutionView) -> int | None:
-    """Find the row of the archive by which an execution can be replayed."""
-    if execution.state not in REPLAYABLE:
-        return None
-    try:
-        which = FailureFilter(schedule=execution.schedule_name)
-    except FailureFilterInvalid:  # no name that a row of the archive can have
-        return None
-    found = pages.container.records().archive(which, limit=_LOOKED_AT)
-    return next((each.id for each in found if each.execution_id == execution.id), None)
