@@ -33,12 +33,6 @@ class Rule(enum.StrEnum):
     TOO_SHORT = "too-short"
 
 
-#: The rules of one schedule, which each schedule has to ask for.
-OF_SCHEDULES: Final = frozenset(
-    {Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG, Rule.TOO_SHORT}
-)
-
-
 @attrs.frozen(kw_only=True)
 class Deadline:
     """How long *after* it was due something is to be done, or by which *time_of_day* then.

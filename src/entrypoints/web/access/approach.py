@@ -44,11 +44,6 @@ class Credentials:
     session: str | None = attrs.field(default=None, repr=False)
     fault: str | None = None
 
-    @property
-    def are_none(self) -> bool:
-        """Whether it brings nothing."""
-        return (self.token, self.session, self.fault) == (None, None, None)
-
 
 def channel_of(scope: Scope) -> Channel:
     """Tell whether the page is asked, or the API."""

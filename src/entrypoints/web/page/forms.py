@@ -23,15 +23,6 @@ async def read_form(request: Request) -> Mapping[str, str]:
     return dict(await _fields(request))
 
 
-async def read_choices(request: Request, name: str) -> tuple[str, ...]:
-    """Read the values of a field that may be there several times, such as a row of checkboxes.
-
-    Raises:
-        Problem: see `read_form`.
-    """
-    return tuple(value for each, value in await _fields(request) if each == name)
-
-
 async def _fields(request: Request) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] | None = getattr(request.state, "form", None)
     if found is None:

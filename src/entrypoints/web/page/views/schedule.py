@@ -15,7 +15,6 @@ from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 from cronhare.ports.overview import Run
 
 from ...access import actor_of
-from ...problems import Problem
 from ..addresses import schedule_path
 from ..asked import asked_moment_or_none
 from ..bars import DURATION_HEIGHT, DURATION_WIDTH, duration_bars
