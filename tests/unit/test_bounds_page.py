@@ -94,8 +94,8 @@ from cronhare.domain.schedules import (
 from cronhare.domain.schedules.retention import KEPT
 from cronhare.domain.texts import durations, echo, http_header
 from cronhare.entrypoints import logs
+from cronhare.entrypoints.cli import bounds, times
 from cronhare.entrypoints.cli import errors as trouble
-from cronhare.entrypoints.cli import output, times
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.processes.loops import DEAF
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
@@ -488,7 +488,7 @@ BOUNDS: dict[str, list[str]] = {
     "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [
         f"{statistics.MOST_GROUPS}, or",
-        f"up to {output.MOST_LINES:,}",
+        f"up to {bounds.MOST_LINES:,}",
         f"{statistics.REASON_LENGTH} characters",
     ],
     "how often a message may come back to a quorum task queue": [

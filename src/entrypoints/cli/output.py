@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-#: The most rows or instants that can be asked for at once.
-MOST_LINES: Final = 10_000
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
 
 #: Characters of a line where there is no terminal.

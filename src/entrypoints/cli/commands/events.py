@@ -6,8 +6,9 @@ import typer
 
 from cronhare.domain.lifecycle.events import OutboxState
 
+from ..bounds import MOST_LINES
 from ..completion import SCHEDULES
-from ..output import MOST_LINES, Json, moment, state
+from ..output import Json, moment, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 

@@ -14,11 +14,12 @@ from cronhare.domain.texts.moments import say_took
 from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
+from ..bounds import MOST_LINES
 from ..completion import EXECUTIONS, SCHEDULES
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
-from ..output import MOST_LINES, Json, print_json, print_line, state
+from ..output import Json, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..times import read_past
 from ..watched import Watch, change_line, print_changes

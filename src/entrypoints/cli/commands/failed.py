@@ -9,6 +9,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.messages.messages import LARGEST_ID
 
+from ..bounds import MOST_LINES
 from ..completion import FAILURES
 from ..errors import Refusal
 from ..failure_options import (
@@ -25,7 +26,7 @@ from ..failure_options import (
     failure_filter,
 )
 from ..failure_output import failure_columns, failure_line, show_failure
-from ..output import MOST_LINES, Json, print_json, print_line
+from ..output import Json, print_json, print_line
 from ..rows import print_rows
 from ..watched import Watch, print_changes
 from ..wiring import open_ledger

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from ..bounds import MOST_LINES
 from ..commands_on_demand import CommandsOnDemand
 
 
@@ -170,6 +171,12 @@ schedules = typer.Typer(cls=Schedules, invoke_without_command=True, rich_markup_
 def list_schedules(
     context: typer.Context,
     *,
+    search: Annotated[
+        str | None, typer.Option(help="Only those with this in their name or description.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MOST_LINES, help="At most so many, by name.")
+    ] = 1_000,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")] = False,
 ) -> None:
     """List the schedules: how the last run of each stands, and when it is due next.
@@ -180,4 +187,4 @@ def list_schedules(
     if context.invoked_subcommand is None:
         from .schedules_list import list_  # noqa: PLC0415 - whoever lists imports it
 
-        list_(json=json)
+        list_(search=search, limit=limit, json=json)

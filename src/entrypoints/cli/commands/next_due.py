@@ -22,9 +22,10 @@ from cronhare.domain.schedules.every import Every, fault_of_period
 from cronhare.domain.schedules.schedule import Recurring
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 
+from ..bounds import MOST_LINES
 from ..due_output import show_due
 from ..errors import Refusal
-from ..output import MOST_LINES, Json, print_json, print_line
+from ..output import Json, print_json, print_line
 from ..times import read_time
 
 

@@ -12,6 +12,7 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
+from ..bounds import MOST_LINES
 from ..completion import FAILURES
 from ..failure_options import (
     Note,
@@ -24,7 +25,7 @@ from ..failure_options import (
     failure_filter,
 )
 from ..failure_output import show_failure
-from ..output import MOST_LINES, Json, print_json, print_line
+from ..output import Json, print_json, print_line
 from ..replay_options import DryRun, this_author
 from ..replaying import RELEASE, replay_filtered, replay_named, show_discarded
 from ..rows import Columns, print_rows

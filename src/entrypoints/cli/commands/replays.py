@@ -10,8 +10,9 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
+from ..bounds import MOST_LINES
 from ..completion import REPLAYS
-from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state
+from ..output import Json, facts, json_line, print_json, print_line, state
 from ..replay_bar import followed
 from ..replay_options import By, this_author
 from ..rows import Columns, print_rows

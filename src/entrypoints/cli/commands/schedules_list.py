@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_due, say_left, say_near
+from cronhare.ports.schedule_edits import ScheduleFilter
 
 from ..output import print_line, state
 from ..rows import Columns, print_rows
@@ -15,10 +17,12 @@ from ..wiring import open_ledger
 _NONE = "No schedules. `cronhare init` begins a jobs file, `cronhare apply` puts one here."
 
 
-def list_(*, json: bool) -> None:
-    """List the schedules."""
-    queries = open_ledger().queries()
-    found, now = queries.schedules(), queries.now()
+def list_(*, search: str | None, limit: int, json: bool) -> None:
+    """List the schedules by name, at most *limit*; what is left out is told after the list."""
+    container = open_ledger()
+    now = container.queries().now()
+    page = container.schedule_pages().page(ScheduleFilter(search=search), limit=limit)
+    found = page.schedules
     columns: Columns[ScheduleView] = {
         "NAME": "name",
         "SCHEDULE": _when,
@@ -30,13 +34,30 @@ def list_(*, json: bool) -> None:
         "STATUS": _status,
     }
     print_rows(
-        found, columns, json=json, empty=_NONE, spare=("ZONE",), elastic=("STATUS", "SCHEDULE")
+        found,
+        columns,
+        json=json,
+        empty=_NONE
+        if search is None
+        else f"No schedule has {echo(search)} in its name or description.",
+        spare=("ZONE",),
+        elastic=("STATUS", "SCHEDULE"),
     )
+    if page.after is not None:
+        _tell_of_more(len(found), json=json)
     if not json and (unseen := [each.name for each in found if each.status and not each.planned]):
         print_line(
             f"No scheduler has looked at {listed(unseen)} yet: `cronhare up` does, or "
             "`cronhare scheduler`"
         )
+
+
+def _tell_of_more(shown: int, *, json: bool) -> None:
+    more = f"The first {shown} by name; there are more: --limit shows more, --search looks for some"
+    if json:  # which stays one document
+        sys.stderr.write(f"{more}.\n")
+    else:
+        print_line(f"{more}.")
 
 
 def _next(schedule: ScheduleView, now: datetime) -> object:

@@ -14,9 +14,10 @@ from cronhare.domain.lifecycle.statistics import (
 )
 from cronhare.domain.texts.durations import say_duration
 
+from ..bounds import MOST_LINES
 from ..errors import Refusal
 from ..failure_options import OfQueue, OfSchedule, OfTask, OfType, failure_filter
-from ..output import MOST_LINES, Json
+from ..output import Json
 from ..rows import Columns, print_rows
 from ..times import read_past
 from ..wiring import open_ledger

@@ -1,0 +1,87 @@
+"""Commands that read: they create nothing, and long lists end somewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.shell import Shell
+
+pytestmark = pytest.mark.integration
+
+READING = (
+    "alerts list",
+    "audit list",
+    "breakers list",
+    "budgets list",
+    "doctor",
+    "events list",
+    "executions list",
+    "executions show 1",
+    "executions stats",
+    "explain nightly",
+    "failed list",
+    "failed show 1",
+    "failed stats",
+    "logs nightly",
+    "metrics",
+    "next @daily",
+    "nodes list",
+    "quarantine list",
+    "queues",
+    "replays list",
+    "replays show 1",
+    "schedules",
+    "schedules export",
+    "schedules show nightly",
+    "service install --print",
+    "settings",
+    "tokens list",
+)
+
+JOBS = """
+[tasks.report]
+command = ["true"]
+
+[schedules.first]
+task = "report"
+every = "1h"
+
+[schedules.second]
+task = "report"
+every = "1h"
+
+[schedules.third]
+task = "report"
+every = "1h"
+"""
+
+
+@pytest.mark.parametrize("command", READING)
+def test_to_read_creates_no_file(command: str, tmp_path: Path) -> None:
+    said = Shell(tmp_path)(*command.split(), HOME=str(tmp_path))
+
+    assert "Traceback" not in said.err
+    assert said.status in {0, 2, 3}
+    assert [*tmp_path.rglob("*")] == []
+
+
+def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.write(JOBS)
+    assert shell("db", "upgrade").status == 0
+    assert shell("apply", "jobs.toml").status == 0
+
+    some = shell("schedules", "--limit", "2")
+    as_json = shell("schedules", "--limit", "2", "--json")
+    found = shell("schedules", "--search", "thir", "--json")
+    none = shell("schedules", "--search", "nothing")
+    whole = shell("schedules", "--limit", "3")
+
+    assert "second" in some.out
+    assert "third" not in some.out
+    assert "The first 2 by name; there are more: --limit" in some.out
+    assert [each["name"] for each in as_json.json()] == ["first", "second"]
+    assert "The first 2 by name" in as_json.err
+    assert [each["name"] for each in found.json()] == ["third"]
+    assert none.out == "No schedule has 'nothing' in its name or description.\n"
+    assert "there are more" not in whole.out
