@@ -79,6 +79,6 @@ def test_what_is_left_out_of_the_list_is_counted_below_it(shell: Shell, tmp_path
     assert table.out.splitlines()[-2:] == [unread, broken]
     assert len(rows.json()) == 999
     assert rows.err.splitlines() == [unread, broken]
-    assert "Each of 994 other nodes is silent" in doctor.out
+    assert "999 alike: ant-1 (up) is silent" in doctor.out
     assert "201 other nodes reported themselves and are not looked at" in doctor.out
     assert "1 row of SchedulerNode cannot be read, and counts for nothing" in doctor.out

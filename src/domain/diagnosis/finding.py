@@ -22,12 +22,14 @@ class Finding:
     """One thing that was looked at.
 
     *what* is a sentence without a full stop. *cure* says what to do, and is empty if nothing is.
+    It may stand for several that were not told one by one.
     """
 
     severity: Severity
     subject: str
     what: str
     cure: str = ""
+    stands_for: int = attrs.field(default=1, kw_only=True, eq=False)
 
 
 #: So many names are listed; the rest is counted.
@@ -69,5 +71,7 @@ def _kind_of(finding: Finding) -> tuple[Severity, str, str]:
 
 def _together(found: Sequence[Finding]) -> Finding:
     examples = "; ".join(each.what for each in found[:MOST_ALIKE])
-    rest = counted(len(found) - MOST_ALIKE, "other")
-    return attrs.evolve(found[0], what=f"{len(found)} alike: {examples}; and {rest}")
+    total = sum(each.stands_for for each in found)
+    rest = counted(total - MOST_ALIKE, "other")
+    what = f"{total:,} alike: {examples}; and {rest}"
+    return attrs.evolve(found[0], what=what, stands_for=total)

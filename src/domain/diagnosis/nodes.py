@@ -62,7 +62,7 @@ def _first(findings: Sequence[Finding], state: str) -> Iterator[Finding]:
     yield from findings[:NAMES_TOLD]
     if rest := findings[NAMES_TOLD:]:
         what = f"Each of {counted(len(rest), 'other node')} is {state}"
-        yield Finding(rest[0].severity, SUBJECT, what, rest[0].cure)
+        yield Finding(rest[0].severity, SUBJECT, what, rest[0].cure, stands_for=len(rest))
 
 
 def _silent(node: NodeReport) -> Finding:

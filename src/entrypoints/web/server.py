@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 ENDING: Final = 5
 AT_REST: Final = 5
 
+#: Seconds between looks whether it listens: the library tells nobody.
+_LOOK: Final = 0.01
+
 
 class Server(uvicorn.Server):
     """A server whose process answers the signals itself."""
@@ -107,6 +110,8 @@ async def serve(
     ending = asyncio.create_task(requested.wait())
     host, port = bound.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    while not server.started and not serving.done():  # noqa: ASYNC110 - it has no event for it
+        await asyncio.sleep(_LOOK)
     say(log, logging.INFO, "begun", f"Page and API at http://{address}")
     await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
