@@ -156,6 +156,7 @@ def test_who_was_killed_and_what_it_ran_is_seen_within_ten_seconds(scene: Scene)
     print(f"seen after {seen_after:.1f} s, {len(found['left_runs'])} runs named")
 
 
+@pytest.mark.long  # test_probes_of_processes.py has it with every change, with its link frozen
 def test_a_broker_that_is_away_makes_none_unwell_and_all_unready(scene: Scene) -> None:
     scene.broker.stop()
     stopped_at = time.monotonic()
