@@ -40,21 +40,24 @@ def this_holder(node: "Node") -> "Holder":
     return Holder(node=str(node), host=node.host, boot=boot)
 
 
-def this_actor() -> "Actor":
-    """Name the person whose process this is, as far as the system knows: `user@host`.
-
-    By the number of the user, which no variable of the environment changes.
-    """
+def this_user() -> str:
+    """Name the user of this process by its number, which no variable of the environment changes."""
     import pwd
 
-    from cronhare.domain.access import LONGEST_ACTOR, Actor, Channel, Scope
     from cronhare.domain.texts.printable import printable
 
     try:
-        user = pwd.getpwuid(os.getuid()).pw_name
+        return printable(pwd.getpwuid(os.getuid()).pw_name)
     except KeyError:  # a user without a name, in a container say
-        user = f"user {os.getuid()}"
-    name = printable(f"{user}@{_host()}")[:LONGEST_ACTOR]
+        return f"user {os.getuid()}"
+
+
+def this_actor() -> "Actor":
+    """Name the person whose process this is, as far as the system knows: `user@host`."""
+    from cronhare.domain.access import LONGEST_ACTOR, Actor, Channel, Scope
+    from cronhare.domain.texts.printable import printable
+
+    name = printable(f"{this_user()}@{_host()}")[:LONGEST_ACTOR]
     return Actor(name=name, channel=Channel.CLI, scope=Scope.ADMIN)
 
 

@@ -1,16 +1,13 @@
 """The options that say how runs in the background are spread: of failures, of past instants."""
 
-import getpass
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cronhare.domain.lifecycle.replay_order import LONGEST_AUTHOR, ReplayOrder, ReplayOrderInvalid
-from cronhare.domain.texts.printable import printable
 
+from ..node_identity import this_user
 from .errors import Refusal
 
 if TYPE_CHECKING:
@@ -103,8 +100,4 @@ def refused_order(
 
 def this_author(given: str | None) -> str:
     """Name who asks: as they say, or the user whose process this is."""
-    if given is not None:
-        return given
-    with suppress(OSError, KeyError):
-        return printable(getpass.getuser())[:LONGEST_AUTHOR]
-    return f"user {os.getuid()}"
+    return this_user()[:LONGEST_AUTHOR] if given is None else given

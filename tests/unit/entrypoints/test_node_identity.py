@@ -1,11 +1,14 @@
 """What a process calls itself."""
 
+import os
+import pwd
 import socket
 
 import pytest
 
 from cronhare.domain.nodes import read_node
-from cronhare.entrypoints.node_identity import this_node
+from cronhare.entrypoints.cli.replay_options import this_author
+from cronhare.entrypoints.node_identity import this_actor, this_node, this_user
 
 
 @pytest.mark.parametrize("name", ["\udcffhost", "two\nlines", "", "\x1b" * 64])
@@ -25,3 +28,20 @@ def test_an_honest_host_name_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(socket, "gethostname", lambda: "büro-1")
 
     assert this_node().host == "büro-1"
+
+
+def test_no_variable_of_the_environment_says_whose_process_this_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody@prod")
+
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert (this_user(), this_author(None)) == (user, user)
+    assert this_actor().name.startswith(f"{user}@")
+
+
+def test_a_user_without_a_name_is_known_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
+
+    assert this_user() == this_author(None) == "user 4000000001"

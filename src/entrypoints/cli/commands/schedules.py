@@ -1,6 +1,5 @@
 """`cronhare schedules pause | resume`."""
 
-import getpass
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -9,7 +8,7 @@ import typer
 from cronhare.application.administration.views.schedules import PauseView, ScheduleView
 from cronhare.domain.cron import find_zone
 
-from ...node_identity import this_actor
+from ...node_identity import this_actor, this_user
 from ..output import Json, print_json, print_line
 from ..times import read_future
 from ..wiring import open_ledger
@@ -43,7 +42,7 @@ def pause(
         for name, schedule in found.items()
     }
     kept = container.administrator().pause(
-        ends, reason=reason, by=by or _who(), now=now, actor=this_actor()
+        ends, reason=reason, by=by or this_user(), now=now, actor=this_actor()
     )
     if json:
         print_json({name: PauseView.of(each, now=now) for name, each in kept.items()})
@@ -76,10 +75,3 @@ def resume(names: Names, *, json: Json = False) -> None:
 
 def _zone_of(schedule: ScheduleView) -> ZoneInfo:
     return find_zone(schedule.timezone or "UTC")
-
-
-def _who() -> str | None:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a user without a name, in a container say
-        return None
