@@ -59,3 +59,22 @@ class ListenAddress:
     def __str__(self) -> str:
         host = f"[{self.host}]" if isinstance(self.host, IPv6Address) else str(self.host)
         return f"{host}:{self.port}"
+
+
+def is_meant(host: str, server: str) -> bool:
+    """Whether a Host header names a loopback address, or the one that the *server* has.
+
+    >>> is_meant("localhost:8520", "127.0.0.1"), is_meant("evil.example", "127.0.0.1")
+    (True, False)
+    """
+    return meant_address(host, server) is not None
+
+
+def meant_address(host: str, server: str) -> ListenAddress | None:
+    """Read the address of this machine in a Host header; None if it is not of this *server*."""
+    has_port = ":" in host.rpartition("]")[2]
+    try:
+        address = ListenAddress.parse(host if has_port else f"{host}:80")
+    except ValueError:
+        return None
+    return address if address.is_loopback or str(address.host) == server else None

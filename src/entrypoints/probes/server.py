@@ -17,6 +17,7 @@ from cronhare.adapters.connections.bounded_socket import BoundedSocket, Deadline
 from cronhare.domain.addresses import ListenAddress
 
 if TYPE_CHECKING:
+    from wsgiref.headers import Headers
     from wsgiref.types import WSGIApplication
 
 #: Connections at a time; for another one the oldest is closed.
@@ -79,9 +80,15 @@ class ProbeServer(ThreadingMixIn, WSGIServer):
 
 
 class _Answer(ServerHandler):
-    """Tells nobody which release of Python this is."""
+    """Tells nobody which release of Python this is, and lets nobody guess what it answers."""
 
     server_software = "cronhare"
+    headers: "Headers"
+
+    def cleanup_headers(self) -> None:
+        """Add what each answer has."""
+        super().cleanup_headers()
+        self.headers["X-Content-Type-Options"] = "nosniff"
 
 
 class _Handler(WSGIRequestHandler):

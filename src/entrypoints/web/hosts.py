@@ -10,6 +10,7 @@ import attrs
 from starlette.types import Scope
 
 from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.addresses.listen_address import meant_address
 from cronhare.domain.addresses.web_address import checked_host
 
 
@@ -43,12 +44,5 @@ def meant_by(host: str, scope: Scope, names: Collection[str]) -> Meant | None:
                 return Meant(host=host, address=None)
         except ValueError:
             pass
-    has_port = ":" in host.rpartition("]")[2]
-    try:
-        address = ListenAddress.parse(host if has_port else f"{host}:80")
-    except ValueError:
-        return None
-    server = scope.get("server") or ("", 0)
-    if address.is_loopback or str(address.host) == server[0]:
-        return Meant(host=host, address=address)
-    return None
+    address = meant_address(host, (scope.get("server") or ("", 0))[0])
+    return None if address is None else Meant(host=host, address=address)

@@ -141,10 +141,11 @@ class Asked:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
+    def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request(method, path)
+        connection.request(method, path, headers=headers)
         answer = connection.getresponse()
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
         return answer.status, answer.read()
 
     def connect(self) -> socket.socket:
@@ -155,8 +156,8 @@ def no_faults() -> list[str]:
     return []
 
 
-def metrics(_: object, start: Callable[..., Any]) -> list[bytes]:
-    start("200 OK", [])
+def metrics(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+    start("200 OK" if environ["REQUEST_METHOD"] == "GET" else "405 No", [])
     return [b"x 1\n"]
 
 
@@ -181,9 +182,35 @@ def test_each_probe_has_its_answer() -> None:
         assert status == 503
         assert json.loads(body)["faults"] == ["broker was not proven within 30 s"]
         assert asked.get("/metrics") == (200, b"x 1\n")
-        assert asked.get("/healthz", "HEAD") == (200, b"")
+        assert asked.get("/healthz", "HEAD") == asked.get("/metrics", "HEAD") == (200, b"")
         assert asked.get("/")[0] == asked.get("/healthz/../x")[0] == 404
         assert asked.get("/healthz", "POST")[0] == asked.get("/metrics", "DELETE")[0] == 405
+
+
+def test_at_a_loopback_address_no_page_asks_by_a_name_that_is_pointed_at_it() -> None:
+    with serving() as asked:
+        for foreign in ("evil.example", f"evil.example:{asked.port}", "10.1.2.3", "", "::1"):
+            assert asked.get("/metrics", Host=foreign)[0] == 421
+        for ours in ("localhost", f"LOCALHOST:{asked.port}", "127.0.0.1:1", "[::1]:9"):
+            assert asked.get("/metrics", Host=ours)[0] == 200
+        with asked.connect() as link:
+            link.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            assert b" 200 OK" in link.recv(1_024)
+
+
+def test_an_address_that_others_reach_is_asked_by_whatever_name_it_has() -> None:
+    app = probe_application(health=no_faults, readiness=no_faults, metrics=metrics)
+    environ = {
+        "REQUEST_METHOD": "GET",
+        "PATH_INFO": "/healthz",
+        "SERVER_NAME": "0.0.0.0",
+        "HTTP_HOST": "node-1.example",
+    }
+
+    answered: list[str] = []
+    list(app(environ, lambda status, *_: answered.append(status)))  # type: ignore[arg-type]
+
+    assert answered == ["200 OK"]
 
 
 def test_a_fault_of_ours_is_logged_and_the_next_probe_is_answered(
