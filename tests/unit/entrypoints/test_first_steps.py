@@ -49,6 +49,19 @@ def test_a_jobs_file_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     assert jobs.read_text() == "mine"
 
 
+def test_the_commands_to_run_next_can_be_copied_whatever_the_file_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = tmp_path / "my jobs; $(true).toml"
+
+    init(jobs)
+    with pytest.raises(Refusal) as refused:
+        init(jobs)
+
+    assert f"  cronhare up --jobs '{jobs}'\n" in capsys.readouterr().out
+    assert f"cronhare check '{jobs}'" in str(refused.value.advice)
+
+
 def install_in(root: Path, *processes: Process, force: bool = False) -> None:
     install([*processes], root=root, program=Path("/usr/bin/env"), user="cron", force=force)
 
