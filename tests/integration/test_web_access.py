@@ -384,3 +384,28 @@ def test_probes_need_no_token_and_metrics_need_one_that_may_read(
     assert found.headers["content-type"].startswith("text/plain")
     assert "job_queue_dlq_depth 0.0" in found.text
     assert 'cronhare_connection_up{connection="ledger"} 1.0' in found.text
+
+
+def test_a_key_of_one_token_is_none_of_another_and_the_audit_tells_what_it_began(
+    web: Site, container: Container
+) -> None:
+    ann, ben = (bearer(token(container, name=name)) for name in ("ann", "ben"))
+    body = json.dumps({"schedule": "0 8 * * *", "report_id": 25})
+    made = web.ask("POST", "/schedulers", body, {**JSON, **ann}).json()
+
+    def run(whose: dict[str, str], params: object) -> Answer:
+        headers = {**JSON, **whose, "Idempotency-Key": "K1"}
+        path = f"/schedulers/{made['id']}/run"
+        return web.ask("POST", path, json.dumps({"params": params}), headers)
+
+    first, again, bens, reused = run(ann, {}), run(ann, {}), run(ben, {}), run(ann, {"other": 1})
+
+    assert (first.status, reused.status) == (202, 422)
+    assert again.json()["id"] == first.json()["id"] != bens.json()["id"]
+    told = [each for each in container.audit().entries() if each.action == "schedule.run"]
+    assert [(each.actor, each.outcome) for each in reversed(told)] == [
+        ("ann", "done"),
+        ("ann", "unchanged"),
+        ("ben", "done"),
+        ("ann", "refused"),
+    ]

@@ -8,8 +8,11 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from fastapi import Header, Path, Query, Request
 from pydantic import BeforeValidator
 
+from cronhare.domain.access import LOCAL
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.messages.messages import LARGEST_ID
+
+from ..access import actor_of
 
 #: Characters of an Idempotency-Key: a UUID, or whatever else the client has.
 LONGEST_KEY: Final = 255
@@ -70,5 +73,12 @@ Switch = Annotated[bool | None, Query()]
 
 
 def named(request: Request, key: str | None) -> UUID | None:
-    """Name a request by its Idempotency-Key: a name that fits a row, and tells nothing of it."""
-    return None if key is None else uuid5(NAMESPACE_URL, f"{request.url.path} {key}")
+    """Name a request by its Idempotency-Key: a name that fits a row, and tells nothing of it.
+
+    Each token has keys of its own: nobody is answered what another one began.
+    """
+    if key is None:
+        return None
+    actor = actor_of(request)
+    whose = key if actor.name == LOCAL else f"{actor.name} {key}"  # neither has a blank
+    return uuid5(NAMESPACE_URL, f"{request.url.path} {whose}")
