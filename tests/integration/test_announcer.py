@@ -18,7 +18,7 @@ from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.notify import ByCommand, ByPing, EventKind, Subscriptions, Target
-from tests.integration.ledgers import MINUTE, SUCCESS, Ledger, draft
+from tests.integration.ledgers import IN_30_S, MINUTE, SUCCESS, Ledger, draft
 from tests.integration.rules import Refusing
 
 SHOP = "shop"
@@ -167,3 +167,15 @@ def test_the_start_of_what_runs_is_pinged_before_its_end_and_each_once(ledger: L
 
     assert begun == ["start"]
     assert [row.event_key.split(":")[1] for row in taken] == ["start", "end"]
+
+
+def test_a_retry_is_no_start_though_nobody_has_told_of_the_first(ledger: Ledger) -> None:
+    waiting = ledger.finished(ledger.claimed("pinged"), IN_30_S)
+    ledger.schedules.save([draft("pinged")], source=SHOP, now=ledger.now)
+    ping = ByPing(address=WebAddress.parse("https://hc.example/uuid"))
+    target = Target(name="schedules.pinged:ping", means=ping, events=frozenset())
+
+    ledger.started(waiting)
+    Pinger(ledger.events).look(Subscriptions(source=SHOP, pings={"pinged": target}), (), ledger.now)
+
+    assert ledger.events.rows(limit=9) == []

@@ -92,3 +92,13 @@ def test_the_cleanup_deletes_what_is_older_than_is_kept(ledger: Ledger) -> None:
     ledger.records.clean_up(now=ledger.now, retention=retention, between=lambda: None)
 
     assert [each.target for each in entries(ledger)] == ["kept"]
+
+
+def test_the_cleanup_deletes_more_than_go_in_one_transaction(ledger: Ledger) -> None:
+    ledger.audit.begin([intent(ledger)] * 1_001)
+    retention = Retention()
+    ledger.clock.advance(retention.audit + SECOND)
+
+    ledger.records.clean_up(now=ledger.now, retention=retention, between=lambda: None)
+
+    assert entries(ledger) == []

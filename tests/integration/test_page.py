@@ -42,6 +42,19 @@ def test_every_view_is_there_in_an_empty_ledger_and_loads_nothing_from_elsewhere
         assert 'aria-current="page"' in found.text
 
 
+def test_what_may_be_loaded_is_said_of_pages_and_of_what_programs_ask(web: Site) -> None:
+    name = "content-security-policy"
+
+    assert web.get("/schedulers/1").headers[name] == "default-src 'none'; frame-ancestors 'none'"
+    assert set(web.get("/").headers[name].split("; ")) == {
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    }
+
+
 def test_files_are_kept_for_ever_under_an_address_that_says_what_they_hold(web: Site) -> None:
     found = set(re.findall(r"/ui/static/\w+/[\w.]+", web.get("/").text))
     assert len(found) == 4

@@ -66,6 +66,8 @@ def percentile(ordered: Sequence[float], part: int) -> float | None:
 
     >>> percentile([1, 2, 3, 4], 50), percentile([1, 2, 3, 4], 95), percentile([], 50)
     (2, 4, None)
+    >>> percentile([1, 2, 3, 4, 5], 50)
+    3
     """
     if not ordered:
         return None

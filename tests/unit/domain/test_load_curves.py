@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import attrs
 import pytest
 
 from cronhare.domain.cron import CronExpression, find_zone
@@ -79,6 +80,19 @@ def test_jitter_spreads_evenly_also_from_the_day_before() -> None:
     assert found.minutes[-5:] == [1] * 5
 
 
+def test_jitter_beyond_an_hour_comes_from_the_day_before_too() -> None:
+    found = of(cron("0 23 * * *", 120, jitter=120)).as_it_is
+
+    assert found.minutes[:61] == [1] * 60 + [0]
+    assert found.total == 120
+
+
+def test_a_part_of_a_minute_of_jitter_reaches_into_the_next_one() -> None:
+    spread = attrs.evolve(cron("0 8 * * *", 2), jitter=timedelta(seconds=90))
+
+    assert of(spread).as_it_is.minutes[480:483] == [1, 1, 0]
+
+
 def test_more_jitter_is_as_if_each_had_at_least_so_much() -> None:
     found = of(cron("0 8 * * *", 10), cron("0 9 * * *", 10, jitter=10)).jittered[5]
 
@@ -91,6 +105,14 @@ def test_h_spreads_over_the_hour_what_names_its_minute() -> None:
 
     assert found.minutes[479:541] == [0, *[pytest.approx(1)] * 60, 7]
     assert found.minutes[570] == 7
+
+
+def test_h_leaves_a_schedule_its_own_jitter() -> None:
+    found = of(cron("0 8 * * *", 60, jitter=60), cron("*/30 9 * * *", 10, jitter=10)).hashed
+
+    assert found.minutes[480] == pytest.approx(1 / 60)
+    assert found.minutes[539] == pytest.approx(1)
+    assert found.minutes[570:580] == pytest.approx([1 + left / 60 for left in range(29, 19, -1)])
 
 
 def test_what_has_an_h_already_stays_as_it_is() -> None:
@@ -107,6 +129,12 @@ def test_the_herd_is_what_begins_on_the_hour() -> None:
 
     assert found.on_the_hour == pytest.approx(0.75)
     assert found.of_hour[30] == 24
+
+
+def test_the_hour_is_the_clocks_also_of_a_day_that_begins_within_one() -> None:
+    found = of(cron("0 * * * *"), begin=MONDAY + timedelta(minutes=30)).as_it_is
+
+    assert found.on_the_hour == 1
 
 
 def test_the_texts_that_make_the_busiest_minute_are_named() -> None:

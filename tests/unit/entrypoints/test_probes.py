@@ -19,6 +19,7 @@ from cronhare.entrypoints.probes.measuring import COUNT_EVERY, STALE, LedgerMeas
 from cronhare.entrypoints.probes.proofs import GOOD_FOR, LOOK_AGAIN, LOOK_EVERY, Proofs
 from cronhare.entrypoints.probes.server import MOST_CONNECTIONS, ProbeServer
 from cronhare.entrypoints.probes.turns import LONGEST_TURN, MARGIN, Turn, Turns
+from cronhare.entrypoints.probes.vitals import Vitals
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.services.finding import wait_until
 
@@ -289,6 +290,23 @@ def view(depth: int) -> MetricsView:
 def depth_in(measuring: LedgerMeasuring) -> float | None:
     found = {each.name: each for each in measuring.collect()}.get("job_queue_dlq_depth")
     return None if found is None else found.samples[0].value
+
+
+def test_a_process_has_the_ledger_counted_while_that_is_proven_and_if_it_is_to(
+    watch: Stopwatch,
+) -> None:
+    proofs = Proofs(monotonic=watch)
+    measures, other = Vitals(proofs=proofs, measures_ledger=True), Vitals(proofs=proofs)
+    assert not measures.measures_ledger_now()
+    proofs.need("ledger", lambda: True)
+    assert not measures.measures_ledger_now()
+
+    proofs.round()
+    proven = measures.measures_ledger_now(), other.measures_ledger_now()
+    watch.seconds += GOOD_FOR + 1
+
+    assert proven == (True, False)
+    assert not measures.measures_ledger_now()
 
 
 def test_the_ledger_is_counted_seldom_and_not_while_it_is_away(watch: Stopwatch) -> None:
