@@ -137,6 +137,50 @@ def test_what_a_person_edits_stays_and_a_unit_that_differs_is_written_by_force_a
     assert "systemctl daemon-reload && systemctl enable --now cronhare" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("at", ["etc", "etc/systemd/system", "etc/systemd/system/cronhare.service"])
+def test_no_link_of_an_image_leads_out_of_it(at: str, tmp_path: Path) -> None:
+    image, host = tmp_path / "image", tmp_path / "host"
+    (image / at).parent.mkdir(parents=True)
+    host.mkdir()
+    (image / at).symlink_to(host / "x" if at.endswith(".service") else host)
+
+    with pytest.raises(Refusal, match="lead out") as refused:
+        install_in(image, Process.UP, force=True)
+
+    assert str(host) in "".join(refused.value.details)
+    assert list(host.iterdir()) == []
+    assert not (image / "etc/cronhare").exists()
+
+
+def test_a_link_within_an_image_is_followed_but_not_that_of_a_file(tmp_path: Path) -> None:
+    units, ours = tmp_path / "usr/lib/units", tmp_path / "etc/cronhare"
+    for folder in (units, ours, tmp_path / "etc/systemd"):
+        folder.mkdir(parents=True)
+    (tmp_path / "etc/systemd/system").symlink_to("../../usr/lib/units")
+    (units / "cronhare.service").symlink_to("nowhere")
+    (ours / "cronhare.toml").symlink_to("mine.toml")
+
+    with pytest.raises(Refusal, match="differ"):
+        install_in(tmp_path, Process.UP)
+    install_in(tmp_path, Process.UP, force=True)
+
+    assert [(each.name, each.is_symlink()) for each in units.iterdir()] == [
+        ("cronhare.service", False)
+    ]
+    assert (units / "cronhare.service").stat().st_mode & 0o777 == 0o644
+    assert [each.name for each in ours.iterdir()] == ["cronhare.toml"]  # still a link to nothing
+
+
+def test_a_program_that_a_link_leads_to_in_a_home_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "cronhare").symlink_to("/home/me/cronhare")
+
+    with pytest.raises(Refusal, match="/home/me/cronhare is in a home"):
+        install(None, root=tmp_path / "image", program=tmp_path / "cronhare")
+
+    assert list((tmp_path / "image").iterdir()) == []
+
+
 def test_a_dry_run_prints_all_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,6 +196,7 @@ def test_a_dry_run_prints_all_and_writes_nothing(
     ("options", "why"),
     [
         ({"program": Path("/home/me/cronhare")}, "in a home"),
+        ({"program": Path("/opt/../home/me/cronhare")}, "in a home"),
         ({"program": Path("/opt/a b")}, "cannot be named"),
         ({"user": "a b"}, "cannot name a user"),
         ({"processes": [Process.UP, Process.WORKER]}, "install it alone"),

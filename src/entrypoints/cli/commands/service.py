@@ -1,10 +1,12 @@
 """`cronhare service install`: units of systemd, and what they need beside them."""
 
 import enum
+import os
 import re
+import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
@@ -89,6 +91,7 @@ def install(
         for path, content in (units | beside).items():
             sys.stdout.write(f"# ---- {path}\n{content}\n")
         return
+    _refuse_outside(root, units | beside)
     differing = [path for path, content in units.items() if _differs(path, content)]
     if differing and not force:
         raise Refusal(
@@ -107,9 +110,12 @@ def _program(given: Path | None, *, dry_run: bool) -> str:
     """Find what the units start: a service sees no home of a user."""
     found = given or Path(shutil.which(sys.argv[0]) or sys.argv[0])
     command = str(found.absolute())
-    if not dry_run and command.startswith(tuple(f"{folder}/" for folder in _UNSEEN)):
+    unseen = tuple(f"{folder}/" for folder in _UNSEEN)
+    places = dict.fromkeys((command, os.path.normpath(command), os.path.realpath(command)))
+    hidden = next((place for place in places if place.startswith(unseen)), None)
+    if not dry_run and hidden:
         raise Refusal(
-            f"--program: {command} is in a home, which the services cannot see (ProtectHome)",
+            f"--program: {hidden} is in a home, which the services cannot see (ProtectHome)",
             advice="Nothing was written. Install it elsewhere, as into a venv in /opt/cronhare.",
         )
     if any(each.isspace() or each in "%\"'\\$" for each in command):
@@ -125,26 +131,54 @@ def _adapted(name: str, user: str, program: str) -> str:
     return re.sub(r"^u cronhare ", f"u {user} ", text, flags=re.MULTILINE)
 
 
+def _refuse_outside(root: Path, paths: Iterable[Path]) -> None:
+    """Refuse what a link of an image leads out of it: in an image it means a place of the image."""
+    image = Path(os.path.realpath(root))
+    outside = [
+        f"{path} is {place}"
+        for path in paths
+        if not (place := Path(os.path.realpath(path))).is_relative_to(image)
+    ]
+    if outside:
+        raise Refusal(
+            f"--root: links lead out of {root}",
+            outside,
+            "Nothing was written. Give the folders that they mean, or make the links relative.",
+        )
+
+
 def _differs(path: Path, content: str) -> bool:
     try:
         return path.read_text() != content
     except FileNotFoundError:
-        return False
+        return path.is_symlink()  # to nothing
 
 
 def _write(wanted: dict[Path, str], *, again: bool) -> Iterator[str]:
     for path, content in wanted.items():
         try:
-            if path.exists() and (not again or not _differs(path, content)):
+            if os.path.lexists(path) and (not again or not _differs(path, content)):
                 yield f"{path} is there already, and stays as it is."
                 continue
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            path.write_text(content)
-            path.chmod(0o644)
+            _replace(path, content)
         except OSError as error:
             advice = "Run it as root; or with --dry-run, which prints the files."
             raise Refusal(f"{path}: {error.strerror}", advice=advice) from error
         yield f"Wrote {path}."
+
+
+def _replace(path: Path, content: str) -> None:
+    """Write a file in place of whatever has its name; no link of that name is followed."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), 0o644)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _next(wanted: Sequence[Process], command: str) -> Iterator[str]:
