@@ -71,6 +71,7 @@ class SignIn:
 
     async def sign_out(self, request: Request) -> Response:
         """End the session in the ledger, and forget the cookie."""
+        await read_form(request)
         https = request.state.https
         cookie = credentials_of(request.scope, https=https).session
         if cookie is not None:
