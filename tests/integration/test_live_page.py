@@ -13,6 +13,7 @@ import pytest
 
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web.page.live import stream
 from cronhare.entrypoints.web.page.live.broadcast import MOST_LISTENERS, Broadcast, Listener
 from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
 from cronhare.entrypoints.web.problems import Problem
@@ -55,6 +56,14 @@ def test_a_page_gets_all_parts_at_once_and_a_shutdown_ends_it(container: Contain
     assert time.monotonic() - began < 3
     assert link.recv(1) == b""
     link.close()
+
+
+def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "LONGEST", 0.2)
+    with site(container) as web, opened(web.port, "feed=now") as link:
+        assert until(link, b"0\r\n\r\n").endswith(b"0\r\n\r\n")
 
 
 def test_what_cannot_be_listened_to_is_refused(container: Container) -> None:

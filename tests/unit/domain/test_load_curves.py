@@ -80,11 +80,11 @@ def test_jitter_spreads_evenly_also_from_the_day_before() -> None:
     assert found.minutes[-5:] == [1] * 5
 
 
-def test_jitter_beyond_an_hour_comes_from_the_day_before_too() -> None:
-    found = of(cron("0 23 * * *", 120, jitter=120)).as_it_is
+def test_jitter_of_hours_comes_from_the_day_before_too() -> None:
+    found = of(cron("0 21 * * *", 240, jitter=240)).as_it_is
 
     assert found.minutes[:61] == [1] * 60 + [0]
-    assert found.total == 120
+    assert found.total == 240
 
 
 def test_a_part_of_a_minute_of_jitter_reaches_into_the_next_one() -> None:
