@@ -69,9 +69,10 @@ class Window:
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=PICTURES / f"{name}.png")
 
-    def faults(self) -> list[str]:
-        """List what axe has against it, and whether it is wider than its window."""
-        found = Axe().run(self.page).response["violations"]
+    def faults(self, *rules: str) -> list[str]:
+        """List what axe has against it, or these of its *rules*; and whether it is too wide."""
+        options = {"runOnly": list(rules)} if rules else None
+        found = Axe().run(self.page, options=options).response["violations"]
         faults = [f"{each['id']}: {_first(each)}" for each in found]
         if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             faults.append("it is wider than its window")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -200,9 +201,10 @@ VIEWS = (
 
 @pytest.mark.parametrize(("width", "theme"), [(NARROW, "dark"), (WIDE, "light")])
 def test_axe_finds_nothing_and_nothing_is_too_wide(
-    home: House, browser: Browser, width: int, theme: str
+    home: House, browser: Browser, width: int, theme: Literal["dark", "light"]
 ) -> None:
     id_ = home.run("charge-cards")
+    other: Literal["dark", "light"] = "light" if theme == "dark" else "dark"
     with window(browser, width=width, theme=theme) as opened:
         faults = []
         for path in (*VIEWS, f"/ui/executions/{id_}"):
@@ -210,6 +212,9 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
             faults += opened.faults()
             name = path.strip("/").replace("/", "-").removeprefix("ui-") or "now"
             opened.photograph(f"{name}-{width}-{theme}")
+            opened.page.emulate_media(color_scheme=other)  # nothing but colours differs
+            faults += opened.faults("color-contrast")
+            opened.page.emulate_media(color_scheme=theme)
     assert faults == []
 
 
