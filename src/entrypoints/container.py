@@ -118,11 +118,16 @@ else:
 
 
 def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
-    return providers.Singleton(ThreadPoolExecutor, max_workers=most, thread_name_prefix=name)
+    return providers.ThreadSafeSingleton(
+        ThreadPoolExecutor, max_workers=most, thread_name_prefix=name
+    )
 
 
 class Container(containers.DeclarativeContainer):
-    """The parts of one process. The URLs choose the database, and memory or RabbitMQ."""
+    """The parts of one process. The URLs choose the database, and memory or RabbitMQ.
+
+    Several threads ask for them: of each there is one, whoever was first.
+    """
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
@@ -133,40 +138,42 @@ class Container(containers.DeclarativeContainer):
     #: The weights of those of the queues that have another than 1.
     weights = providers.Object(MappingProxyType(dict[str, int]()))
 
-    ourselves = providers.Singleton(this_node)
-    node = providers.Singleton(str, ourselves)
-    clock = providers.Singleton(SystemClock)
+    ourselves = providers.ThreadSafeSingleton(this_node)
+    node = providers.ThreadSafeSingleton(str, ourselves)
+    clock = providers.ThreadSafeSingleton(SystemClock)
     boot = providers.Callable(this_boot)
     random_fraction = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)
 
-    seal = providers.Singleton(Seal, settings.provided.message_keys)
+    seal = providers.ThreadSafeSingleton(Seal, settings.provided.message_keys)
 
-    engine = providers.Singleton(open_engine, settings.provided.database_url)
-    claims = providers.Singleton(SqlClaimStore, engine, clock, judge=providers.Callable(release))
-    attempts = providers.Singleton(SqlAttemptStore, engine, clock)
-    schedules = providers.Singleton(SqlScheduleStore, engine, clock)
-    schedule_edits = providers.Singleton(SqlScheduleEdits, engine, clock)
-    schedule_lists = providers.Singleton(SqlScheduleLists, engine, clock)
-    records = providers.Singleton(SqlRecords, engine, clock)
-    nodes = providers.Singleton(SqlNodeStore, engine, clock)
-    limits = providers.Singleton(SqlLimitStore, engine, clock)
-    events = providers.Singleton(SqlEventStore, engine, clock)
-    replay_store = providers.Singleton(SqlReplayStore, engine, clock)
+    engine = providers.ThreadSafeSingleton(open_engine, settings.provided.database_url)
+    claims = providers.ThreadSafeSingleton(
+        SqlClaimStore, engine, clock, judge=providers.Callable(release)
+    )
+    attempts = providers.ThreadSafeSingleton(SqlAttemptStore, engine, clock)
+    schedules = providers.ThreadSafeSingleton(SqlScheduleStore, engine, clock)
+    schedule_edits = providers.ThreadSafeSingleton(SqlScheduleEdits, engine, clock)
+    schedule_lists = providers.ThreadSafeSingleton(SqlScheduleLists, engine, clock)
+    records = providers.ThreadSafeSingleton(SqlRecords, engine, clock)
+    nodes = providers.ThreadSafeSingleton(SqlNodeStore, engine, clock)
+    limits = providers.ThreadSafeSingleton(SqlLimitStore, engine, clock)
+    events = providers.ThreadSafeSingleton(SqlEventStore, engine, clock)
+    replay_store = providers.ThreadSafeSingleton(SqlReplayStore, engine, clock)
 
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,
-        file=providers.Singleton(HostClock, clock),
-        server=providers.Singleton(LedgerClock, claims.provided.now, clock),
+        file=providers.ThreadSafeSingleton(HostClock, clock),
+        server=providers.ThreadSafeSingleton(LedgerClock, claims.provided.now, clock),
     )
 
-    audit_store = providers.Singleton(SqlAuditStore, engine, clock)
-    audit_trail = providers.Singleton(AuditTrail, entries=audit_store)
-    limit_desk = providers.Singleton(
+    audit_store = providers.ThreadSafeSingleton(SqlAuditStore, engine, clock)
+    audit_trail = providers.ThreadSafeSingleton(AuditTrail, entries=audit_store)
+    limit_desk = providers.ThreadSafeSingleton(
         RetryLimitDesk, limits=limits, trail=audit_trail, now=claims.provided.now
     )
-    statistics_store = providers.Singleton(SqlStatistics, engine, clock)
-    metrics = providers.Singleton(
+    statistics_store = providers.ThreadSafeSingleton(SqlStatistics, engine, clock)
+    metrics = providers.ThreadSafeSingleton(
         Metrics,
         statistics=statistics_store,
         records=records,
@@ -175,17 +182,19 @@ class Container(containers.DeclarativeContainer):
         now=claims.provided.now,
         schedules=settings.provided.metrics_schedules,
     )
-    vitals = providers.Singleton(Vitals)
-    registry = providers.Singleton(make_registry, vitals, metrics.provided.measure)
+    vitals = providers.ThreadSafeSingleton(Vitals)
+    registry = providers.ThreadSafeSingleton(make_registry, vitals, metrics.provided.measure)
     counting = providers.Selector(
         settings.provided.counting_kind,
         silent=providers.Object(SILENT),
-        prometheus=providers.Singleton(PrometheusMetrics, registry, now=ledger_clock.provided.now),
+        prometheus=providers.ThreadSafeSingleton(
+            PrometheusMetrics, registry, now=ledger_clock.provided.now
+        ),
     )
     tracing = providers.Selector(
         settings.provided.tracing_kind,
         off=providers.Object(NOT_TRACED),
-        opentelemetry=providers.Singleton(open_tracing, node),
+        opentelemetry=providers.ThreadSafeSingleton(open_tracing, node),
     )
 
     _topology = MappingProxyType({"retry_delay": settings.provided.retry_delay, "queues": queues})
@@ -195,8 +204,8 @@ class Container(containers.DeclarativeContainer):
             "deduplication": settings.provided.message_deduplication,
         }
     )
-    memory_broker = providers.Singleton(MemoryBroker, clock, **_topology)
-    pika_broker = providers.Singleton(
+    memory_broker = providers.ThreadSafeSingleton(MemoryBroker, clock, **_topology)
+    pika_broker = providers.ThreadSafeSingleton(
         rabbitmq.pika_broker, settings.provided.broker_url, **_topology, **_queue_options
     )
     aio_pika_broker = providers.Factory(
@@ -210,19 +219,19 @@ class Container(containers.DeclarativeContainer):
         memory=memory_broker.provided.connect.call(),
         amqp=aio_pika_broker,
     )
-    catalog = providers.Singleton(Catalog, tasks)
-    policies = providers.Singleton(
+    catalog = providers.ThreadSafeSingleton(Catalog, tasks)
+    policies = providers.ThreadSafeSingleton(
         RetryPolicies,
         settings.provided.policy,
         catalog,
         limits=settings.provided.limits,
         crashes=settings.provided.crash_policy,
     )
-    subscribers = providers.Singleton(Subscribers, subscriptions)
-    http = providers.Singleton(
+    subscribers = providers.ThreadSafeSingleton(Subscribers, subscriptions)
+    http = providers.ThreadSafeSingleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
     )
-    mailer = providers.Singleton(
+    mailer = providers.ThreadSafeSingleton(
         make_mailer, settings.provided.mail_server, sender=settings.provided.smtp_from
     )
     #: Commands of targets run apart from the tasks: the caller closes it.
@@ -234,24 +243,24 @@ class Container(containers.DeclarativeContainer):
         apprise=providers.Factory(AppriseSender, settings.provided.allowed_hosts),
         now=clock.provided.now,
     )
-    runner = providers.Singleton(
+    runner = providers.ThreadSafeSingleton(
         TaskRunners,
-        providers.Singleton(ProcessRunner),
-        providers.Singleton(HttpTaskRunner, http),
-        providers.Singleton(ReminderRunner, notifier, subscribers),
+        providers.ThreadSafeSingleton(ProcessRunner),
+        providers.ThreadSafeSingleton(HttpTaskRunner, http),
+        providers.ThreadSafeSingleton(ReminderRunner, notifier, subscribers),
     )
     ledger_threads = _threads("ledger", 2)
     #: For what may wait for locks of other sessions: starts, ends, adoptions.
     waiting_threads = _threads("waiting", 3)
 
-    housekeeper = providers.Singleton(
+    housekeeper = providers.ThreadSafeSingleton(
         Housekeeper, attempts=attempts, records=records, node=node, clock=clock
     )
     chores_thread = _threads("chores", 1)
-    background = providers.Singleton(
+    background = providers.ThreadSafeSingleton(
         BackgroundExecutor, housekeeper.provided.run, executor=chores_thread
     )
-    publisher = providers.Singleton(
+    publisher = providers.ThreadSafeSingleton(
         ExecutionPublisher,
         broker=broker,
         claims=claims,
@@ -262,7 +271,7 @@ class Container(containers.DeclarativeContainer):
         tracing=tracing,
     )
     publishing_threads = _threads("publishing", pipeline.AT_ONCE)
-    dispatcher = providers.Singleton(
+    dispatcher = providers.ThreadSafeSingleton(
         Dispatcher,
         claims=claims,
         publisher=publisher,
@@ -272,7 +281,7 @@ class Container(containers.DeclarativeContainer):
         metrics=counting,
         tracing=tracing,
     )
-    reconciler = providers.Singleton(
+    reconciler = providers.ThreadSafeSingleton(
         Reconciler,
         claims=claims,
         attempts=attempts,
@@ -284,7 +293,7 @@ class Container(containers.DeclarativeContainer):
         lease=settings.provided.lease,
         metrics=counting,
     )
-    replayer = providers.Singleton(
+    replayer = providers.ThreadSafeSingleton(
         Replayer,
         replays=replay_store,
         publisher=publisher,
@@ -334,7 +343,7 @@ class Container(containers.DeclarativeContainer):
         uuid=uuid4,
         retry_delay=settings.provided.retry_delay,
         seal=seal,
-        redeliveries=providers.Singleton(SqlRedeliveryStore, engine, clock),
+        redeliveries=providers.ThreadSafeSingleton(SqlRedeliveryStore, engine, clock),
         us=providers.Callable(this_holder, ourselves),
         lives=providers.Object(is_alive),
         crash_policy=settings.provided.crash_policy,
@@ -354,13 +363,15 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
     )
-    alerts = providers.Singleton(SqlAlertStore, engine, clock)
+    alerts = providers.ThreadSafeSingleton(SqlAlertStore, engine, clock)
     #: Of each thread that judges one.
     ledger_judge = providers.Factory(
         LedgerJudge, alerts=alerts, nodes=nodes, policy=settings.provided.alert_policy
     )
-    alert_watch = providers.Singleton(AlertWatch, alerts=alerts, events=events, judge=ledger_judge)
-    announcer = providers.Singleton(
+    alert_watch = providers.ThreadSafeSingleton(
+        AlertWatch, alerts=alerts, events=events, judge=ledger_judge
+    )
+    announcer = providers.ThreadSafeSingleton(
         Announcer,
         store=events,
         alerts=alert_watch,
@@ -380,7 +391,7 @@ class Container(containers.DeclarativeContainer):
     #: What a person asks for is heard by the workers, or by the `up` that has the ledger's file.
     bell = providers.Selector(
         settings.provided.bell_kind,
-        broker=providers.Singleton(
+        broker=providers.ThreadSafeSingleton(
             SendingBell,
             open_broker=providers.Factory(
                 rabbitmq.pika_sender, settings.provided.broker_url
@@ -389,16 +400,16 @@ class Container(containers.DeclarativeContainer):
             seal=seal,
             foreign_queues=settings.provided.foreign_queues,
         ),
-        fifo=providers.Singleton(FifoBell, settings.provided.ledger.path),
-        none=providers.Singleton(SilentBell),
+        fifo=providers.ThreadSafeSingleton(FifoBell, settings.provided.ledger.path),
+        none=providers.ThreadSafeSingleton(SilentBell),
     )
-    audit = providers.Singleton(AuditQueries, audit_store)
-    access = providers.Singleton(SqlAccessStore, engine, clock)
-    token_desk = providers.Singleton(TokenDesk, access=access, trail=audit_trail)
-    admission = providers.Singleton(
+    audit = providers.ThreadSafeSingleton(AuditQueries, audit_store)
+    access = providers.ThreadSafeSingleton(SqlAccessStore, engine, clock)
+    token_desk = providers.ThreadSafeSingleton(TokenDesk, access=access, trail=audit_trail)
+    admission = providers.ThreadSafeSingleton(
         Admission, access=access, trail=audit_trail, now=claims.provided.now
     )
-    administrator = providers.Singleton(
+    administrator = providers.ThreadSafeSingleton(
         Administrator,
         schedules=schedules,
         records=records,
@@ -408,8 +419,8 @@ class Container(containers.DeclarativeContainer):
         bell=bell,
         trail=audit_trail,
     )
-    schedule_desk = providers.Singleton(ScheduleDesk, schedules, audit_trail)
-    schedule_editor = providers.Singleton(
+    schedule_desk = providers.ThreadSafeSingleton(ScheduleDesk, schedules, audit_trail)
+    schedule_editor = providers.ThreadSafeSingleton(
         ScheduleEditor,
         edits=schedule_edits,
         schedules=schedules,
@@ -418,9 +429,9 @@ class Container(containers.DeclarativeContainer):
         now=claims.provided.now,
         trail=audit_trail,
     )
-    calendars = providers.Singleton(Calendars, schedules)
-    output_pages = providers.Singleton(OutputPages, records)
-    report_desk = providers.Singleton(
+    calendars = providers.ThreadSafeSingleton(Calendars, schedules)
+    output_pages = providers.ThreadSafeSingleton(OutputPages, records)
+    report_desk = providers.ThreadSafeSingleton(
         ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
     )
     #: The caller adds `names`.
@@ -431,35 +442,35 @@ class Container(containers.DeclarativeContainer):
         node=node,
         now=claims.provided.now,
     )
-    replays = providers.Singleton(
+    replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, schedules=schedules, trail=audit_trail
     )
-    backfills = providers.Singleton(
+    backfills = providers.ThreadSafeSingleton(
         Backfills, replays=replay_store, schedules=schedules, trail=audit_trail
     )
-    applier = providers.Singleton(JobsFileApplier, schedules, audit_trail)
-    outbox = providers.Singleton(Outbox, events)
-    alert_desk = providers.Singleton(AlertDesk, alerts=alerts, events=events)
-    statistics = providers.Singleton(Statistics, statistics_store)
-    stories = providers.Singleton(
+    applier = providers.ThreadSafeSingleton(JobsFileApplier, schedules, audit_trail)
+    outbox = providers.ThreadSafeSingleton(Outbox, events)
+    alert_desk = providers.ThreadSafeSingleton(AlertDesk, alerts=alerts, events=events)
+    statistics = providers.ThreadSafeSingleton(Statistics, statistics_store)
+    stories = providers.ThreadSafeSingleton(
         Stories, records=records, policies=policies, now=claims.provided.now
     )
-    node_desk = providers.Singleton(NodeDesk, nodes=nodes, trail=audit_trail)
-    days = providers.Singleton(
+    node_desk = providers.ThreadSafeSingleton(NodeDesk, nodes=nodes, trail=audit_trail)
+    days = providers.ThreadSafeSingleton(
         Days,
-        timings=providers.Singleton(SqlTimingStore, engine, clock),
-        timeline=providers.Singleton(SqlTimelineStore, engine, clock),
+        timings=providers.ThreadSafeSingleton(SqlTimingStore, engine, clock),
+        timeline=providers.ThreadSafeSingleton(SqlTimelineStore, engine, clock),
         now=claims.provided.now,
     )
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,
-        memory=providers.Singleton(MemoryInspection),
-        amqp=providers.Singleton(
+        memory=providers.ThreadSafeSingleton(MemoryInspection),
+        amqp=providers.ThreadSafeSingleton(
             rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),
     )
-    queries = providers.Singleton(
+    queries = providers.ThreadSafeSingleton(
         Queries,
         schedules=schedules,
         records=records,
@@ -471,23 +482,25 @@ class Container(containers.DeclarativeContainer):
         policy=settings.provided.policy,
         now=claims.provided.now,
     )
-    schedule_pages = providers.Singleton(
+    schedule_pages = providers.ThreadSafeSingleton(
         ScheduleLists,
         lists=schedule_lists,
         records=records,
         policy=settings.provided.policy,
         now=claims.provided.now,
     )
-    overview_store = providers.Singleton(SqlOverview, engine, clock)
-    run_history = providers.Singleton(
+    overview_store = providers.ThreadSafeSingleton(SqlOverview, engine, clock)
+    run_history = providers.ThreadSafeSingleton(
         RunHistory, schedules=schedules, overview=overview_store, now=claims.provided.now
     )
-    overview = providers.Singleton(
+    overview = providers.ThreadSafeSingleton(
         Overview,
         overview=overview_store,
         records=records,
         queries=queries,
         now=claims.provided.now,
     )
-    ledger_inspection = providers.Singleton(SqlInspection, engine.provider, clock)
-    doctor = providers.Singleton(Doctor, ledger=ledger_inspection, broker=broker_inspection)
+    ledger_inspection = providers.ThreadSafeSingleton(SqlInspection, engine.provider, clock)
+    doctor = providers.ThreadSafeSingleton(
+        Doctor, ledger=ledger_inspection, broker=broker_inspection
+    )

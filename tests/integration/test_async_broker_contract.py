@@ -271,7 +271,7 @@ async def test_busy_queues_are_served_by_their_weights(
     await bench.quiet()  # both queues have arrived
     for _ in range(8):
         delivery = await hands.next()
-        await asyncio.sleep(0.05)  # the next of its queue comes meanwhile
+        await asyncio.sleep(0.2)  # the next of its queue comes meanwhile
         served[delivery.queue] += 1
         await connection.ack(delivery)
     assert served == {MAIN_QUEUE: mains, REPORTS: 8 - mains}

@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 from tests.integration.shell import PROGRAM, clean_environment
-from tests.services.finding import wait_until
+from tests.services.finding import free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -96,9 +96,11 @@ def write_slow(folder: Path, *, seconds: float, on_start: bool = True) -> Path:
 
 
 def test_a_newcomer_sees_success_retries_and_a_failure_for_good(start: Starter) -> None:
-    up = start(ROOT / "examples" / "jobs.toml")
+    address = f"127.0.0.1:{free_port()}"
+    up = start(ROOT / "examples" / "jobs.toml", web="--web", CRON_WEB_ADDRESS=address)
 
     log = up.until("PERMANENTLY FAILED TASK.*Worker:FailsTwice.*Task completed successfully")
+    up.until("Page and API at")
 
     line = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
     place = r"execution=\d+, attempt=1, schedule=sales-report, node=\S+\] "

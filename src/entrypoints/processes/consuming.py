@@ -78,7 +78,7 @@ class WorkerConsumer:
         self._under_way = DeliveryTasks(worker.handle)
         self._room = room
         self._resting = DeliveryTasks(room.handle)
-        self.is_consuming = self._rests = False
+        self.rests = False
 
     @property
     def counters(self) -> Counters:
@@ -95,7 +95,7 @@ class WorkerConsumer:
 
         One that rests since somebody drained it is as it is meant to be.
         """
-        return self._rests or self._broker.is_consuming()
+        return self.rests or self._broker.is_consuming()
 
     async def begin(
         self,
@@ -118,18 +118,18 @@ class WorkerConsumer:
             weights=weights,
         )
         begun = await answered("broker", ask, shutdown=shutdown)
-        self.is_consuming, self._rests = begun, False
+        self.rests = False
         return begun
 
     async def rest(self) -> None:
         """Take no more deliveries, until it resumes; what is at hand goes on."""
         await self._broker.pause()
-        self.is_consuming, self._rests = False, True
+        self.rests = True
 
     async def resume(self) -> None:
         """Take deliveries again; what is still at hand keeps its places."""
         await self._broker.resume()
-        self.is_consuming, self._rests = True, False
+        self.rests = False
 
     async def bring_back(self, shutdown: Shutdown) -> None:
         """Start to bring back what was deferred, beside the tasks: it takes none of their places.

@@ -63,7 +63,8 @@ async def run(
         queues=queues,
         concurrency=concurrency,
         running=lambda: consumer.at_hand,
-        consuming=lambda: consumer.is_consuming,
+        # One that waits for its broker is at work: it was not drained.
+        consuming=lambda: not consumer.rests,
         told=draining.told,
     )
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)

@@ -55,4 +55,4 @@ async def test_a_worker_that_is_taken_back_with_tasks_in_hand_runs_no_more_at_a_
     await house.settle()
 
     assert consumer.at_hand == 1
-    assert consumer.is_consuming
+    assert not consumer.rests
