@@ -76,8 +76,15 @@ def server(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def alarm(server: Server) -> Iterator[None]:
-    """Have the broker believe that its memory is full: it reads no publisher's connection."""
-    server.evaluate("vm_memory_monitor:set_vm_memory_high_watermark(0.000001)")
+    """Have the broker believe that its memory is full: it reads no publisher's connection.
+
+    Connections are told by whoever keeps the alarms, after the watermark is set: once that has
+    answered, each has the news before whatever is published next.
+    """
+    server.evaluate(
+        "vm_memory_monitor:set_vm_memory_high_watermark(0.000001),"
+        "[_ | _] = rabbit_alarm:get_alarms()"
+    )
     try:
         yield
     finally:
