@@ -28,6 +28,11 @@ _TOUCHED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 def make_file(path: Path) -> None:
     """Make the file and its folder where they are missing, for this user alone.
 
+    Whoever closes a handle to a file ends all locks that the process has on it, those of SQLite
+    among them (fcntl(2)): another process would take itself for the last, and remove the WAL from
+    under us. So a ledger that is its owner's alone already is not opened here, and a handle to one
+    that is not is kept for as long as the process lives.
+
     It holds params and output. SQLite gives the files beside it (-wal, -shm) the mode of this
     one. A ledger that others may read, of an earlier version, is closed to them.
 
@@ -37,13 +42,16 @@ def make_file(path: Path) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_there(path)
+        was_there = is_there(path)
+        if was_there and _is_private(path):
+            return
         flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
             ledger = os.fstat(descriptor) if _may_be_ledger(descriptor) else None
         finally:
-            os.close(descriptor)
+            if not was_there:
+                os.close(descriptor)
     except OSError as error:
         raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
     if ledger is not None:
@@ -84,6 +92,11 @@ def is_there(path: Path) -> bool:
             "To use another, set CRON_DATABASE_URL, or database_url in a settings file"
         )
     return True
+
+
+def _is_private(path: Path) -> bool:
+    mode = path.stat().st_mode
+    return not mode & stat.S_IRWXO and os.access(path, os.R_OK | os.W_OK)
 
 
 def _may_be_ledger(descriptor: int) -> bool:
