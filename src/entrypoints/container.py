@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from cronhare.application.administration.commands import Administrator
     from cronhare.application.administration.days import Days
     from cronhare.application.administration.doctor import Doctor
-    from cronhare.application.administration.jobs_files import FileContent, JobsFileApplier
+    from cronhare.application.administration.files_together import FileContent
+    from cronhare.application.administration.jobs_files import JobsFileApplier
     from cronhare.application.administration.metrics import Metrics
     from cronhare.application.administration.node_desk import NodeDesk
     from cronhare.application.administration.outbox import Outbox

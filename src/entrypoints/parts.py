@@ -52,7 +52,7 @@ _PLACES: Final = (
     "cronhare.application.administration.commands:Administrator",
     "cronhare.application.administration.days:Days",
     "cronhare.application.administration.doctor:Doctor",
-    "cronhare.application.administration.jobs_files:FileContent",
+    "cronhare.application.administration.files_together:FileContent",
     "cronhare.application.administration.jobs_files:JobsFileApplier",
     "cronhare.application.administration.metrics:Metrics",
     "cronhare.application.administration.node_desk:NodeDesk",

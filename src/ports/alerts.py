@@ -1,6 +1,6 @@
 """Alerts: the numbers that they are judged by, and which of them hold."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -29,7 +29,10 @@ class AlertStorePort(Protocol):
     """
 
     def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
-        """Begin to judge those of a source: of all callers one may, if nobody began in *every*."""
+        """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
+
+        Where nobody had for `UNJUDGED_AFTER`, what held then counts as held until *now*.
+        """
         ...
 
     def signs(self, *, now: datetime, retries: int) -> Signs:
@@ -72,6 +75,13 @@ class AlertStorePort(Protocol):
 
         One that has not held for `CLEAR_AFTER` is cleared, and forgotten `CLEARED_KEPT` later; of
         other sources what nobody has judged for as long.
+        """
+        ...
+
+    def revision(self) -> Hashable:
+        """Give what is another one after each change of what `raised` and `cleared` list.
+
+        It costs a teller next to nothing, and lists them only when there is something new.
         """
         ...
 

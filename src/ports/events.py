@@ -274,7 +274,7 @@ class EventStorePort(Protocol):
         ...
 
     def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
-        """Give the targets that events were added for, and that are there still, by their keys."""
+        """Give the targets that have heard of events, by their keys; rows are kept for a month."""
         ...
 
     def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:

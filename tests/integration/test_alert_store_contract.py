@@ -115,6 +115,22 @@ def test_an_alert_is_raised_once_and_kept_until_it_has_not_held_for_a_while(
     assert (left.rule, left.raised_at) == ("failed", raised_at)
 
 
+def test_each_change_is_another_revision_and_nothing_else_is(ledger: Ledger) -> None:
+    store, seen = ledger.alerts, [ledger.alerts.revision()]
+    store.begin(now=ledger.now, every=MINUTE)
+    assert store.revision() == seen[-1]
+    for held, passes in [([alert()], MINUTE), ([], CLEAR_AFTER + SECOND), ([], DAY + SECOND)]:
+        ledger.clock.advance(passes)
+        store.keep(held, now=ledger.now)
+        seen.append(store.revision())
+        ledger.clock.advance(SECOND)
+        store.keep(held, now=ledger.now)
+        assert store.revision() == seen[-1]
+
+    assert seen[3] == seen[0]  # it is forgotten
+    assert len({*seen}) == 3
+
+
 def test_what_is_over_is_remembered_for_a_day_and_raised_anew(ledger: Ledger) -> None:
     raised_at = ledger.now
     ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now)
@@ -298,8 +314,9 @@ def test_of_those_that_keep_at_once_one_raises_and_one_clears(ledger: Ledger) ->
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
         raised = at_once(4, lambda _: ledger.alerts.keep(held, now=ledger.now).raised)
         assert sorted(keys([one for some in raised for one in some])) == ["failed", "growing"]
-        ledger.clock.advance(CLEAR_AFTER + MINUTE)
-        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+        for _ in range(CLEAR_AFTER // MINUTE + 1):
+            ledger.clock.advance(MINUTE)
+            assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
         cleared = at_once(4, lambda _: ledger.alerts.keep([], now=ledger.now).cleared)
         assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
         ledger.clock.advance(MINUTE)
@@ -317,3 +334,19 @@ def test_a_judge_that_was_overtaken_changes_nothing(ledger: Ledger) -> None:
     assert [(each.raised, each.cleared) for each in late] == [((), ()), ((), ())]
     [kept] = ledger.alerts.raised()
     assert (kept.rule, kept.held_at) == ("failed", ledger.now)
+
+
+def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(
+    ledger: Ledger,
+) -> None:
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.clock.advance(10 * MINUTE)
+
+    over = list[int]()
+    for _ in range(CLEAR_AFTER // MINUTE + 2):
+        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+        over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
+        ledger.clock.advance(MINUTE)
+
+    assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]

@@ -9,9 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import attrs
@@ -20,6 +18,7 @@ import pytest
 
 from tests.integration.shell import Shell, clean_environment
 from tests.services.finding import wait_until
+from tests.services.webhooks import listening
 
 pytestmark = pytest.mark.integration
 
@@ -98,8 +97,7 @@ class Site:
     """A ledger, its processes, and what the server heard."""
 
     folder: Path
-    port: int = 0
-    heard: list[tuple[str, Any]] = attrs.field(factory=list)
+    heard: list[tuple[str, bytes]] = attrs.field(factory=list)
     processes: list[subprocess.Popen[bytes]] = attrs.field(factory=list)
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
@@ -122,7 +120,8 @@ class Site:
         self.write(FAILED, *((n, n, 2, f"manual-{n}") for n in range(1, count + 1)))
 
     def documents(self, kind: str) -> list[Any]:
-        return [said for path, said in self.heard if path == "/hook" and said["type"] == kind]
+        found = [msgspec.json.decode(body) for path, body in self.heard if path == "/hook"]
+        return [said for said in found if said["type"] == kind]
 
     def until(self, what: str, holds: Callable[[], object]) -> None:
         wait_until(lambda: bool(holds()), seconds=60, what=what)
@@ -131,32 +130,16 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            said = msgspec.json.decode(body) if self.path == "/hook" else body
-            site.heard.append((self.path, said))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    site.port = server.server_port
-    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    shell = Shell(tmp_path)
-    shell.write(JOBS.replace("{port}", str(site.port)))
-    shell("db", "upgrade")
-    applied = shell("apply", "jobs.toml")
-    assert applied.status == 0, applied
-    yield site
-    for process in site.processes:
-        process.kill()
-        process.wait()
-    server.shutdown()
-    server.server_close()
+    with listening(site.heard) as port:
+        shell = Shell(tmp_path)
+        shell.write(JOBS.replace("{port}", str(port)))
+        shell("db", "upgrade")
+        applied = shell("apply", "jobs.toml")
+        assert applied.status == 0, applied
+        yield site
+        for process in site.processes:
+            process.kill()
+            process.wait()
 
 
 def test_an_alert_is_raised_and_cleared_once_though_one_dies_in_between(site: Site) -> None:

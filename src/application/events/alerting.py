@@ -4,7 +4,7 @@ Those of the whole ledger may be judged by any process, and are by each schedule
 a target that asks for alerts; those of schedules by the processes that have the file which asks.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -50,14 +50,20 @@ class AlertWatch:
         self._adder = Adder(events)
         self._watched = _Watched(alerts, events)
         self._looked_at: datetime | None = None
+        self._told_of: Hashable = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> None:
-        """Look, if a minute has passed; tell the targets of what holds and is over, each once."""
+        """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
+
+        What another has judged is told at the next look: it may note it just after ours has begun.
+        """
         if not subscriptions.alerted:
             return
         self._judge.look(now)
         last, source = self._looked_at, subscriptions.source or ""
         if last is not None and timedelta(0) <= now - last < EVERY:
+            if self._alerts.revision() != self._told_of:
+                self._tell(subscriptions, now)
             return
         watched = self._watched.at(subscriptions, now)
         if (watched or self._watched.were_some) and self._alerts.begin(
@@ -65,9 +71,14 @@ class AlertWatch:
         ):
             held = [*self._of_schedules(watched, now, source)]
             say_changes(self._alerts.keep(held, now=now, source=source))
+        self._tell(subscriptions, now)
+        self._looked_at = now
+
+    def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
+        revision = self._alerts.revision()
         self._adder.begin()
         self._adder.add([*self._rows(subscriptions, now)])
-        self._looked_at = now
+        self._told_of = revision
 
     def _of_schedules(
         self, watched: Mapping[int, AlertConditions], now: datetime, source: str

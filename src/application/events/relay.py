@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -20,6 +20,7 @@ from cronhare.domain.lifecycle.events import (
     OutboxState,
     wait_after,
 )
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
 from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.schedules.notify import Target
 from cronhare.ports.clock import ClockPort
@@ -40,6 +41,10 @@ T = TypeVar("T")
 EVERY: Final = 1.0
 LOOK_EVERY: Final = EVERY / 4
 FIRST_PAUSE: Final = 5.0
+
+#: Seconds between two looks of who stands in for others; so long it leaves to them what is due.
+STAND_IN_EVERY: Final = 5.0
+STAND_IN_AFTER: Final = PRESUMED_DEAD_AFTER
 
 #: Seconds after which a target that fails is tried again at the latest.
 LONGEST_PAUSE: Final = 300.0
@@ -86,14 +91,20 @@ class OutboxRelay:
         clock: ClockPort,
         node: str,
         executor: Executor,
+        patience: timedelta = timedelta(0),
     ) -> None:
-        """*executor* runs what asks the ledger; *clock* is the ledger's."""
+        """*executor* runs what asks the ledger; *clock* is the ledger's.
+
+        With a *patience* it takes alone what nobody else has taken for so long after it was due.
+        """
         self._store = store
         self._notifier = notifier
         self._subscribers = subscribers
         self._clock = clock
         self._node = node
         self._executor = executor
+        self._patience = patience
+        self._look_every = LOOK_EVERY if not patience else STAND_IN_EVERY
         self._rooms: dict[str, _Room] = {}
         self._under_way: set[asyncio.Task[None]] = set()
         self._digests = Digests()
@@ -136,7 +147,7 @@ class OutboxRelay:
         source = subscriptions.source or ""
         if not names or free <= 0:
             return EVERY
-        due = await self._ask(partial(self._store.due, names, source=source, now=self._clock.now()))
+        due = await self._ask(partial(self._store.due, names, source=source, now=self._due_by()))
         taken = 0
         for name in due:
             target, room = subscriptions.target(name), self._room(name)
@@ -148,7 +159,7 @@ class OutboxRelay:
             for rows in await self._take(target, source, most):
                 taken += 1
                 self._begin(target, room, rows)
-        return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else LOOK_EVERY
+        return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else self._look_every
 
     async def settled(self) -> None:
         """Wait until what is under way has come to its end."""
@@ -169,13 +180,13 @@ class OutboxRelay:
             self._store.take,
             target.name,
             source=source,
-            now=self._clock.now(),
-            lease=target.timeout + MARGIN,
+            now=self._due_by(),
+            lease=target.timeout + MARGIN + self._patience,  # from now on
             node=self._node,
         )
         if not target.digest:
             return [(row,) for row in await self._ask(partial(take, limit=most))]
-        at, now = self._clock.monotonic(), self._clock.now()
+        at, now = self._clock.monotonic(), self._due_by()
         count = partial(
             self._store.pending, target.name, source=source, now=now, most=MOST_TOGETHER
         )
@@ -188,6 +199,9 @@ class OutboxRelay:
             )
             found += [rows] if together else [(row,) for row in rows]
         return found
+
+    def _due_by(self) -> datetime:
+        return self._clock.now() - self._patience
 
     def _begin(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
         task = asyncio.create_task(self._tell(target, room, rows))

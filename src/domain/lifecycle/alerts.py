@@ -24,6 +24,9 @@ EVERY: Final = timedelta(minutes=1)
 #: An alert is over once what it is about has not held for so long: no number flickers at its edge.
 CLEAR_AFTER: Final = timedelta(minutes=5)
 
+#: After so long without a judgement nobody judged: the ledger was away, or all judges were.
+UNJUDGED_AFTER: Final = 2 * EVERY
+
 #: What is over is remembered for so long: whoever tells of it may have been away.
 CLEARED_KEPT: Final = timedelta(days=1)
 
@@ -169,6 +172,14 @@ def is_over(held_at: datetime, now: datetime) -> bool:
     [True, False, False, True]
     """
     return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
+
+
+def nobody_judged(judged_at: datetime, now: datetime) -> bool:
+    """Tell whether nobody judged for longer than one judge may take to follow another.
+
+    What held then is taken to hold still: it is over only once somebody has seen it so for long.
+    """
+    return judged_at < now - UNJUDGED_AFTER
 
 
 def is_superseded(judged_at: datetime, now: datetime) -> bool:

@@ -23,6 +23,7 @@ from ..signals.shutdown import Shutdown
 from .bounded_wait import wait_at_most
 from .loops import Loop, Rings
 from .probing import answers, offset_of
+from .standing_in import StandIn
 from .state_report import StateLine, StateReport
 
 log = logging.getLogger(__name__)
@@ -135,12 +136,23 @@ def replay_loop(container: Container) -> Loop:
     return Loop("replay", container.replayer().round)
 
 
-def alert_loop(container: Container) -> Loop:
-    """Make the loop that judges alerts: workers do so as well, but all of them may be gone."""
-    judge, claims = container.ledger_judge(), container.claims()
+def alert_loop(container: Container, *, stands_in: bool = False) -> Loop:
+    """Make the loop that judges alerts: workers do so as well, but all of them may be gone.
+
+    Who *stands in* for them judges those of its file's schedules too, and adds what is to be told.
+    """
+    judge, claims, subscribers = (
+        container.ledger_judge(),
+        container.claims(),
+        container.subscribers(),
+    )
 
     def look() -> float:
-        judge.look(claims.now())
+        now, subscriptions = claims.now(), subscribers.current
+        if stands_in and subscriptions.alerted:
+            container.alert_watch().look(subscriptions, now)
+        else:
+            judge.look(now)
         return LOOK_FOR_ALERTS_EVERY
 
     return Loop("alerts", look)
@@ -163,13 +175,15 @@ def state_lines(container: Container) -> Iterator[StateLine]:
     yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
 
 
-async def run(container: Container, shutdown: Shutdown, state: StateReport) -> None:
-    """Be a scheduler until a signal comes."""
+async def run(
+    container: Container, shutdown: Shutdown, state: StateReport, *, stand_in: StandIn
+) -> None:
+    """Be a scheduler until a signal comes; *stand_in* tells of alerts what no worker tells."""
     state.add(partial(state_lines, container))
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
-    replaying, alerting = replay_loop(container), alert_loop(container)
+    replaying, alerting = replay_loop(container), alert_loop(container, stands_in=True)
     heartbeat = container.heartbeat(role="scheduler", queues=container.queues())
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     watch_scheduler(container, loop, replaying, alerting, reporting)
@@ -180,6 +194,7 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     reporting.start()
     replaying.start()
     alerting.start()
+    telling = asyncio.create_task(stand_in.run(shutdown.requested), name="events")
     refresh = container.settings().refresh.total_seconds()
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await shutdown.requested.wait()
@@ -187,6 +202,7 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     await asyncio.gather(
         *(each.stop(seconds=ROUND) for each in (loop, replaying, alerting)),
         reporting.stop(seconds=LEAVING),
+        asyncio.wait([telling], timeout=CLOSING),
     )
     shutdown.forced_exit.waits_for("the broker's farewell")
     await declaring.stop(seconds=CLOSING)

@@ -6,9 +6,12 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER
-from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline
-from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions
+from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
+from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
+from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
+from cronhare.ports.events import NotDelivered
 from tests.unit.application.test_events import MINUTE, TASK, Notifier, Outpost, house, target
 
 BOTH = (EventKind.ALERT, EventKind.CLEARED)
@@ -51,6 +54,27 @@ def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:
         (target, said["type"], said["data"]["alert"]["message"])
         for target, said in found
         if said["data"].get("rule") == rule
+    ]
+
+
+async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:
+    one, _ = outposts()
+    other = MemoryAlertStore(one.house.ledger)
+    assert other.begin(now=one.house.now, every=EVERY)
+    await one.turn()  # the other has begun to judge, and noted nothing yet
+    assert documents(one, "failed") == []
+
+    text = "6 failed cron tasks"
+    said = {"severity": "high", "message": text, "task": None}
+    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
+    other.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=one.house.now)
+    one.house.clock.advance(timedelta(seconds=2))
+    await one.turn()
+    await one.turn()
+
+    assert [(name, kind) for name, kind, _ in documents(one, "failed")] == [
+        ("ops", "alert"),
+        ("own", "alert"),
     ]
 
 
@@ -98,6 +122,22 @@ async def test_who_dies_between_judging_and_telling_leaves_it_to_others(
 
     assert [name for name, _, _ in documents(other, "not-started")] == ["own"]
     assert [name for name, _, _ in documents(other, "scheduler")] == ["ops", "own"]
+
+
+async def test_who_never_got_an_alert_is_not_told_of_its_end() -> None:
+    one, _ = outposts()
+
+    def hears(told: Target, _: OutboxRow) -> None:
+        if told.name == "own":
+            raise NotDelivered("410 Gone", for_good=True)
+
+    one.notifier.hears = hears
+    one.house.dispatcher.tick(one.house.now)
+    await pass_time(12, one)
+    await pass_time(CLEAR_AFTER // MINUTE + 3, one, ticking=True)
+
+    over = [name for name, kind, _ in documents(one, "scheduler") if kind == "alert.cleared"]
+    assert over == ["ops"]
 
 
 async def test_a_new_target_hears_of_what_holds_and_of_no_end_that_it_heard_no_beginning_of() -> (

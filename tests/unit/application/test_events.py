@@ -88,6 +88,7 @@ class Outpost:
     subscriptions: Subscriptions
     notifier: Notifier = attrs.field(factory=Notifier)
     node: str = "ant"
+    patience: timedelta = timedelta(0)
     store: MemoryEventStore = attrs.field(init=False)
     alerts: AlertWatch = attrs.field(init=False)
     announcer: Announcer = attrs.field(init=False)
@@ -115,6 +116,7 @@ class Outpost:
             clock=clock,
             node=self.node,
             executor=Inline(),
+            patience=self.patience,
         )
 
     async def turn(self) -> None:
@@ -179,6 +181,24 @@ async def test_two_workers_tell_of_an_event_once() -> None:
         await each.turn()
 
     assert one.notifier.told == [("ops", "failed")]
+
+
+async def test_who_stands_in_tells_only_what_nobody_has_taken_for_so_long() -> None:
+    patience = timedelta(seconds=45)
+    worker = Outpost(house(), subscriptions(target("ops")))
+    stand_in = Outpost(worker.house, worker.subscriptions, worker.notifier, "bee", patience)
+    await failed(worker.house)
+    worker.announcer.round()
+
+    worker.house.clock.advance(patience - timedelta(seconds=1))
+    await stand_in.turn()
+    early = [*worker.notifier.told]
+    worker.house.clock.advance(timedelta(seconds=1))
+    await stand_in.turn()
+    await worker.turn()
+
+    assert early == []
+    assert worker.notifier.told == [("ops", "failed")]
 
 
 async def test_a_worker_that_dies_between_telling_and_noting_it_is_repeated_by_another() -> None:

@@ -1,7 +1,7 @@
 """Alerts in memory."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import attrgetter
@@ -22,6 +22,7 @@ from cronhare.domain.lifecycle.alerts import (
     is_forgotten,
     is_over,
     is_superseded,
+    nobody_judged,
 )
 from cronhare.domain.lifecycle.schedule_alerts import USUAL_RUNS, RunSigns, ScheduleSigns
 from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, QueueSigns, SystemSigns
@@ -48,6 +49,10 @@ class MemoryAlertStore:
             if last is not None and now - every < last <= now + every:
                 return False
             self._ledger.alerts_judged_at[source] = now
+            if last is not None and nobody_judged(last, now):
+                for key, row in [*self._rows.items()]:
+                    if row.source == source and row.cleared_at is None:
+                        self._rows[key] = attrs.evolve(row, held_at=now)
             return True
 
     def signs(self, *, now: datetime, retries: int) -> Signs:
@@ -200,6 +205,11 @@ class MemoryAlertStore:
                 elif is_forgotten(row, now):
                     del self._rows[key]
             return AlertChanges(raised=raised, cleared=cleared)
+
+    def revision(self) -> Hashable:
+        """See `AlertStorePort.revision`."""
+        with self._ledger.lock:
+            return tuple((row.key, row.raised_at, row.cleared_at) for row in self._rows.values())
 
     def raised(self) -> Sequence[RaisedAlert]:
         """See `AlertStorePort.raised`."""

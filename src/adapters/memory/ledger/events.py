@@ -294,7 +294,7 @@ class MemoryEventStore:
         found = dict[str, list[str]]()
         with self._ledger.lock:
             for row in self._rows.values():
-                if row.event_key in event_keys:
+                if row.event_key in event_keys and row.state == OutboxState.DELIVERED.value:
                     found.setdefault(row.event_key, []).append(row.target)
         return found
 

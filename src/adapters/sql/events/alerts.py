@@ -1,6 +1,6 @@
 """Alerts in SQL: a row for each that holds or did of late, and what they are judged by."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from cronhare.domain.lifecycle.alerts import (
     is_over,
     is_superseded,
     key_of,
+    nobody_judged,
 )
 from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.domain.messages.nack_count import MOST
@@ -62,7 +63,16 @@ _AT_ONCE: Final = 500
 #: Stands for what is no time, in a row that a person spoilt.
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-_ALERTS: Final = select(alerts).where(alerts.c.rule.not_like(f"{_JUDGED}%")).order_by(alerts.c.rule)
+_IS_ALERT: Final = alerts.c.rule.not_like(f"{_JUDGED}%")
+
+_ALERTS: Final = select(alerts).where(_IS_ALERT).order_by(alerts.c.rule)
+
+_REVISION: Final = select(
+    func.count(),
+    func.count(alerts.c.cleared_at),
+    func.max(alerts.c.raised_at),
+    func.max(alerts.c.cleared_at),
+).where(_IS_ALERT)
 
 _NOW: Final[BindParameter[Any]] = bindparam("now", type_=UtcDateTime)
 _BEGIN: Final = (
@@ -76,6 +86,7 @@ _BEGIN: Final = (
     )
     .values(held_at=_NOW)
 )
+_LAST_JUDGED: Final = select(alerts.c.held_at).where(alerts.c.rule == bindparam("key"))
 _JUDGED_AT: Final = (
     select(alerts.c.held_at).where(alerts.c.rule == bindparam("key")).with_for_update()
 )
@@ -138,7 +149,12 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         key = key_of(_JUDGED, source or "", source)
         asked = {"now": now, "before": now - every, "ahead": now + every, "key": key}
         with self._database.write("beginning to judge alerts") as connection:
+            last = connection.scalar(_LAST_JUDGED, {"key": key})
             if connection.execute(_BEGIN, asked).rowcount == 1:
+                if isinstance(last, datetime) and nobody_judged(last, now):
+                    its = alerts.c.source.is_(None) if source is None else alerts.c.source == source
+                    unjudged = update(alerts).where(its, alerts.c.cleared_at.is_(None))
+                    connection.execute(unjudged.values(held_at=now))
                 return True
             there = connection.execute(select(alerts.c.rule).where(alerts.c.rule == key))
             if there.first() is not None:
@@ -194,6 +210,12 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
             if raised:
                 connection.execute(insert(alerts), [_values(each) for each in raised])
         return AlertChanges(raised=raised, cleared=cleared)
+
+    @repeatable
+    def revision(self) -> Hashable:
+        """See `AlertStorePort.revision`: of two changes the second is the later one."""
+        with self._database.read("looking for changes of alerts") as connection:
+            return tuple(connection.execute(_REVISION).one())
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:

@@ -242,7 +242,8 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
         """See `EventStorePort.told`."""
         asked = select(outbox.c.event_key, outbox.c.target).where(
-            outbox.c.event_key.in_(sorted(event_keys))
+            outbox.c.event_key.in_(sorted(event_keys)),
+            outbox.c.state == OutboxState.DELIVERED.value,
         )
         found = dict[str, list[str]]()
         with self._database.read("looking for who was told") as connection:
