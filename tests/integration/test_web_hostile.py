@@ -1,5 +1,6 @@
 """The HTTP API and what should never be sent to it: refused, told, and nobody else waits."""
 
+import contextlib
 import json
 import logging
 import socket
@@ -289,21 +290,39 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
     assert "POST /schedulers: 500" not in caplog.messages
 
 
-def test_connections_have_a_bound_and_a_place_is_free_again(
+ASKED = b"GET /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def test_who_asks_is_answered_while_others_hold_all_connections(web: Site) -> None:
+    with contextlib.ExitStack() as held:
+        for said in [b"", b"GET / HTTP/1.1\r\nHost: "] * 150:
+            link = socket.create_connection(("127.0.0.1", web.port), timeout=10)
+            held.enter_context(link).sendall(said)
+
+        for _ in range(5):
+            assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
+
+
+def test_one_connection_too_many_is_told_so_and_a_place_is_free_again(
     web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    links = [socket.create_connection(("127.0.0.1", web.port), timeout=10) for _ in range(8)]
-    assert web.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
-    for link in links:
-        link.close()
+    head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with contextlib.ExitStack() as held:
+        for _ in range(3):
+            link = socket.create_connection(("127.0.0.1", web.port), timeout=10)
+            held.enter_context(link).sendall(
+                head + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+            )
+            assert link.recv(100).startswith(b"HTTP/1.1 100 ")  # it waits for the body
 
-    for _ in range(100):
-        if web.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"):
-            break
-        time.sleep(0.02)
-    else:
-        pytest.fail("no place was free again")
+        answer = web.send(ASKED)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1" in answer.lower()
+        assert b"application/problem+json" in answer
+        assert web.send(ASKED.replace(b"GET", b"HEAD")).endswith(b"\r\n\r\n")
+
+    wait_until(lambda: web.send(ASKED).startswith(b"HTTP/1.1 200 "), seconds=5, what="a free place")
 
 
 def test_the_log_has_each_request_and_nothing_that_may_be_secret(

@@ -13,6 +13,7 @@ from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
 from cronhare.adapters.jobs import apprise as jobs_apprise
 from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
+from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.notify import apprise_sender, mail, reminders, smtp
 from cronhare.adapters.process.attempt import attempt
@@ -534,6 +535,8 @@ BOUNDS: dict[str, list[str]] = {
         f"a description of {web_schedulers.LONGEST_DESCRIPTION:,} letters",
         f"a controller of {web_reports.LONGEST_CONTROLLER}",
         f"{jobs_file.MOST_FAULTS} faults",
+        f"{web_bodies.MOST_VALUES:,} values",
+        f"{jobs_limits.LONGEST_STEP} letters",
     ],
     "what is asked of the HTTP API in a query": [
         f"{web_parameters.ROWS} rows",

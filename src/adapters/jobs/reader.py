@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,8 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         raise _unreadable(path, f"cannot be read as TOML: {error}") from error
     except ValueError as error:  # `int` reads no number of thousands of digits
         raise _unreadable(path, f"has a number that {NO_INTEGER}") from error
-    if faults := [_at(place, problem) for place, problem in beyond_toml(content)]:
+    found = islice(beyond_toml(content), MOST_FAULTS + 1)  # one more says that there are others
+    if faults := [_at(place, problem) for place, problem in found]:
         raise JobsFileInvalid(path, _capped(faults))
     return content
 

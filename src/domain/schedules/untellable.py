@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from .notify import ByApprise, ByEmail, ByWebhook, Subscriptions, Target
+import attrs
+
+from .notify import ByApprise, ByCommand, ByEmail, ByListener, ByWebhook, Subscriptions, Target
 
 #: Why no mail goes out.
 NO_MAIL_SERVER = "CRON_SMTP_URL names no mail server"
@@ -24,3 +26,17 @@ def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, 
         name: lacks(target, has_mail=has_mail) for name, target in subscriptions.targets.items()
     }
     return {name: why for name, why in found.items() if why is not None}
+
+
+def without_programs(subscriptions: Subscriptions, *, has_mail: bool) -> Subscriptions:
+    """Keep the targets for alerts that a host can tell on which no task's program is.
+
+    What is for any other target is left to the workers.
+    """
+    told = {
+        each.name: each
+        for each in subscriptions.alerted
+        if not isinstance(each.means, ByCommand | ByListener)
+        and lacks(each, has_mail=has_mail) is None
+    }
+    return attrs.evolve(subscriptions, targets=told, schedules={}, tasks={}, pings={})

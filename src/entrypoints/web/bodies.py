@@ -2,20 +2,26 @@
 
 import json
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 from fastapi import Request
 
-from cronhare.adapters.jobs.limits import beyond_toml
+from cronhare.adapters.jobs.limits import beyond_toml, has_more_than
 from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.texts.echo import shown
 
-from .problems import Problem
+from .problems import Problem, invalid_request
 
 #: Bytes of a body: params of the largest size, and 64 KiB for all else.
 LARGEST_BODY: Final = LARGEST_PARAMS + 64 * 1024
+
+#: Values of a body, those in lists and objects and these themselves: an empty list of three bytes
+#: costs the readers a hundred times as much.
+MOST_VALUES: Final = 40_000
 
 
 async def read_object(
@@ -33,13 +39,23 @@ async def read_object(
         body += piece
         if len(body) > LARGEST_BODY:
             raise too_large()
-    content = {} if may_be_empty and not body else _decoded(bytes(body))
+    content = {} if may_be_empty and not body else decoded(bytes(body))
     if not isinstance(content, dict):
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is to be a JSON object")
-    for path, problem in beyond_toml(content):
-        content.pop(path[0].removeprefix("."), None)
-        faults.append(Fault("".join(path)[1:], problem))
+    for name, value in list(content.items()):
+        beyond = beyond_bounds(name, value)
+        faults += beyond
+        if len(faults) > MOST_FAULTS:
+            raise invalid_request(faults)  # more would not be told, whatever else is wrong
+        if beyond:
+            del content[name]
     return content
+
+
+def beyond_bounds(name: str, value: object) -> list[Fault]:
+    """Find what lies beyond the bounds of a jobs file: one more than are told, at most."""
+    found = islice(beyond_toml({name: value}), MOST_FAULTS + 1)
+    return [Fault("".join(path)[1:], problem) for path, problem in found]
 
 
 def too_large() -> Problem:
@@ -48,9 +64,17 @@ def too_large() -> Problem:
     return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
 
 
-def _decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+def decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Read JSON in which no name stands twice, and of no more than `MOST_VALUES`.
+
+    Raises:
+        Problem: it is no JSON, or has more values.
+    """
     try:
         content = msgspec.json.decode(body)
+        if has_more_than(MOST_VALUES, content):  # before anything that costs more per value
+            detail = f"the body is to have at most {MOST_VALUES:,} values"
+            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         # It keeps the last of several members with one name, and what else reads this the first.
         json.loads(body, object_pairs_hook=_without_repetition)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

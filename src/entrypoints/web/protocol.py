@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Final
 
 import h11
@@ -14,7 +16,8 @@ from .problems import Problem
 
 log = logging.getLogger(__name__)
 
-#: Connections at a time; others are closed at once.
+#: Connections at a time. One more takes the place of the one that has been without a request for
+#: longest; where all are at work it is told so, and twice as many are closed at once.
 MOST_CONNECTIONS: Final = 128
 
 #: Bytes of a request's line and headers.
@@ -22,6 +25,9 @@ LARGEST_HEAD: Final = 16 * 1024
 
 #: Seconds in which a request must have come as a whole, and its answer have been taken.
 ARRIVAL, ANSWER = 10.0, 60.0
+
+#: Seconds for which one without a place may ask, to be told that it has none.
+REFUSAL = 1.0
 
 #: The member of a request's state with which an answer says that it goes on: it may take as long as
 #: it is read, and is ended by a shutdown.
@@ -33,15 +39,30 @@ class BoundedProtocol(H11Protocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _answering = False
+    _has_no_place = False
+    _rests_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
         self.access_log = False  # the guard logs, and no query
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
-        else:
+        self._rests_since = self.loop.time()
+        ours = (each for each in self.connections if isinstance(each, BoundedProtocol))
+        others = [each for each in ours if each is not self and each.is_open()]
+        if len(others) < MOST_CONNECTIONS or _made_room(others):
             self._give(ARRIVAL)
+        elif len(others) < 2 * MOST_CONNECTIONS:
+            self._has_no_place = True
+            self._give(REFUSAL)
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, or tell that all places are taken."""
+        if not self._has_no_place:
+            super().data_received(data)
+        elif self.is_open():
+            self._tell(_FULL, with_body=not data.startswith(b"HEAD "))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
@@ -61,6 +82,7 @@ class BoundedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         self._answering = False
+        self._rests_since = self.loop.time()
         self._give(ARRIVAL)
         super().on_response_complete()
 
@@ -78,14 +100,29 @@ class BoundedProtocol(H11Protocol):
         if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             self.transport.abort()  # within an answer
             return
-        problem = Problem(HTTPStatus.BAD_REQUEST, f"this is no HTTP/1.1 request: {msg}").response
+        self._tell(Problem(HTTPStatus.BAD_REQUEST, f"this is no HTTP/1.1 request: {msg}"))
+
+    def is_open(self) -> bool:
+        """Whether this is not being closed already."""
+        return not self.transport.is_closing()
+
+    def rests_since(self) -> float | None:
+        """Since when no request has come as far as its body; None while there is one."""
+        is_at_work = self._answering or self.conn.their_state is not h11.IDLE
+        return None if is_at_work else self._rests_since
+
+    def _tell(self, problem: Problem, *, with_body: bool = True) -> None:
+        # What no application sees is answered here, and is the last on its connection.
+        answer = problem.response
         head = h11.Response(
-            status_code=400,
-            headers=[*problem.raw_headers, (b"connection", b"close")],
-            reason=b"Bad Request",
+            status_code=answer.status_code,
+            headers=[*answer.raw_headers, (b"connection", b"close")],
+            reason=HTTPStatus(answer.status_code).phrase.encode(),
         )
-        for event in (head, h11.Data(data=bytes(problem.body)), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
+        self.transport.write(self.conn.send(head) or b"")
+        if with_body:
+            for event in (h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
     def _give(self, seconds: float | None) -> None:
@@ -103,3 +140,19 @@ class BoundedProtocol(H11Protocol):
     def _streams(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return self._answering and cycle is not None and STREAMS in cycle.scope.get("state", {})
+
+
+_FULL: Final = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "all connections that this process takes are at work; try again in a second",
+    headers={"Retry-After": "1"},
+)
+
+
+def _made_room(others: Iterable[BoundedProtocol]) -> bool:
+    # Whoever holds a place without asking loses it: a client at rest connects again unharmed.
+    resting = [(since, each) for each in others if (since := each.rests_since()) is not None]
+    if not resting:
+        return False
+    min(resting, key=itemgetter(0))[1].transport.abort()
+    return True
