@@ -3,7 +3,7 @@
 from cronhare.ports.schedules import ScheduleStorePort
 
 from .difference import difference
-from .jobs_files import FileContent
+from .files_together import FileContent
 from .lookup import find_schedule
 from .views.differences import ScheduleChangeView
 

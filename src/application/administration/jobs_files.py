@@ -1,9 +1,9 @@
-"""Jobs files and the schedules table: what files have in common, and what one of them changes."""
+"""Jobs files and the schedules table: what one of them changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import MOST_ENTRIES, Action
@@ -13,33 +13,15 @@ from cronhare.domain.schedules.calendar_faults import (
     removed_from,
     unknown_calendars,
 )
-from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
-from cronhare.domain.schedules.task import Task
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from .audit_trail import AuditTrail
 from .audit_values import names_of, values_of_change
 from .difference import Change, ChangedKind, ScheduleChange, calendar_difference, difference
-
-
-class FileContent(Protocol):
-    """What a jobs file has; *source* is the name by which the ledger knows it."""
-
-    @property
-    def source(self) -> str: ...  # noqa: D102
-    @property
-    def tasks(self) -> Sequence[Task]: ...  # noqa: D102
-    @property
-    def drafts(self) -> Sequence[ScheduleDraft]: ...  # noqa: D102
-    @property
-    def calendars(self) -> Sequence[CalendarDraft]: ...  # noqa: D102
-    @property
-    def on_start(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def on_boot(self) -> Sequence[str]: ...  # noqa: D102
+from .files_together import FileContent
 
 
 class CannotApply(ValueError):
@@ -246,21 +228,3 @@ def _run_by_others(
         and schedule.draft is not None
         and schedule.draft.status
     ]
-
-
-def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[str]]:
-    """Find the queues on which several of these files have schedules, with their sources."""
-    used = [(draft.runs_on, file.source) for file in files for draft in file.drafts if draft.status]
-    return shared_queues(used)
-
-
-def clashes_among(files: Sequence[FileContent]) -> Iterator[Clash]:
-    """Find what a file has in common with those before it, and must not."""
-    names, holders = dict[str, str](), list[Holder]()
-    for file in files:
-        yield from clashes(file.drafts, file.tasks, names=names, holders=holders)
-        names = {draft.name: file.source for draft in file.drafts} | names
-        holders += [
-            Holder(ref=task.ref, source=file.source, place=f"tasks.{task.name}")
-            for task in file.tasks
-        ]

@@ -17,7 +17,7 @@ from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.echo import echo
 
 from .difference import Change, ChangedKind, ScheduleChange
-from .jobs_files import FileContent
+from .files_together import FileContent
 from .preview import next_effects
 
 #: So many effects of clock changes are noted of one file.

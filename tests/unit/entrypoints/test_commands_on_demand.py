@@ -45,6 +45,7 @@ HEAVY = {
     "cronhare.adapters.process.runner",
     "cronhare.adapters.rabbitmq",
     "cronhare.adapters.sql",
+    "cronhare.application.administration.jobs_files",
     "cronhare.domain.diagnosis.broker",
     "cronhare.entrypoints.container",
     "cronhare.entrypoints.processes",

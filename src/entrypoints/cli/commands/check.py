@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.application.administration.jobs_files import clashes_among, queues_shared_among
+from cronhare.application.administration.files_together import clashes_among, queues_shared_among
 from cronhare.application.administration.notes import (
     notes_on,
     notes_on_calendars,
