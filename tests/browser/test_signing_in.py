@@ -68,8 +68,16 @@ def test_who_signs_in_is_where_they_were_and_is_refused_what_is_not_theirs(
             expect(page.locator(".actor")).to_contain_text("reader")
             assert desk.faults() == []
 
-            page.get_by_role("button", name="Run now").click()
+            expect(page.get_by_role("heading", name="nightly")).to_be_visible()
+            for each in page.locator("[data-needs]").all():
+                expect(each).to_be_hidden()
+            assert (
+                page.locator("[data-needs]").count() >= 5
+            )  # run, pause and its form, disable, edit
+            page.locator('form[action$="/run"]').evaluate("form => form.submit()")
             expect(page.locator("main")).to_contain_text("needs the scope operate")
+            page.goto(f"{address}/edit")
+            expect(page.locator("main")).to_contain_text("needs the scope admin")
 
             page.goto(address)
             page.get_by_role("button", name="Sign out").click()

@@ -213,6 +213,67 @@ def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     assert 'class="conflict"' in conflict.text
 
 
+MORE = {
+    "misfire_policy": "all",
+    "misfire_window": "2d",
+    "misfire_cap": "5",
+    "concurrency_key": "shop",
+    "concurrency_limit": "2",
+    "user_id": "7",
+    "group_id": "8",
+    "language_id": "9",
+}
+
+
+def test_misfire_concurrency_and_owner_are_edited_and_kept_through_a_merge(
+    web: Site, schedule: str
+) -> None:
+    form = filled(web.get(f"{schedule}/edit"))
+    assert sent(web, f"{schedule}/edit", form | {"misfire_cap": "50"}).status == 303
+
+    stale = sent(web, f"{schedule}/edit", form | MORE)
+    assert stale.status == 412
+    assert MORE.items() <= filled(stale).items()
+    assert sent(web, f"{schedule}/edit", filled(stale)).status == 303
+
+    assert MORE.items() <= filled(web.get(f"{schedule}/edit")).items()
+    [stored] = web.get("/schedulers").json()
+    assert (stored["user_id"], stored["group_id"], stored["language_id"]) == (7, 8, 9)
+
+
+def test_what_is_wrong_with_a_part_is_told_at_its_field(web: Site, schedule: str) -> None:
+    wrong = {"misfire_cap": "0", "misfire_window": "soon", "concurrency_key": "shop"}
+
+    found = sent(web, f"{schedule}/edit", filled(web.get(f"{schedule}/edit")) | wrong)
+
+    assert found.status == 422
+    for field in ("misfire_cap", "misfire_window", "concurrency_limit"):
+        assert f'<a href="#{field}">' in found.text
+        assert re.search(f'id="{field}"[^>]*aria-invalid', found.text), field
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ('{"a": 1, "a": 2}', "there twice"),
+        ('{"a": NaN}', "is no JSON"),
+        ("[" * 70 + "]" * 70, ""),
+        ("[" + "1," * 40_001 + "1]", "40,000 values"),
+        ('{"a": 18446744073709551616}', ""),
+    ],
+)
+def test_json_in_a_form_has_the_bounds_of_the_api(
+    web: Site, schedule: str, params: str, said: str
+) -> None:
+    form = filled(web.get(f"{schedule}/edit")) | {"params": params}
+
+    found = sent(web, f"{schedule}/edit", form)
+
+    assert found.status == 422
+    assert '<a href="#params">' in found.text
+    assert said in found.text
+
+
 def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
     found = web.get("/ui/preview?schedule=30+2+*+*+*&timezone=Europe%2FBerlin")
     assert found.text.count("02:30 <span") == 6

@@ -16,8 +16,16 @@ from cronhare.adapters.jobs.writer import WRITERS
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
-from cronhare.domain.schedules.schedule import DEFAULT_ZONE, OverlapPolicy
+from cronhare.domain.schedules.schedule import (
+    DEFAULT_MISFIRE,
+    DEFAULT_ZONE,
+    MisfirePolicy,
+    OverlapPolicy,
+)
 from cronhare.domain.schedules.task import TaskRef, TaskType
+
+from ..bodies import beyond_bounds, decoded
+from ..problems import Problem
 
 #: The fields that hold text as it is.
 TEXTS: Final = (
@@ -29,13 +37,29 @@ CHOICES: Final = {
     "gap": tuple(each.value for each in Gap),
     "fold": tuple(each.value for each in Fold),
     "overlap": tuple(each.value for each in OverlapPolicy),
+    "misfire_policy": tuple(
+        sorted(MisfirePolicy, key=lambda each: each is not DEFAULT_MISFIRE.policy)
+    ),
 }
 #: Fields of JSON, and lists with a comma between.
 _JSON: Final = ("params", "retry")
 _LISTS: Final = ("skip_on", "only_on", "blackout")
+#: Whole numbers.
+_NUMBERS: Final = (
+    "max_runs", "misfire_cap", "concurrency_limit", "user_id", "group_id", "language_id",
+)  # fmt: skip
+#: Fields that are parts of a table of a jobs file: it is said as a whole, or not at all.
+PARTS: Final = {
+    "misfire": {"policy": "misfire_policy", "window": "misfire_window", "cap": "misfire_cap"},
+    "concurrency": {"key": "concurrency_key", "limit": "concurrency_limit"},
+}
+_TABLE_OF: Final = {field: table for table, parts in PARTS.items() for field in parts.values()}
 
 #: All that a form has besides the name.
-FIELDS: Final = ("task", *TEXTS, *CHOICES, *_JSON, *_LISTS, "max_runs", "status")
+FIELDS: Final = (
+    "task", *TEXTS, *CHOICES, "misfire_window", "concurrency_key", *_JSON, *_LISTS, *_NUMBERS,
+    "status",
+)  # fmt: skip
 
 _COLUMNS: Final = {
     TaskType.REPORT: "report_id",
@@ -75,6 +99,9 @@ def values_of(draft: ScheduleDraft) -> dict[str, str]:
         value = getattr(draft, field.name)
         if field.name != "params" and value is not None and value != field.default:
             written |= WRITERS[field.name](value)
+    for table, parts in PARTS.items():
+        said = written.pop(table, {})
+        written |= {parts[name]: value for name, value in said.items()}
     params = "" if draft.params == "{}" else _shown("params", msgspec.json.decode(draft.params))
     shown = {name: _shown(name, said) for name, said in written.items() if name in FIELDS}
     own = {"task": _value_of(draft.task), "status": _ON if draft.status else _OFF, "params": params}
@@ -87,10 +114,21 @@ def values_sent(form: Mapping[str, str]) -> dict[str, str]:
     return values | {"status": _ON if form.get("status") == _ON else _OFF}
 
 
+def edited_of(values: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    """Give the values that differ from those an edit began with; of a table all its parts."""
+    differing = _differing(values, base)
+    tables = {_TABLE_OF[name] for name in differing if name in _TABLE_OF}
+    return {
+        name: values[name] for name in FIELDS if name in differing or _TABLE_OF.get(name) in tables
+    }
+
+
 def content_of(values: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
     """Give what values say as a body of the API; None is said of what is to have its default."""
     content = dict[str, Any]()
     for name, text in values.items():
+        if name in _TABLE_OF:
+            continue  # below, with the others of its table
         if name == "task":
             content |= _task(text, faults)
         elif name == "status":
@@ -101,11 +139,20 @@ def content_of(values: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]
             content[name] = _json(name, text, faults)
         elif name in _LISTS:
             content[name] = [part.strip() for part in text.split(",") if part.strip()]
-        elif name == "max_runs" and text.isdecimal() and len(text) < 19:  # noqa: PLR2004 - 64 bits
-            content[name] = int(text)
         else:
-            content[name] = text
+            content[name] = _said(name, text)
+    for table, parts in PARTS.items():
+        if parts.values() & values.keys():
+            said = {part: values.get(field, "") for part, field in parts.items()}
+            given = {part: _said(parts[part], text) for part, text in said.items() if text}
+            content[table] = given or None
     return content
+
+
+def _said(name: str, text: str) -> str | int:
+    """Read a number; what is none is refused in the words of a jobs file."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 19  # noqa: PLR2004 - 64 bits
+    return int(text) if name in _NUMBERS and is_number else text
 
 
 def merged(
@@ -115,10 +162,13 @@ def merged(
 
     Where only one has edited a field, that holds; where both have, yours does, and is told.
     """
-    mine = {name for name in FIELDS if yours[name] != base.get(name, "")}
-    theirs = {name for name in FIELDS if current[name] != base.get(name, "")}
+    mine, theirs = _differing(yours, base), _differing(current, base)
     values = {name: yours[name] if name in mine else current[name] for name in FIELDS}
     return values, {name for name in mine & theirs if yours[name] != current[name]}
+
+
+def _differing(values: Mapping[str, str], base: Mapping[str, str]) -> set[str]:
+    return {name for name in FIELDS if values[name] != base.get(name, "")}
 
 
 def read_base(text: str) -> dict[str, str]:
@@ -146,11 +196,15 @@ def _task(text: str, faults: list[Fault]) -> dict[str, Any]:
 
 
 def _json(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
+    """Read JSON with the bounds of the API's bodies."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        faults.append(Fault(name, f"is no JSON: {error}"))
+        value = decoded(text.encode(errors="surrogatepass"))
+    except Problem as problem:
+        faults.append(Fault(name, problem.detail.removeprefix("the body ")))
         return None
+    beyond = beyond_bounds(name, value)
+    faults += beyond
+    return None if beyond else value
 
 
 def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - a value of a jobs file

@@ -28,7 +28,9 @@ from ..preview import preview_of
 from ..schedule_form import (
     CHOICES,
     FIELDS,
+    PARTS,
     content_of,
+    edited_of,
     empty_values,
     merged,
     read_base,
@@ -96,7 +98,7 @@ class _Desk:
         form, actor = await read_form(request), actor_of(request)
         values, base = values_sent(form), read_base(form.get("base", ""))
         stored, _ = await self._stored(request)
-        edited = {name: values[name] for name in FIELDS if values[name] != base.get(name, "")}
+        edited = edited_of(values, base)
         address = schedule_path(stored.name)
         if not edited:
             return self._pages.done(address, f"{stored.name} stays as it is.")
@@ -225,4 +227,10 @@ class _Desk:
 
 
 #: Fields of a fault that the form has under another name.
-_FIELD_OF: Final = {"report_id": "task", "worker_id": "task", "reminder_id": "task"}
+_FIELD_OF: Final = {
+    "report_id": "task",
+    "worker_id": "task",
+    "reminder_id": "task",
+    **{table: next(iter(parts.values())) for table, parts in PARTS.items()},
+    **{f"{table}.{part}": field for table, parts in PARTS.items() for part, field in parts.items()},
+}
