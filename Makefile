@@ -43,22 +43,26 @@ demo-failures: $(INSTALLED)  ## what becomes of failures: breaker, budget, poiso
 	@exec $(BIN)/python -m scripts.demo_failures
 
 # Files in their order, servers first: the small ones at the end keep all processes busy to it.
-# Much of the time servers are waited for: hence four processes on two cores.
-ALL := --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder
+# Much of the time servers are waited for: hence six processes on two cores, and beside them one for
+# all that needs no server, which would be collected six times among them.
+WITH_SERVERS := --quiet --numprocesses 6 --dist loadfile --no-loadscope-reorder
 
-.PHONY: test types tests
+.PHONY: test types alone tests
 test: $(EQUIPPED)  ## format check, lint, strict types, import contracts, unit and integration tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache
 	@scripts/ensure-servers
-	@$(MAKE) --no-print-directory --jobs=2 types tests
+	@$(MAKE) --no-print-directory --jobs=3 types alone tests
 
 types:  # beside the tests, which wait for servers at their beginning
 	$(BIN)/mypy
 
+alone:
+	$(BIN)/pytest --quiet -p no:xdist --doctest-modules -m "not long" --pyargs cronhare tests/unit
+
 tests:
-	$(BIN)/pytest $(ALL) --doctest-modules -m "not long" --pyargs cronhare tests
+	$(BIN)/pytest $(WITH_SERVERS) -m "not long" tests/integration tests/browser
 
 # Two processes that collect their own half each: shared out test by test, both would collect all.
 INNER := tests/unit/adapters tests/unit/application
