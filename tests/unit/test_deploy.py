@@ -140,6 +140,7 @@ def settings_that_exist() -> set[str]:
 def test_two_schedulers_and_three_workers_run(processes: Sequence[Process]) -> None:
     replicas = {process.command[0]: process.replicas for process in processes if process.replicas}
 
+    assert replicas.pop("web", 2) == 2
     assert replicas == {"scheduler": 2, "worker": 3}
 
 
@@ -280,7 +281,9 @@ def test_each_process_is_probed_where_it_answers() -> None:
     [config] = [each["data"] for each in of_kind("ConfigMap") if "jobs.toml" not in each["data"]]
     for deployment in of_kind("Deployment"):
         [container] = deployment["spec"]["template"]["spec"]["containers"]
-        [port] = container["ports"]
+        of_page = ["web"] if deployment["metadata"]["name"] == "cronhare-web" else []
+        port, *others = container["ports"]
+        assert [each["name"] for each in others] == of_page
         assert config["CRON_PROBE_ADDRESS"] == f"0.0.0.0:{port['containerPort']}"
         for probe, path in (("livenessProbe", HEALTH), ("readinessProbe", READINESS)):
             assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
@@ -293,8 +296,9 @@ def test_each_process_is_probed_where_it_answers() -> None:
 
 
 def test_kubernetes_lets_prometheus_alone_in_and_its_pods_out_to_their_servers_alone() -> None:
-    [policy] = of_kind("NetworkPolicy")
+    [policy, page] = of_kind("NetworkPolicy")
 
+    assert page["metadata"]["name"] == "cronhare-web"
     assert policy["spec"]["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "cronhare"}}
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     [rule] = policy["spec"]["ingress"]
@@ -303,6 +307,25 @@ def test_kubernetes_lets_prometheus_alone_in_and_its_pods_out_to_their_servers_a
     assert who["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
     ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
     assert ports == {53, 3306, 5671, 5672}
+
+
+def test_kubernetes_opens_the_page_to_the_ingress_alone_where_it_listens() -> None:
+    [deployment] = [each for each in of_kind("Deployment") if "web" in each["metadata"]["name"]]
+    [page] = [each for each in of_kind("NetworkPolicy") if "web" in each["metadata"]["name"]]
+    [service] = of_kind("Service")
+    pod = deployment["spec"]["template"]
+    [container] = pod["spec"]["containers"]
+    given = {each["name"]: each["value"] for each in container["env"]}
+    _, address = given["CRON_WEB_ADDRESS"].split(":")
+
+    assert {"name": "web", "containerPort": int(address)} in container["ports"]
+    assert service["spec"]["ports"] == [{"name": "web", "port": 8520, "targetPort": "web"}]
+    for selector in (service["spec"]["selector"], page["spec"]["podSelector"]["matchLabels"]):
+        assert selector == pod["metadata"]["labels"]
+    assert page["spec"]["policyTypes"] == ["Ingress"]
+    [rule] = page["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": int(address)}]
+    assert "namespaceSelector" in rule["from"][0]
 
 
 def test_kubernetes_keeps_one_scheduler_and_loses_one_worker_at_a_time() -> None:
@@ -314,6 +337,7 @@ def test_kubernetes_keeps_one_scheduler_and_loses_one_worker_at_a_time() -> None
         labels = deployment["spec"]["template"]["metadata"]["labels"]
         assert selector["matchLabels"].items() <= labels.items()
     assert budgets["cronhare-scheduler"]["minAvailable"] == 1
+    assert budgets["cronhare-web"]["minAvailable"] == 1
     assert budgets["cronhare-worker"]["maxUnavailable"] == 1
 
 
