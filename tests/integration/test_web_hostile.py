@@ -1,11 +1,14 @@
 """The HTTP API and what should never be sent to it: refused, told, and nobody else waits."""
 
+import asyncio
 import contextlib
 import json
 import logging
+import re
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copyfile
 
@@ -16,6 +19,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
+from cronhare.entrypoints.web.protocol import BoundedProtocol
 from tests.integration.web import JSON, Site, site
 from tests.services.finding import wait_until
 
@@ -303,18 +307,41 @@ def test_who_asks_is_answered_while_others_hold_all_connections(web: Site) -> No
             assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
 
 
+#: What waits for a body; the server asks for it.
+BODY_TO_COME = (
+    b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+)
+HEAD_ALONE = b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+FEED = b"GET /ui/live?feed=now HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_who_asks_is_answered_while_others_announce_bodies_and_who_rests_goes_first(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(protocol, "BREATH", 0.0)
+    with contextlib.ExitStack() as held:
+        waiting = [held.enter_context(_connected(web, BODY_TO_COME)) for _ in range(2)]
+        resting = held.enter_context(_connected(web, HEAD_ALONE))
+
+        assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
+        assert _is_over(resting)
+        first, second = waiting
+        with _connected(web, BODY_TO_COME):
+            assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
+            assert _is_over(first)
+            second.sendall(b"{}")
+            assert second.recv(100).startswith(b"HTTP/1.1 422 ")
+
+
 def test_one_connection_too_many_is_told_so_and_a_place_is_free_again(
     web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with contextlib.ExitStack() as held:
         for _ in range(3):
-            link = socket.create_connection(("127.0.0.1", web.port), timeout=10)
-            held.enter_context(link).sendall(
-                head + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n"
-            )
-            assert link.recv(100).startswith(b"HTTP/1.1 100 ")  # it waits for the body
+            held.enter_context(_connected(web, FEED))
 
         answer = web.send(ASKED)
         assert answer.startswith(b"HTTP/1.1 503 ")
@@ -323,6 +350,91 @@ def test_one_connection_too_many_is_told_so_and_a_place_is_free_again(
         assert web.send(ASKED.replace(b"GET", b"HEAD")).endswith(b"\r\n\r\n")
 
     wait_until(lambda: web.send(ASKED).startswith(b"HTTP/1.1 200 "), seconds=5, what="a free place")
+
+
+def test_a_request_that_has_come_is_answered_though_it_was_not_read_when_others_came(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = BoundedProtocol.data_received
+    is_held_up, held = threading.Event(), threading.Event()
+
+    def held_up(self: BoundedProtocol, data: bytes) -> None:
+        if b"X-Held-Up" in data:
+            is_held_up.set()
+            assert held.wait(10)
+        read(self, data)
+
+    monkeypatch.setattr(BoundedProtocol, "data_received", held_up)
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
+    with contextlib.ExitStack() as open_:
+        first = open_.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
+        first.sendall(ASKED.replace(b"Host", b"X-Held-Up: 1\r\nHost"))
+        assert is_held_up.wait(10)
+        others = [
+            open_.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
+            for _ in range(5)
+        ]
+        for link in others:
+            link.sendall(ASKED)
+        held.set()
+
+        statuses = [_answer_of(link)[9:12] for link in (first, *others)]
+
+    assert statuses == [b"200"] * 3 + [b"503"] * 3
+
+
+@contextlib.contextmanager
+def narrow_links(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], socket.socket]]:
+    """Connect, and ask for what fits no buffer."""
+    made = BoundedProtocol.connection_made
+
+    def narrow(self: BoundedProtocol, transport: asyncio.Transport) -> None:
+        link = transport.get_extra_info("socket")
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        made(self, transport)
+
+    monkeypatch.setattr(BoundedProtocol, "connection_made", narrow)
+    with contextlib.ExitStack() as held:
+
+        def connected() -> socket.socket:
+            link = held.enter_context(socket.socket())
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            link.settimeout(10)
+            link.connect(("127.0.0.1", web.port))
+            link.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return link
+
+        yield connected
+
+
+def test_an_answer_that_is_taken_slowly_is_not_cut_off(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "ARRIVAL", 0.5)
+    with narrow_links(web, monkeypatch) as connected:
+        link = connected()
+        time.sleep(1.0)
+        link.shutdown(socket.SHUT_WR)
+        head, _, body = _answer_of(link).partition(b"\r\n\r\n")
+
+    length = re.search(rb"content-length: (\d+)", head)
+    assert length is not None
+    assert len(body) == int(length[1])
+
+
+def test_who_takes_no_answer_makes_room_for_who_asks(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(protocol, "BREATH", 0.2)
+    with narrow_links(web, monkeypatch) as connected:
+        links = [connected() for _ in range(3)]
+        assert [link.recv(9) for link in links] == [b"HTTP/1.1 "] * 3
+        time.sleep(0.3)
+
+        assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
 
 
 def test_the_log_has_each_request_and_nothing_that_may_be_secret(
@@ -373,6 +485,21 @@ def test_every_reference_of_the_description_leads_somewhere(web: Site) -> None:
     names = {ref.removeprefix("#/components/schemas/") for ref in references(described)}
     assert names
     assert names <= set(described["components"]["schemas"])
+
+
+def _connected(web: Site, sent: bytes) -> socket.socket:
+    """Connect, send, and wait until some of the answer has come."""
+    link = socket.create_connection(("127.0.0.1", web.port), timeout=10)
+    link.sendall(sent)
+    assert link.recv(65_536).startswith(b"HTTP/1.1 ")
+    return link
+
+
+def _answer_of(link: socket.socket) -> bytes:
+    found = bytearray()
+    while more := link.recv(65_536):
+        found += more
+    return bytes(found)
 
 
 def _is_over(link: socket.socket) -> bool:

@@ -2,9 +2,13 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Iterable
+from enum import IntEnum
+from fcntl import ioctl
 from http import HTTPStatus
 from operator import itemgetter
+from termios import FIONREAD
 from typing import Final
 
 import h11
@@ -16,9 +20,12 @@ from .problems import Problem
 
 log = logging.getLogger(__name__)
 
-#: Connections at a time. One more takes the place of the one that has been without a request for
-#: longest; where all are at work it is told so, and twice as many are closed at once.
+#: Connections at a time. One more takes the place of the one that would lose least, see `Loss`;
+#: where all are at work it is told so, and twice as many are closed at once.
 MOST_CONNECTIONS: Final = 128
+
+#: Seconds in which one may begin its request, or take its answer, before it counts as idle.
+BREATH: Final = 1.0
 
 #: Bytes of a request's line and headers.
 LARGEST_HEAD: Final = 16 * 1024
@@ -34,19 +41,31 @@ REFUSAL = 1.0
 STREAMS: Final = "streams"
 
 
+class Loss(IntEnum):
+    """What a connection loses that makes room for another one, from the least on.
+
+    `NOTHING`: it is at rest, and its client connects again unharmed. `REQUEST`: its request, or the
+    first one, has not come as a whole. `ANSWER`: it does not take what it was answered.
+    """
+
+    NOTHING = 0
+    REQUEST = 1
+    ANSWER = 2
+
+
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol, which by itself waits for ever for the rest of a request."""
 
     _deadline: asyncio.TimerHandle | None = None
     _answering = False
     _has_no_place = False
-    _rests_since = 0.0
+    _idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
         self.access_log = False  # the guard logs, and no query
-        self._rests_since = self.loop.time()
+        self._idle_since = self.loop.time()
         ours = (each for each in self.connections if isinstance(each, BoundedProtocol))
         others = [each for each in ours if each is not self and each.is_open()]
         if len(others) < MOST_CONNECTIONS or _made_room(others):
@@ -60,6 +79,8 @@ class BoundedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read on, or tell that all places are taken."""
         if not self._has_no_place:
+            if not self._answering and not self._has_begun():
+                self._idle_since = self.loop.time()
             super().data_received(data)
         elif self.is_open():
             self._tell(_FULL, with_body=not data.startswith(b"HEAD "))
@@ -77,13 +98,14 @@ class BoundedProtocol(H11Protocol):
             return
         if not self._answering:
             self._answering = True
+            self._idle_since = self.loop.time()
             self._give(ANSWER)
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Begin to wait for the next request; what was answered may not have been taken yet."""
         self._answering = False
-        self._rests_since = self.loop.time()
-        self._give(ARRIVAL)
+        self._idle_since = self.loop.time()
+        self._give(ANSWER if self.transport.get_write_buffer_size() else ARRIVAL)
         super().on_response_complete()
 
     def shutdown(self) -> None:
@@ -106,10 +128,26 @@ class BoundedProtocol(H11Protocol):
         """Whether this is not being closed already."""
         return not self.transport.is_closing()
 
-    def rests_since(self) -> float | None:
-        """Since when no request has come as far as its body; None while there is one."""
-        is_at_work = self._answering or self.conn.their_state is not h11.IDLE
-        return None if is_at_work else self._rests_since
+    def standing(self) -> tuple[Loss, float] | None:
+        """Say what this would lose with its place, and since when it is idle; None while at work.
+
+        Who has just come is not at rest: under a flood of others it would be gone before it asks.
+        """
+        is_slow = self.loop.time() - self._idle_since >= BREATH
+        if self.transport.get_write_buffer_size():
+            return (Loss.ANSWER, self._idle_since) if is_slow else None
+        if self._answering:
+            return None
+        is_at_rest = is_slow and not self._has_begun()
+        return (Loss.NOTHING if is_at_rest else Loss.REQUEST), self._idle_since
+
+    def has_unread(self) -> bool:
+        """Whether bytes have come that are about to be read: they may be a whole request."""
+        size = ioctl(self.transport.get_extra_info("socket").fileno(), FIONREAD, bytes(4))
+        return int.from_bytes(size, sys.byteorder) > 0
+
+    def _has_begun(self) -> bool:
+        return self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
 
     def _tell(self, problem: Problem, *, with_body: bool = True) -> None:
         # What no application sees is answered here, and is the last on its connection.
@@ -150,9 +188,10 @@ _FULL: Final = Problem(
 
 
 def _made_room(others: Iterable[BoundedProtocol]) -> bool:
-    # Whoever holds a place without asking loses it: a client at rest connects again unharmed.
-    resting = [(since, each) for each in others if (since := each.rests_since()) is not None]
-    if not resting:
-        return False
-    min(resting, key=itemgetter(0))[1].transport.abort()
-    return True
+    # A request that has come as a whole is answered, also one that was not read yet.
+    found = [(standing, each) for each in others if (standing := each.standing()) is not None]
+    for _, each in sorted(found, key=itemgetter(0)):
+        if not each.has_unread():
+            each.transport.abort()
+            return True
+    return False
