@@ -31,7 +31,8 @@ class AlertStorePort(Protocol):
     def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
         """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
 
-        Where nobody had for `UNJUDGED_AFTER`, what held then counts as held until *now*.
+        Where nobody has kept what holds for `UNJUDGED_AFTER`, what held then counts as held until
+        *now*: those that began may have failed.
         """
         ...
 

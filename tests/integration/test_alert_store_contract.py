@@ -314,9 +314,12 @@ def test_of_those_that_keep_at_once_one_raises_and_one_clears(ledger: Ledger) ->
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
         raised = at_once(4, lambda _: ledger.alerts.keep(held, now=ledger.now).raised)
         assert sorted(keys([one for some in raised for one in some])) == ["failed", "growing"]
-        for _ in range(CLEAR_AFTER // MINUTE + 1):
+        for _ in range(CLEAR_AFTER // MINUTE):
             ledger.clock.advance(MINUTE)
             assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+            assert not ledger.alerts.keep([], now=ledger.now).cleared
+        ledger.clock.advance(MINUTE)
+        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
         cleared = at_once(4, lambda _: ledger.alerts.keep([], now=ledger.now).cleared)
         assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
         ledger.clock.advance(MINUTE)
@@ -348,5 +351,24 @@ def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
         over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
         ledger.clock.advance(MINUTE)
+
+    assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]
+
+
+def test_what_held_while_all_judges_failed_is_not_over_before_one_has_seen_it(
+    ledger: Ledger,
+) -> None:
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    ledger.alerts.keep([alert()], now=ledger.now)
+    for _ in range(10):
+        ledger.clock.advance(MINUTE)
+        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # and fails, as it looks for signs
+
+    over = list[int]()
+    for _ in range(CLEAR_AFTER // MINUTE + 1):
+        over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
+        ledger.clock.advance(MINUTE)
+        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
 
     assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]

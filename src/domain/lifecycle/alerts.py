@@ -24,7 +24,8 @@ EVERY: Final = timedelta(minutes=1)
 #: An alert is over once what it is about has not held for so long: no number flickers at its edge.
 CLEAR_AFTER: Final = timedelta(minutes=5)
 
-#: After so long without a judgement nobody judged: the ledger was away, or all judges were.
+#: After so long without a judgement nobody judged: the ledger was away, or all judges were, or they
+#: failed before they had kept anything.
 UNJUDGED_AFTER: Final = 2 * EVERY
 
 #: What is over is remembered for so long: whoever tells of it may have been away.
@@ -174,12 +175,17 @@ def is_over(held_at: datetime, now: datetime) -> bool:
     return held_at < now - CLEAR_AFTER or was_ahead(held_at, now)
 
 
-def nobody_judged(judged_at: datetime, now: datetime) -> bool:
-    """Tell whether nobody judged for longer than one judge may take to follow another.
+def nobody_judged(ended_at: datetime | None, now: datetime) -> bool:
+    """Tell whether nobody ended judging for longer than one judge may take to follow another.
 
     What held then is taken to hold still: it is over only once somebody has seen it so for long.
+    Who began and failed has seen nothing.
+
+    >>> now = datetime(2026, 3, 2, 12, 0)
+    >>> [nobody_judged(each, now) for each in (None, now - 3 * EVERY, now - 2 * EVERY)]
+    [True, True, False]
     """
-    return judged_at < now - UNJUDGED_AFTER
+    return ended_at is None or ended_at < now - UNJUDGED_AFTER
 
 
 def is_superseded(judged_at: datetime, now: datetime) -> bool:

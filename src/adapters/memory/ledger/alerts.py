@@ -45,11 +45,11 @@ class MemoryAlertStore:
     def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
         """See `AlertStorePort.begin`."""
         with self._ledger.lock:
-            last = self._ledger.alerts_judged_at.get(source)
+            last = self._ledger.alerts_begun_at.get(source)
             if last is not None and now - every < last <= now + every:
                 return False
-            self._ledger.alerts_judged_at[source] = now
-            if last is not None and nobody_judged(last, now):
+            self._ledger.alerts_begun_at[source] = now
+            if last is not None and nobody_judged(self._ledger.alerts_judged_at.get(source), now):
                 for key, row in [*self._rows.items()]:
                     if row.source == source and row.cleared_at is None:
                         self._rows[key] = attrs.evolve(row, held_at=now)
@@ -187,8 +187,9 @@ class MemoryAlertStore:
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
         with self._ledger.lock:
-            if is_superseded(self._ledger.alerts_judged_at.get(source, now), now):
+            if is_superseded(self._ledger.alerts_begun_at.get(source, now), now):
                 return AlertChanges()
+            self._ledger.alerts_judged_at[source] = now
             raised, cleared = list[RaisedAlert](), list[RaisedAlert]()
             for each in alerts:
                 known = self._rows.get(each.key)

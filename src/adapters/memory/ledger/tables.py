@@ -61,8 +61,9 @@ class MemoryLedger:
         self.unheard: dict[str, Unheard] = {}
         self.outbox: dict[int, OutboxRow] = {}
         self.outbox_ids = count(1)
-        #: Alerts by their keys, and when those of a source were judged.
+        #: Alerts by their keys, and when judging those of a source began and ended last.
         self.alerts: dict[str, RaisedAlert] = {}
+        self.alerts_begun_at: dict[str | None, datetime] = {}
         self.alerts_judged_at: dict[str | None, datetime] = {}
         self.holds: dict[str, dict[str, Hold]] = {}
         self.replays: dict[int, Replay] = {}

@@ -54,7 +54,8 @@ from ..transactions.database import Database, repeatable
 from .schedule_signs import ScheduleSignsPart
 from .system_signs import SystemSignsPart
 
-#: The row that says when those of a source were judged: no rule has this name.
+#: The row that says when judging those of a source began last, and when it ended, as if it had been
+#: raised by a rule of this name, which none has: it is held since, and over since.
 _JUDGED: Final = "judged"
 
 #: Alerts that one statement names.
@@ -86,10 +87,11 @@ _BEGIN: Final = (
     )
     .values(held_at=_NOW)
 )
-_LAST_JUDGED: Final = select(alerts.c.held_at).where(alerts.c.rule == bindparam("key"))
-_JUDGED_AT: Final = (
+_BEGUN_AT: Final = (
     select(alerts.c.held_at).where(alerts.c.rule == bindparam("key")).with_for_update()
 )
+_ENDED_AT: Final = select(alerts.c.cleared_at).where(alerts.c.rule == bindparam("key"))
+_END: Final = update(alerts).where(alerts.c.rule == bindparam("key")).values(cleared_at=_NOW)
 _UNRESOLVED: Final = (
     select(func.count())
     .select_from(
@@ -149,9 +151,9 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         key = key_of(_JUDGED, source or "", source)
         asked = {"now": now, "before": now - every, "ahead": now + every, "key": key}
         with self._database.write("beginning to judge alerts") as connection:
-            last = connection.scalar(_LAST_JUDGED, {"key": key})
+            ended = connection.scalar(_ENDED_AT, {"key": key})
             if connection.execute(_BEGIN, asked).rowcount == 1:
-                if isinstance(last, datetime) and nobody_judged(last, now):
+                if nobody_judged(ended if isinstance(ended, datetime) else None, now):
                     its = alerts.c.source.is_(None) if source is None else alerts.c.source == source
                     unjudged = update(alerts).where(its, alerts.c.cleared_at.is_(None))
                     connection.execute(unjudged.values(held_at=now))
@@ -186,9 +188,10 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         by_key = {each.key: each for each in held}
         judged = {"key": key_of(_JUDGED, source or "", source)}
         with self._database.write("keeping alerts") as connection:
-            at = connection.scalar(_JUDGED_AT, judged)  # locked: others keep theirs afterwards
+            at = connection.scalar(_BEGUN_AT, judged)  # locked: others keep theirs afterwards
             if isinstance(at, datetime) and is_superseded(at, now):
                 return AlertChanges()
+            connection.execute(_END, {**judged, "now": now})
             rows = {row.rule: row for row in connection.execute(_ALERTS)}
             holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
             raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
