@@ -388,6 +388,7 @@ class Container(containers.DeclarativeContainer):
         clock=ledger_clock,
         node=node,
         executor=events_thread,
+        has_mail=providers.Callable(bool, settings.provided.mail_server),
     )
     #: What a person asks for is heard by the workers, or by the `up` that has the ledger's file.
     bell = providers.Selector(

@@ -6,30 +6,28 @@ rarely, one event at a time, until it hears again. Of many events of a kind it m
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
 from cronhare.domain.lifecycle.digests import MOST_TOGETHER, Turn, digest
-from cronhare.domain.lifecycle.events import (
-    OutboxRow,
-    OutboxState,
-    wait_after,
-)
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
 from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.schedules.notify import Target
+from cronhare.domain.schedules.notify import Subscriptions, Target
+from cronhare.domain.schedules.untellable import lacks
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
-from ..logs import say
 from ..outages import Outage
 from .digesting import Digests
+from .settling import Settler
 from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
@@ -45,6 +43,10 @@ FIRST_PAUSE: Final = 5.0
 #: Seconds between two looks of who stands in for others; so long it leaves to them what is due.
 STAND_IN_EVERY: Final = 5.0
 STAND_IN_AFTER: Final = PRESUMED_DEAD_AFTER
+
+#: What cannot be told without a secret that this process lacks is left so long to those that have
+#: it, a scheduler that stands in among them: else it would use up the tries.
+LEFT_TO_OTHERS: Final = 2 * STAND_IN_AFTER
 
 #: Seconds after which a target that fails is tried again at the latest.
 LONGEST_PAUSE: Final = 300.0
@@ -92,10 +94,12 @@ class OutboxRelay:
         node: str,
         executor: Executor,
         patience: timedelta = timedelta(0),
+        has_mail: bool = True,
     ) -> None:
-        """*executor* runs what asks the ledger; *clock* is the ledger's.
+        """*executor* runs what asks the ledger, or its *clock*.
 
         With a *patience* it takes alone what nobody else has taken for so long after it was due.
+        What it cannot tell for want of a secret, or of mail, is left to others for longer still.
         """
         self._store = store
         self._notifier = notifier
@@ -104,6 +108,8 @@ class OutboxRelay:
         self._node = node
         self._executor = executor
         self._patience = patience
+        self._has_mail = has_mail
+        self._settler = Settler(store=store, clock=clock, executor=executor)
         self._look_every = LOOK_EVERY if not patience else STAND_IN_EVERY
         self._rooms: dict[str, _Room] = {}
         self._under_way: set[asyncio.Task[None]] = set()
@@ -147,7 +153,7 @@ class OutboxRelay:
         source = subscriptions.source or ""
         if not names or free <= 0:
             return EVERY
-        due = await self._ask(partial(self._store.due, names, source=source, now=self._due_by()))
+        due = await self._ask(partial(self._due, subscriptions, names, source))
         taken = 0
         for name in due:
             target, room = subscriptions.target(name), self._room(name)
@@ -174,21 +180,41 @@ class OutboxRelay:
         failing = sum(each.under_way for each in self._rooms.values() if each.is_failing)
         return min(left, MOST_OF_FAILING - failing)
 
+    def _due(
+        self, subscriptions: Subscriptions, names: Collection[str], source: str
+    ) -> Collection[str]:
+        """Say for which targets something is due that is not left to others."""
+        now, asked = self._clock.now(), defaultdict[timedelta, list[str]](list)
+        for name in names:
+            if (target := subscriptions.target(name)) is not None:
+                asked[self._patience_for(target)].append(name)
+        return [
+            name
+            for patience, these in asked.items()
+            for name in self._store.due(these, source=source, now=now - patience)
+        ]
+
+    def _patience_for(self, target: Target) -> timedelta:
+        is_lacking = lacks(target, has_mail=self._has_mail) is not None
+        return self._patience + (LEFT_TO_OTHERS if is_lacking else timedelta(0))
+
     async def _take(self, target: Target, source: str, most: int) -> Sequence[Sequence[OutboxRow]]:
         """Take what there are places for; those of one message are together."""
+        patience, now = self._patience_for(target), await self._ask(self._clock.now)
+        due_by = now - patience
         take = partial(
             self._store.take,
             target.name,
             source=source,
-            now=self._due_by(),
-            lease=target.timeout + MARGIN + self._patience,  # from now on
+            now=due_by,
+            lease=target.timeout + MARGIN + patience,  # from now on
             node=self._node,
         )
         if not target.digest:
             return [(row,) for row in await self._ask(partial(take, limit=most))]
-        at, now = self._clock.monotonic(), self._due_by()
+        at = self._clock.monotonic()
         count = partial(
-            self._store.pending, target.name, source=source, now=now, most=MOST_TOGETHER
+            self._store.pending, target.name, source=source, now=due_by, most=MOST_TOGETHER
         )
         found, pending = list[Sequence[OutboxRow]](), await self._ask(count)
         for kind, turn, limit in self._digests.turns(target.name, target.digest, pending, at, most):
@@ -199,9 +225,6 @@ class OutboxRelay:
             )
             found += [rows] if together else [(row,) for row in rows]
         return found
-
-    def _due_by(self) -> datetime:
-        return self._clock.now() - self._patience
 
     def _begin(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
         task = asyncio.create_task(self._tell(target, room, rows))
@@ -220,15 +243,15 @@ class OutboxRelay:
         for row in taken:
             if row.problem is not None:
                 broken = NotDelivered(f"its row is broken: {row.problem}", for_good=True)
-                await self._not_delivered(row, broken)
-        failure = await self._notify(target, room, rows) if rows else None
+                await self._settler.not_delivered(row, broken)
+        if not rows or not await self._settler.is_ours(rows[0], telling=target.timeout):
+            return
+        failure = await self._notify(target, room, rows)
         for row in rows:
             if failure is not None:
-                await self._not_delivered(row, failure)
-                continue
-            text = f"Told {row.target} of {row.event_key}"
-            say(log, logging.DEBUG, "event.delivered", text, **_place(row))
-            await self._settle(row, OutboxState.DELIVERED)
+                await self._settler.not_delivered(row, failure)
+            else:
+                await self._settler.delivered(row)
 
     async def _notify(
         self, target: Target, room: _Room, rows: Sequence[OutboxRow]
@@ -262,53 +285,11 @@ class OutboxRelay:
             room.has_heard, room.is_failing = False, True
             room.opens_at = at + room.pauses.next()
 
-    async def _not_delivered(self, row: OutboxRow, failure: NotDelivered) -> None:
-        wait = None if failure.for_good else wait_after(row.tries, asked=failure.asked)
-        text = f"{row.target} was not told of {row.event_key}: {failure}"
-        if wait is None:
-            text = f"{text}. Given up after try {row.tries}"
-            say(log, logging.WARNING, "event.given-up", text, **_place(row))
-            await self._settle(row, OutboxState.GIVEN_UP, error=str(failure))
-            return
-        text = f"{text}. Try {row.tries + 1} in {wait.total_seconds():g} s"
-        say(log, logging.INFO, "event.not-delivered", text, **_place(row))
-        await self._settle(row, OutboxState.WAITING, error=str(failure), wait=wait)
-
-    async def _settle(
-        self,
-        row: OutboxRow,
-        state: OutboxState,
-        *,
-        error: str | None = None,
-        wait: timedelta | None = None,
-    ) -> None:
-        now = self._clock.now()
-        settle = partial(
-            self._store.settle,
-            row,
-            state,
-            now=now,
-            next_try_at=None if wait is None else now + wait,
-            error=error,
-        )
-        try:
-            await self._ask(settle)
-        except (LedgerUnavailable, LedgerRefused) as unknown:
-            text = f"Whether {row.target} was told is not noted, and told again: {unknown}"
-            say(log, logging.WARNING, "event.unknown", text, **_place(row))
-
     async def _ask(self, question: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, question)
 
     def _room(self, name: str) -> _Room:
         return self._rooms.setdefault(name, _Room(name))
-
-
-def _place(row: OutboxRow) -> dict[str, Any]:
-    place: dict[str, Any] = {"schedule": row.schedule_name}
-    if row.execution_id is not None:
-        place["execution"] = row.execution_id
-    return place
 
 
 async def _either(ending: asyncio.Event, seconds: float) -> None:

@@ -14,12 +14,13 @@ from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.runner import Script
-from cronhare.application.events import announcing, backlog, finding, relay
+from cronhare.application.events import announcing, backlog, finding, relay, settling
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.events.subscribers import Subscribers
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alerts import AlertPolicy
@@ -29,6 +30,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.notify import (
     BAD_ENDS,
     ByCommand,
+    ByWebhook,
     EventKind,
     NotificationSettings,
     Subscriptions,
@@ -123,7 +125,7 @@ class Outpost:
         """Announce and tell what there is now."""
         self.announcer.round()
         await self.outbox_relay.round()
-        for _ in range(5):
+        for _ in range(10):
             await asyncio.sleep(0)
 
     def states(self) -> dict[str, str]:
@@ -215,6 +217,91 @@ async def test_a_worker_that_dies_between_telling_and_noting_it_is_repeated_by_a
     await other.turn()
 
     assert (before, other.notifier.told) == ([], [("ops", "failed")])
+
+
+async def test_who_stood_still_after_it_had_taken_an_event_leaves_it_to_who_took_it_since() -> None:
+    made = house()
+    one = Outpost(made, subscriptions(target("ops")))
+    other = Outpost(made, one.subscriptions, one.notifier, "bee")
+    await failed(made)
+    one.announcer.round()
+    await one.outbox_relay.round()  # it is taken, and telling has not begun
+
+    made.clock.advance(target("ops").timeout + relay.MARGIN)
+    await other.turn()
+    await one.turn()
+
+    assert one.notifier.told == [("ops", "failed")]
+    assert one.states() == {"ops": OutboxState.DELIVERED.value}
+
+
+async def test_what_was_told_while_the_ledger_was_away_for_a_moment_is_not_told_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settling, "FIRST_PAUSE", 0.0)
+    made = house()
+    one = Outpost(made, subscriptions(target("ops")))
+    other = Outpost(made, one.subscriptions, one.notifier, "bee")
+    await failed(made)
+    settle, calls = one.store.settle, list[int]()
+
+    def sometimes(*args: Any, **kwargs: Any) -> bool:  # noqa: ANN401
+        calls.append(1)
+        if len(calls) < 3:
+            raise LedgerUnavailable("away")
+        return settle(*args, **kwargs)
+
+    monkeypatch.setattr(one.store, "settle", sometimes)
+    await one.turn()
+    await one.outbox_relay.settled()
+    made.clock.advance(target("ops").timeout + relay.MARGIN)
+    await other.turn()
+
+    assert one.notifier.told == [("ops", "failed")]
+
+
+async def test_what_cannot_be_noted_before_another_may_take_it_is_told_again(lines: Lines) -> None:
+    made = house()
+    one = Outpost(made, subscriptions(target("ops")))
+    other = Outpost(made, one.subscriptions, one.notifier, "bee")
+    await failed(made)
+
+    def away(*_: Any, **__: Any) -> bool:  # noqa: ANN401
+        made.clock.advance(target("ops").timeout + relay.MARGIN)
+        raise LedgerUnavailable("away")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one.store, "settle", away)
+        await one.turn()
+        await one.outbox_relay.settled()
+    await other.turn()
+
+    assert one.notifier.told == [("ops", "failed")] * 2
+    assert "Whether ops was told is not noted" in "\n".join(lines())
+
+
+async def test_who_lacks_a_secret_leaves_what_needs_it_to_who_stands_in_with_it() -> None:
+    patience = timedelta(seconds=45)
+    address = WebAddress.parse("https://hooks.example.org/x")
+    means = ByWebhook(address=address, lacks="CRON_SECRET is not set")
+    lacking = attrs.evolve(target("ops"), means=means)
+    has_it = attrs.evolve(target("ops"), means=attrs.evolve(means, lacks=None))
+    worker = Outpost(house(), subscriptions(lacking))
+    stand_in = Outpost(worker.house, subscriptions(has_it), worker.notifier, "bee", patience)
+
+    def hears(told: Target, _: OutboxRow) -> None:
+        if told == lacking:
+            raise NotDelivered("CRON_SECRET is not set")
+
+    worker.notifier.hears = hears
+    await failed(worker.house)
+    for _ in range(2):
+        await worker.turn()
+        await stand_in.turn()
+        worker.house.clock.advance(patience)
+
+    assert worker.notifier.told == [("ops", "failed")]
+    assert worker.states() == {"ops": OutboxState.DELIVERED.value}
 
 
 async def test_a_target_that_hangs_or_fails_holds_up_no_other() -> None:
@@ -599,18 +686,19 @@ async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
     outpost.announcer.round()
     ending, store = asyncio.Event(), outpost.store
     due, calls = store.due, list[int]()
+    outpost.notifier.hears = lambda *_: ending.set()
 
     def sometimes(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         calls.append(1)
         if len(calls) == 1:
             raise LedgerUnavailable("away")
-        ending.set()
         return due(*args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "due", sometimes)
         patch.setattr(relay, "FIRST_PAUSE", 0.0)
-        await outpost.outbox_relay.run(ending)
+        async with asyncio.timeout(10):
+            await outpost.outbox_relay.run(ending)
 
     assert outpost.notifier.told == [("ops", "failed")]
 
