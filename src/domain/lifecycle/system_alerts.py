@@ -31,7 +31,7 @@ class SystemSigns:
     *earliest_due* is the earliest instant that nobody has claimed, *unsent* what was claimed and
     not handed to the broker, *unserved* what waits in queues that no worker serves. None of these
     are told before `OVERDUE_AFTER`. The judge has seen the ledger without a gap since
-    *watched_since*.
+    *watched_since*: it may have been away before, and nobody could claim or send anything.
     """
 
     nodes: Sequence[NodeReport] = ()
@@ -39,6 +39,10 @@ class SystemSigns:
     earliest_due: datetime | None = None
     unsent: QueueSigns | None = None
     unserved: Mapping[str, QueueSigns] = attrs.field(factory=dict[str, QueueSigns])
+
+    def is_overdue(self, since: datetime, now: datetime) -> bool:
+        """Whether what waits *since* then is late, though the ledger was there all the while."""
+        return max(since, self.watched_since or since) < now - OVERDUE_AFTER
 
 
 def served(
@@ -52,7 +56,7 @@ def served(
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     """Say of what people are to be alerted."""
     yield from _scheduler(signs, now)
-    if signs.unsent is not None:
+    if signs.unsent is not None and signs.is_overdue(signs.unsent.since, now):
         message = (
             f"{counted(signs.unsent.runs, 'run')} could not be handed to the broker since "
             f"{say_moment(signs.unsent.since)}: it is away, or has no such queue"
@@ -69,7 +73,7 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
 
 def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     due = signs.earliest_due
-    if due is None or due >= now - OVERDUE_AFTER:
+    if due is None or not signs.is_overdue(due, now):
         return
     nodes = present(signs.nodes, now, watched_since=signs.watched_since)
     there = [node.name for node in nodes if node.schedules]

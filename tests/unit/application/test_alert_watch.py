@@ -16,6 +16,9 @@ from tests.unit.application.test_events import MINUTE, TASK, Notifier, Outpost, 
 
 BOTH = (EventKind.ALERT, EventKind.CLEARED)
 
+#: A longer gap between two looks is one in which the ledger may have been away.
+LOOK_EVERY = timedelta(seconds=20)
+
 
 def subscriptions() -> Subscriptions:
     conditions = AlertConditions(not_started_by=Deadline(after=5 * MINUTE))
@@ -37,8 +40,8 @@ def outposts() -> tuple[Outpost, Outpost]:
 
 
 async def pass_time(minutes: int, *posts: Outpost, ticking: bool = False) -> None:
-    for _ in range(minutes):
-        posts[0].house.clock.advance(MINUTE)
+    for _ in range(minutes * 60 // LOOK_EVERY.seconds):
+        posts[0].house.clock.advance(LOOK_EVERY)
         if ticking:
             posts[0].house.dispatcher.tick(posts[0].house.now)
             await posts[0].house.open()
@@ -118,7 +121,7 @@ async def test_who_dies_between_judging_and_telling_leaves_it_to_others(
         one.announcer.round()
     assert one.store.rows(limit=10) == []
 
-    await pass_time(1, other)
+    await pass_time(4, other)
 
     assert [name for name, _, _ in documents(other, "not-started")] == ["own"]
     assert [name for name, _, _ in documents(other, "scheduler")] == ["ops", "own"]

@@ -61,6 +61,21 @@ def test_a_ledger_that_was_away_makes_no_node_silent(watched: Watched, first: st
     assert [*watched.raised()] == []
 
 
+def test_what_fell_due_while_the_ledger_was_away_is_not_a_schedulers_fault(
+    watched: Watched,
+) -> None:
+    watched.goes_on(300)
+    watched.house.dispatcher.tick(watched.house.now)
+    watched.house.clock.advance(timedelta(minutes=10))
+
+    watched.goes_on(60)
+    early = [*watched.raised()]
+    watched.goes_on(180)
+
+    assert "scheduler " not in early
+    assert "scheduler " in watched.raised()
+
+
 def test_a_node_that_is_killed_is_told_within_two_minutes(watched: Watched) -> None:
     watched.goes_on(300, "ant", "bee")
 

@@ -71,6 +71,18 @@ def test_while_the_ledger_was_away_nobody_could_report_himself() -> None:
     assert served([node(queues=("a",), seen=seen)], NOON, watched_since=NOON) == {"a"}
 
 
+def test_while_the_ledger_was_away_nobody_could_claim_or_send_anything() -> None:
+    long_ago = NOON - 10 * MINUTE
+    late = QueueSigns(runs=1, since=long_ago)
+
+    def judged(since: timedelta) -> list[str]:
+        watched = {"watched_since": NOON - since}
+        return [*messages(earliest_due=long_ago, unsent=late, **watched)]
+
+    assert judged(OVERDUE_AFTER) == []
+    assert judged(OVERDUE_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
+
+
 def test_workers_that_report_serve_their_queues() -> None:
     nodes = [
         node(queues=("a",)),
