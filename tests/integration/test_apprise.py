@@ -1,5 +1,6 @@
 """Messages to services by the real Apprise, at a server of this test."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -7,13 +8,20 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
+from typing import Any
 
 import attrs
 import msgspec
 import pytest
 
 from cronhare.adapters.notify.apprise_child import Errand, redacted
-from cronhare.adapters.notify.apprise_sender import MARGIN, AppriseSender, misunderstood, run
+from cronhare.adapters.notify.apprise_sender import (
+    MARGIN,
+    AppriseSender,
+    Children,
+    misunderstood,
+    run,
+)
 from cronhare.domain.addresses import LOCAL_SCHEMES, AllowedHosts, AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByApprise
@@ -108,6 +116,26 @@ async def test_who_fails_or_hangs_keeps_no_other_from_hearing_and_is_told_again_
     assert "/yes" not in sink.paths
 
 
+async def test_a_child_that_is_just_being_started_ends_with_the_others(
+    sink: Sink, sender: AppriseSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = subprocess.Popen, list[subprocess.Popen[bytes]]()
+
+    def starts(_: object, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
+        child = begin([sys.executable, "-c", "import time; time.sleep(20)"], **options)
+        sender.close()  # from the event loop's thread, while this one waits for the system
+        begun.append(child)
+        return child
+
+    monkeypatch.setattr(subprocess, "Popen", starts)
+    began = time.monotonic()
+    with pytest.raises(NotDelivered, match="its process was ended"):
+        await sender.send(sink.means("yes"), EVENT, within=timedelta(seconds=5))
+
+    assert time.monotonic() - began < 4
+    assert [child.returncode for child in begun] == [-signal.SIGKILL]
+
+
 async def test_what_is_not_public_is_asked_only_where_it_is_allowed(sink: Sink) -> None:
     sender = AppriseSender(AllowedHosts())
     try:
@@ -183,11 +211,11 @@ def test_the_gaps_of_words_tell_no_short_password() -> None:
 def test_a_child_that_takes_too_long_leaves_no_pipe_open() -> None:
     began = list[subprocess.Popen[bytes]]()
 
-    class Running(set[subprocess.Popen[bytes]]):
+    class Running(Children):
         def add(self, child: subprocess.Popen[bytes]) -> None:
             began.append(child)
 
-    failures = run(Errand(urls=["json://x"], hosts=[], seconds=-MARGIN), running=Running())
+    failures = run(Errand(urls=["json://x"], hosts=[], seconds=-MARGIN), children=Running())
 
     assert failures == ["it took longer than the timeout, or its process was ended"]
     [child] = began

@@ -6,12 +6,14 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from sqlalchemy import text
 
 from tests.faults.arena import Arena
 from tests.faults.house import stop_politely
@@ -180,7 +182,13 @@ def test_a_broker_that_stays_away_alerts_once_and_the_alert_clears(scene: Scene)
     scene.broker.stop()
     try:
         wait_until(lambda: bool(scene.told()), seconds=300, what="the alert")
-        time.sleep(90)  # another round of judging, by whichever process
+        for _ in range(2):  # by whichever process, and then time to tell of it
+            last = _judged_at(scene)
+            wait_until(
+                partial(lambda last: _judged_at(scene) != last, last),
+                seconds=150,
+                what="another round of judging",
+            )
         raised = scene.told()
         assert scene.health() == {200}
     finally:
@@ -195,6 +203,11 @@ def test_a_broker_that_stays_away_alerts_once_and_the_alert_clears(scene: Scene)
 def _slow(found: Any) -> list[Any]:  # noqa: ANN401 - what was answered
     rows = found["executions"] if isinstance(found, dict) else found
     return [row for row in rows if row["schedule_name"] == "slow"]
+
+
+def _judged_at(scene: Scene) -> object:
+    with scene.arena.engine.connect() as connection:
+        return connection.scalar(text("SELECT cleared_at FROM Alert WHERE rule = 'judged'"))
 
 
 def _silent(scene: Scene) -> bool:

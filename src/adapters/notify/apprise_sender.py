@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -37,13 +38,42 @@ _PASSED: Final = frozenset(
 )
 
 
+class Children:
+    """Those that run; once ended, none is let run that was just being started."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running = set[subprocess.Popen[bytes]]()
+        self._is_over = False
+
+    def add(self, child: subprocess.Popen[bytes]) -> None:
+        """Take a child that was started."""
+        with self._lock:
+            self._running.add(child)
+            if self._is_over:
+                child.kill()
+
+    def remove(self, child: subprocess.Popen[bytes]) -> None:
+        """Let go of one that has ended."""
+        with self._lock:
+            self._running.discard(child)
+
+    def end(self) -> None:
+        """End those that run, and those to come."""
+        with self._lock:
+            self._is_over = True
+            for child in self._running:
+                with suppress(OSError):
+                    child.kill()
+
+
 class AppriseSender:
     """Sends messages, and remembers which services have taken one that others have not."""
 
     def __init__(self, hosts: AllowedHosts) -> None:
         self._hosts = [*sorted(hosts.names), *map(str, hosts.networks)]
         self._threads = ThreadPoolExecutor(MOST_AT_A_TIME, thread_name_prefix="apprise")
-        self._running = set[subprocess.Popen[bytes]]()
+        self._children = Children()
         self._took = dict[tuple[str, str], frozenset[str]]()
 
     async def send(self, means: ByApprise, event: OutboxRow, *, within: timedelta) -> None:
@@ -72,14 +102,12 @@ class AppriseSender:
         _judge(means.services, left, failures)
 
     def close(self) -> None:
-        """End what still runs."""
-        for child in tuple(self._running):
-            with suppress(OSError):
-                child.kill()
+        """End what still runs, or is just being started."""
+        self._children.end()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, errand: Errand) -> Sequence[str | None]:
-        return run(errand, running=self._running)
+        return run(errand, children=self._children)
 
     def _note(
         self,
@@ -96,11 +124,9 @@ class AppriseSender:
                 del self._took[next(iter(self._took))]
 
 
-def run(
-    errand: Errand, *, running: set[subprocess.Popen[bytes]] | None = None
-) -> Sequence[str | None]:
+def run(errand: Errand, *, children: Children | None = None) -> Sequence[str | None]:
     """Let a child do an errand; answers why each address was not told, None if it was."""
-    running = set() if running is None else running
+    children = children or Children()
     command = [sys.executable, "-P", "-m", "cronhare.adapters.notify.apprise_child"]
     try:
         child = subprocess.Popen(  # noqa: S603 - our own program
@@ -113,7 +139,7 @@ def run(
         )
     except OSError as error:
         return [f"this machine begins no process for it: {error.strerror}"] * len(errand.urls)
-    running.add(child)
+    children.add(child)
     try:
         said, _ = child.communicate(msgspec.json.encode(errand), timeout=errand.seconds + MARGIN)
         return msgspec.json.decode(said, type=Answer).failures
@@ -126,7 +152,7 @@ def run(
             with suppress(OSError):  # what it was not given is lost with it
                 if pipe is not None:
                     pipe.close()
-        running.discard(child)
+        children.remove(child)
 
 
 def misunderstood(services: Sequence[AppriseAddress], *, within: timedelta) -> Sequence[str | None]:
