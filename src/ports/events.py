@@ -171,6 +171,16 @@ class EventStorePort(Protocol):
         """Note what came of a try; False if another process has begun the next one."""
         ...
 
+    def tell_anew(
+        self, places: Collection[tuple[str, str]], *, before: datetime, now: datetime
+    ) -> int:
+        """Let what was given up or has expired *before* be due as if it were new.
+
+        *places* are keys of events and targets; answers how many of them that was. What a clock
+        ahead of ours gave up is due at once.
+        """
+        ...
+
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         """List the recoveries that are expected, by rising ids beyond *after*."""
         ...

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pika
 import pytest
 from sqlalchemy import URL, Engine
@@ -31,7 +32,10 @@ from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.diagnosis.quarantine import Quarantined
 from cronhare.domain.diagnosis.queues import Difference, Fit
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
+from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.diagnosis.waiting import Waiting
+from cronhare.domain.lifecycle.alerts import trial
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.breaker import BreakerPolicy, BreakerState
 from cronhare.domain.retries.budget import BudgetPolicy
@@ -443,6 +447,42 @@ def test_unresolved_failures_breakers_and_budgets_are_looked_at(
     assert activity.failures == 2
     assert [each.state(clock.now()) for each in activity.breakers] == [BreakerState.OPEN]
     assert [each.remaining(clock.now()) for each in activity.budgets] == [0]
+
+
+def test_targets_that_were_given_up_and_have_heard_of_nothing_since_are_named(
+    both: tuple[Ledger, Engine], clock: FrozenClock
+) -> None:
+    ledger, engine = both
+
+    def told(id_: str, *targets: str) -> None:
+        event = trial("ops", now=ledger.now, id_=id_)
+        rows = [OutboxRow.of(event, name, source="shop", now=ledger.now) for name in targets]
+        ledger.events.add(rows)
+
+    def settle(target: str, state: OutboxState) -> None:
+        [row] = ledger.events.take(
+            target, source="shop", now=ledger.now, lease=MINUTE, node="ant", limit=1
+        )
+        error = None if state is OutboxState.DELIVERED else "410 Gone"
+        again = ledger.now + SECOND
+        ledger.events.settle(row, state, now=ledger.now, error=error, next_try_at=again)
+
+    told("first", "hook", "mail", "slow")
+    settle("hook", OutboxState.GIVEN_UP)
+    settle("mail", OutboxState.GIVEN_UP)
+    for _ in range(3):
+        settle("slow", OutboxState.WAITING)
+        ledger.clock.advance(SECOND)
+    told("second", "mail")
+    settle("mail", OutboxState.DELIVERED)
+
+    activity = look(engine, clock).activity
+
+    assert activity is not None
+    gone = UntoldTarget(
+        name="hook", source="shop", events=1, last_at=ledger.now - 3 * SECOND, error="410 Gone"
+    )
+    assert activity.untold == (gone, attrs.evolve(gone, name="slow"))
 
 
 def test_who_has_ended_what_it_ran_owns_nothing(

@@ -464,6 +464,34 @@ def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
     assert pending() == {"failed": 1, "alert": 1}
 
 
+def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -> None:
+    event = events.trial("ops", now=ledger.now, id_="x")
+    ledger.events.add(
+        [OutboxRow.of(event, name, source=SHOP, now=ledger.now) for name in ("hook", "mail", "old")]
+    )
+    for name, state in (("hook", OutboxState.GIVEN_UP), ("mail", OutboxState.DELIVERED)):
+        [mine] = take(ledger, name)
+        assert ledger.events.settle(mine, state, now=ledger.now, error="410 Gone")
+    ledger.clock.advance(SECOND)
+    expire(ledger, kept=DAY)  # the old one
+    ledger.clock.advance(HOUR)
+
+    def anew(_: int = 0, *, targets: Collection[str] = ("hook", "mail", "old")) -> int:
+        places = [(event.id, name) for name in targets]
+        return ledger.events.tell_anew(places, before=ledger.now - HOUR, now=ledger.now)
+
+    of_others, early = anew(targets=["mail", "none"]), anew(targets=["old"])
+    answers = at_once(4, anew)
+    [again] = take(ledger, "hook")
+
+    assert (of_others, early, sum(answers)) == (0, 0, 1)
+    assert (again.tries, again.occurred_at, again.finished_at) == (1, ledger.now, None)
+    ledger.clock.advance(SECOND)
+    assert anew() == 1
+    assert [row.target for row in take(ledger, "old")] == ["old"]
+    assert take(ledger, "mail") == []
+
+
 def test_who_has_heard_is_found_by_an_event_and_all_by_how_its_key_begins(ledger: Ledger) -> None:
     event = events.trial("ops", now=ledger.now, id_="x:1")
     given = {"test:x:0a": ("hook", "mail"), "test:x:ff": ("hook",), "test:y:0a": ("hook",)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Final
 
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.failing import judge_breakers, judge_budgets, judge_failures
@@ -24,8 +25,10 @@ from cronhare.domain.diagnosis.servers import (
     Unreachable,
     judge_unreachable,
 )
+from cronhare.domain.diagnosis.targets import judge_untold
 from cronhare.domain.diagnosis.waiting import judge_waiting
 from cronhare.domain.diagnosis.work import judge_rows, judge_tasks, judge_timeouts
+from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
 from cronhare.ports.inspection import (
@@ -34,6 +37,9 @@ from cronhare.ports.inspection import (
     LedgerAnswer,
     LedgerInspectionPort,
 )
+
+#: Those of no file.
+NO_SUBSCRIPTIONS: Final = Subscriptions()
 
 
 class Doctor:
@@ -51,13 +57,15 @@ class Doctor:
         retry_delay: timedelta,
         tasks: Sequence[Task] | None,
         jobs: str | None = None,
+        subscriptions: Subscriptions = NO_SUBSCRIPTIONS,
         probe: bool = False,
     ) -> Iterator[Finding]:
         """Give the findings, the ledger's first.
 
         *queues* are those that this process would work on; the schedules name others. *tasks* and
         *jobs*, their file's path, are None if none was given; the tasks alone if it is at fault,
-        which is told elsewhere. With *probe* the delay lanes are tried.
+        which is told elsewhere. *subscriptions* are that file's. With *probe* the delay lanes are
+        tried.
         """
         ledger = self._ledger.inspect()
         schedules = ledger.schedules if isinstance(ledger, LedgerFacts) else None
@@ -72,6 +80,8 @@ class Doctor:
         yield from _of_runs(ledger, broker, asked_for, jobs)
         yield from _of_broker(broker, task_queues, others, jobs)
         yield from _of_failures(ledger)
+        if isinstance(ledger, LedgerFacts) and ledger.activity is not None:
+            yield from judge_untold(ledger.activity.untold, subscriptions)
         yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(broker.guide, probed=probe)

@@ -12,6 +12,7 @@ import attrs
 
 from cronhare.domain.lifecycle.alerts import (
     EVERY,
+    TOLD_ANEW_AFTER,
     Alert,
     RaisedAlert,
     cleared,
@@ -76,8 +77,11 @@ class AlertWatch:
 
     def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
         revision = self._alerts.revision()
+        rows = [*self._rows(subscriptions, now)]
         self._adder.begin()
-        self._adder.add([*self._rows(subscriptions, now)])
+        self._adder.add(rows)
+        places = [(row.event_key, row.target) for row in rows if row.event == EventKind.ALERT]
+        self._events.tell_anew(places, before=now - TOLD_ANEW_AFTER, now=now)
         self._told_of = revision
 
     def _of_schedules(

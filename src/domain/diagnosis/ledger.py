@@ -17,6 +17,7 @@ from .nodes import Owner, judge_nodes, judge_rows, judge_schedulers
 from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late
 from .quarantine import Quarantined
 from .starting import start_scheduling, start_up, start_worker
+from .targets import UntoldTarget
 from .waiting import Waiting
 from .work import ScheduleFacts
 
@@ -30,7 +31,7 @@ class Activity:
     themselves; *unread_nodes* did besides, *broken_nodes* are rows that cannot be
     read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
     all runs that have not ended. *failures* are those that nobody has resolved; *breakers* and
-    *budgets* are of all tasks and queues that have one.
+    *budgets* are of all tasks and queues that have one. *untold* are targets that were given up.
     """
 
     now: datetime
@@ -48,6 +49,7 @@ class Activity:
     failures: int = 0
     breakers: Sequence[Breaker] = ()
     budgets: Sequence[Budget] = ()
+    untold: Sequence[UntoldTarget] = ()
 
     @property
     def present(self) -> Sequence[NodeReport]:

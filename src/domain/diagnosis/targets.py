@@ -1,11 +1,34 @@
-"""Targets of a jobs file that cannot be told."""
+"""Targets of a jobs file that cannot be told, or were not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from shlex import quote
+
+import attrs
 
 from cronhare.domain.schedules.notify import ByEmail, Subscriptions
 from cronhare.domain.schedules.untellable import untellable
+from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.moments import say_moment
 
-from .finding import Finding, Severity
+from .finding import NAMES_TOLD, Finding, Severity
+
+SUBJECT = "notify"
+
+#: Characters of the reason why a target was not told.
+LONGEST_REASON = 200
+
+
+@attrs.frozen(kw_only=True)
+class UntoldTarget:
+    """A target that was not told of *events*, and has heard of none since *last_at*."""
+
+    name: str
+    source: str
+    events: int
+    last_at: datetime
+    error: str | None = None
 
 
 def judge_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[Finding]:
@@ -17,7 +40,35 @@ def judge_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[F
             severity, cure = Severity.NOTE, "set it"
         yield Finding(
             severity,
-            "notify",
+            SUBJECT,
             f"notify.{name} cannot be told from here: {why}",
             f"{cure} where a worker or `cronhare up` runs; fine if it is set there",
         )
+
+
+def judge_untold(untold: Sequence[UntoldTarget], subscriptions: Subscriptions) -> Iterator[Finding]:
+    """Name targets that were given up; not those that the file at hand has no more."""
+    there = [
+        each
+        for each in untold
+        if each.source != subscriptions.source or subscriptions.target(each.name) is not None
+    ]
+    yield from map(_untold, there[:NAMES_TOLD])
+    if rest := there[NAMES_TOLD:]:
+        what = f"{counted(len(rest), 'other target')} were not told either"
+        cure = "`cronhare events list --state given-up` has them"
+        yield Finding(Severity.WARNING, SUBJECT, what, cure, stands_for=len(rest))
+
+
+def _untold(target: UntoldTarget) -> Finding:
+    why = f": {target.error[:LONGEST_REASON]}" if target.error else ""
+    what = (
+        f"notify.{shown(target.name)} of {shown(target.source)} was not told of "
+        f"{counted(target.events, 'event')}, of the last one at {say_moment(target.last_at)}{why}"
+    )
+    cure = (
+        f"mend that; `cronhare alerts test {quote(target.name)}` tries it at once. Of alerts that "
+        "hold it is told anew within an hour or so; `cronhare events list --state given-up` has "
+        "what it was not told of"
+    )
+    return Finding(Severity.WARNING, SUBJECT, what, cure)

@@ -31,6 +31,10 @@ UNJUDGED_AFTER: Final = 2 * EVERY
 #: What is over is remembered for so long: whoever tells of it may have been away.
 CLEARED_KEPT: Final = timedelta(days=1)
 
+#: A target that was given up is told anew of what holds after so long: it may hear again, and an
+#: alert may hold for days.
+TOLD_ANEW_AFTER: Final = timedelta(hours=1)
+
 #: The newest executions that are looked at, of a day at the most.
 NEWEST: Final = 1_000
 LOOKS_BACK: Final = timedelta(days=1)

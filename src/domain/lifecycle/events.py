@@ -63,6 +63,10 @@ class OutboxState(enum.StrEnum):
     EXPIRED = "expired"
 
 
+#: Who was to be told and was not, and is told no more.
+UNTOLD: Final = frozenset({OutboxState.GIVEN_UP, OutboxState.EXPIRED})
+
+
 @attrs.frozen(kw_only=True)
 class Event:
     """Something that happened to a schedule. *id* is the same whoever finds it, and how often."""

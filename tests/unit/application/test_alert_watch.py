@@ -143,6 +143,33 @@ async def test_who_never_got_an_alert_is_not_told_of_its_end() -> None:
     assert over == ["ops"]
 
 
+async def test_who_was_given_up_is_told_anew_of_what_holds_after_an_hour_and_then_of_the_end() -> (
+    None
+):
+    one, other = outposts()
+    gone = set[str]({"own"})
+
+    def hears(told: Target, _: OutboxRow) -> None:
+        if told.name in gone:
+            raise NotDelivered("410 Gone", for_good=True)
+
+    one.notifier.hears = hears
+    one.house.dispatcher.tick(one.house.now)
+    await pass_time(8, one, other)
+    one.notifier.told.clear()
+    await pass_time(50, one, other)
+    early = one.notifier.told.count(("own", "alert"))
+    gone.clear()
+    await pass_time(10, one, other)
+
+    assert early == 0
+    rules = [rule for rule in ("scheduler", "not-started") if documents(one, rule)]
+    assert one.notifier.told.count(("own", "alert")) == len(rules) == 2
+    await pass_time(CLEAR_AFTER // MINUTE + 3, one, other, ticking=True)
+    over = [name for name, kind, _ in documents(one, "scheduler") if kind == "alert.cleared"]
+    assert sorted(over) == ["ops", "own"]
+
+
 async def test_a_new_target_hears_of_what_holds_and_of_no_end_that_it_heard_no_beginning_of() -> (
     None
 ):

@@ -17,9 +17,11 @@ from cronhare.domain.diagnosis.overdue import Late
 from cronhare.domain.diagnosis.quarantine import Quarantined
 from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
+from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.diagnosis.work import ScheduleFacts
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
+from cronhare.domain.schedules.notify import ByCommand, Subscriptions, Target
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
@@ -176,6 +178,33 @@ def test_failures_open_breakers_and_spent_budgets_are_told_with_their_remedies()
     assert "`cronhare breakers reset daily`" in breaker
     assert "`cronhare failed list --all --task daily` has the errors" in breaker
     assert "`cronhare budgets list`" in budget
+
+
+def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_are_gone() -> None:
+    given_up = UntoldTarget(
+        name="ops", source="jobs.toml", events=3, last_at=NOON, error="410 Gone" + " " * 300
+    )
+    gone = attrs.evolve(given_up, name="old")
+    anothers = attrs.evolve(given_up, name="pager", source="other.toml", events=1, error=None)
+    activity = Activity(now=NOON, untold=[given_up, gone, anothers])
+    ops = Target(name="ops", means=ByCommand(command=("true",)))
+
+    findings = Doctor(
+        ledger=Ledger(attrs.evolve(LEDGER, activity=activity)), broker=Broker(RABBIT)
+    ).examine(
+        queues=(),
+        retry_delay=timedelta(seconds=30),
+        tasks=(),
+        subscriptions=Subscriptions(source="jobs.toml", targets={"ops": ops}),
+    )
+
+    told = {each.what: each.cure for each in findings if each.subject == "notify"}
+    [first, second] = told
+    assert first.startswith("notify.ops of jobs.toml was not told of 3 events, of the last one at ")
+    assert first.rstrip().endswith(": 410 Gone")
+    assert len(first) < 300
+    assert second.startswith("notify.pager of other.toml was not told of 1 event, ")
+    assert "`cronhare alerts test ops`" in told[first]
 
 
 def test_open_breakers_are_told_apart_from_those_that_let_a_probe_through() -> None:

@@ -10,7 +10,13 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import MAY_BE_LATE, Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import (
+    MAY_BE_LATE,
+    UNTOLD,
+    Event,
+    OutboxRow,
+    OutboxState,
+)
 from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
 from cronhare.domain.lifecycle.replay import REPLAYED
 from cronhare.domain.schedules.keys import BACKFILL, DUE
@@ -127,6 +133,30 @@ class MemoryEventStore:
                 last_error=error,
             )
             return True
+
+    def tell_anew(
+        self, places: Collection[tuple[str, str]], *, before: datetime, now: datetime
+    ) -> int:
+        """See `EventStorePort.tell_anew`."""
+        with self._ledger.lock:
+            found = [
+                row
+                for row in self._rows.values()
+                if row.state in UNTOLD
+                and (row.event_key, row.target) in places
+                and not before <= (row.finished_at or before) <= now
+            ]
+            for row in found:
+                self._write(
+                    row,
+                    state=_WAITING,
+                    tries=0,
+                    occurred_at=now,
+                    next_try_at=now,
+                    finished_at=None,
+                    owner=None,
+                )
+            return len(found)
 
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         """See `EventStorePort.expected`."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, bindparam, case, delete, func, or_, select, update
 
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import UNTOLD, OutboxRow, OutboxState
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import Expired
@@ -89,6 +89,22 @@ _EXPIRE: Final = (
     update(outbox)
     .where(_THESE)
     .values(state=OutboxState.EXPIRED.value, finished_at=_NOW, next_try_at=None)
+)
+_IS_UNTOLD: Final = outbox.c.state.in_([each.value for each in UNTOLD])
+_GIVEN_UP: Final = select(outbox.c.id, outbox.c.event_key, outbox.c.target).where(
+    outbox.c.event_key.in_(bindparam("keys", expanding=True)),
+    _IS_UNTOLD,
+    or_(
+        outbox.c.finished_at < bindparam("before", type_=UtcDateTime),
+        outbox.c.finished_at > _NOW,
+    ),
+)
+_TELL_ANEW: Final = (
+    update(outbox)
+    .where(_THESE, _IS_UNTOLD)
+    .values(
+        state=_WAITING, tries=0, occurred_at=_NOW, next_try_at=_NOW, finished_at=None, owner=None
+    )
 )
 _UNTAKEN: Final = (
     select(failed_tasks.c.id)
@@ -218,6 +234,26 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
                 "error": error,
             }
             return connection.execute(_SETTLE, asked).rowcount == 1
+
+    @repeatable
+    def tell_anew(
+        self, places: Collection[tuple[str, str]], *, before: datetime, now: datetime
+    ) -> int:
+        """See `EventStorePort.tell_anew`. Looked for first: most often there is nothing to do."""
+        wanted, keys = frozenset(places), sorted({key for key, _ in places})
+        with self._database.read("looking for who was given up") as connection:
+            ids = [
+                row.id
+                for at in range(0, len(keys), STEP)
+                for row in connection.execute(
+                    _GIVEN_UP, {"keys": keys[at : at + STEP], "before": before, "now": now}
+                )
+                if (row.event_key, row.target) in wanted
+            ][:STEP]
+        if not ids:
+            return 0
+        with self._database.write("telling anew who was given up") as connection:
+            return connection.execute(_TELL_ANEW, {"ids": ids, "now": now}).rowcount
 
     @repeatable
     def expire(

@@ -27,6 +27,7 @@ from ..schema.tables import executions
 from ..transactions.database import Database
 from .overdue_runs import outstanding, quarantined, queues_in_use, unresolved_failures
 from .scheduler_activity import last_claim, overdue
+from .untold_targets import untold
 
 #: Breakers, and budgets, that are looked at.
 MOST_LIMITS: Final = 1_000
@@ -72,6 +73,7 @@ class SqlInspection:
             queues = queues_in_use(connection)
             apart, failures = quarantined(connection), unresolved_failures(connection)
             late, claim = overdue(connection, now), last_claim(connection)
+            not_told = tuple(untold(connection))
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
@@ -92,6 +94,7 @@ class SqlInspection:
                 failures=failures,
                 breakers=limits.breakers(now=now, limit=MOST_LIMITS),
                 budgets=limits.budgets(now=now, limit=MOST_LIMITS),
+                untold=not_told,
             ),
             schedules=tuple(map(_schedule, stored)),
         )

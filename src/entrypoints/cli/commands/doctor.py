@@ -81,6 +81,7 @@ def doctor(
             retry_delay=settings.retry_delay,
             tasks=read.tasks,
             jobs=None if path is None else str(path),
+            subscriptions=read.subscriptions,
             probe=probe,
         ),
     ]
