@@ -16,7 +16,8 @@ from cronhare.domain.lifecycle.statistics import (
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.task import TaskRef
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, NOON, Ledger
+from cronhare.domain.schedules.topic import ref_of_topic
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, NOON, Ledger, draft
 
 DAY = timedelta(days=1)
 WORKER = TaskRef("worker", 7)
@@ -88,6 +89,21 @@ def test_failures_are_counted_by_all_that_they_have(ledger: Ledger) -> None:
     assert counts(failures(ledger, By.TASK)) == [("report 25", 3)]
     assert sorted(counts(failures(ledger, By.SCHEDULE))) == [("a", 1), ("b", 1), ("c", 1)]
     assert sum(each.quarantined for each in failures(ledger, By.TYPE)) == 1
+
+
+def test_tasks_are_counted_by_what_people_call_them(ledger: Ledger) -> None:
+    ledger.schedules.save([draft("nightly", task_name="backup")], source="shop", now=ledger.now)
+    ledger.save(draft("paid", task=ref_of_topic("orders.paid"), topic="orders.paid"))
+    ledger.save(draft("by-hand"))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    for run in ledger.claim_due().claimed:
+        ledger.finished(run, FOR_GOOD)
+    called = [("backup", 1), ("orders.paid", 1), ("report 25", 1)]
+
+    assert sorted(counts(failures(ledger, By.TASK))) == called
+    found = ledger.statistics.executions(since=NOON, until=None, by=[By.TASK], limit=100)
+    assert sorted((one.group[By.TASK], one.total) for one in found) == called
 
 
 def test_of_the_archive_those_are_counted_that_a_filter_takes(ledger: Ledger) -> None:

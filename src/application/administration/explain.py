@@ -26,6 +26,7 @@ from cronhare.domain.schedules.schedule import ByHand, Schedule
 from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.naming import called_in_full
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
@@ -254,7 +255,8 @@ def _story(execution: Execution) -> Iterator[str]:
         unheard = "it fails" if execution.no_listener == NoListener.FAIL else "it is completed"
         yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."
     if execution.task_name is not None:
-        yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
+        named = called_in_full(execution.task, name=execution.task_name, source=execution.source)
+        yield f"Its task is {named}."
 
 
 def _behind_a_breaker(execution: Execution, attempts: Sequence[Attempt]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState
 from cronhare.domain.retries.budget import said
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.naming import called
 from cronhare.ports.limits import LimitStorePort
 
 from .audit_trail import AuditTrail
@@ -88,7 +89,7 @@ class RetryLimitDesk:
         if breaker is not None and breaker.state(now) is not BreakerState.CLOSED:
             yield _said_open(breaker, now)
         if was_let_fail:
-            task = quote(execution.task_name or str(execution.task))
+            task = quote(called(execution.task, name=execution.task_name))
             again = f"cronhare failed replay --task {task} --reason {quote(ACTIVATED)}"
             yield f"Once its cause is gone, `{again}` runs what the breaker let fail."
 

@@ -4,7 +4,8 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskType
-from cronhare.domain.schedules.topic import event_name, say_unheard
+from cronhare.domain.schedules.topic import say_unheard
+from cronhare.domain.texts.naming import called
 from cronhare.ports.records import RecordsPort
 
 from .explain import Explanation
@@ -15,7 +16,7 @@ def unless_unheard(found: Explanation, records: RecordsPort) -> Explanation:
     execution = found.execution
     if execution is None or not _was_unheard(execution, found, records):
         return found
-    name = event_name(execution.topic, execution.task)
+    name = called(execution.task, topic=execution.topic)
     return attrs.evolve(
         found,
         ran=False,
@@ -31,6 +32,6 @@ def _was_unheard(execution: Execution, found: Explanation, records: RecordsPort)
     last = found.attempts[-1]
     if last.pid is not None:
         return False
-    said = say_unheard(event_name(execution.topic, execution.task))
+    said = say_unheard(called(execution.task, topic=execution.topic))
     outputs = records.output(execution.id, since=last.attempt)
     return any(output.stderr.head.rstrip() == said for output in outputs)

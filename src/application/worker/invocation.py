@@ -11,7 +11,8 @@ from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone
 from cronhare.domain.schedules.task import Task, TaskType
-from cronhare.domain.schedules.topic import NoListener, event_name, say_unheard
+from cronhare.domain.schedules.topic import NoListener, say_unheard
+from cronhare.domain.texts.naming import called
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 
 from ..logs import say
@@ -87,7 +88,7 @@ def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:
 
 
 def _unheard(execution: Execution) -> AttemptResult:
-    text = say_unheard(event_name(execution.topic, execution.task))
+    text = say_unheard(called(execution.task, topic=execution.topic))
     say(log, logging.WARNING, "event.no-listener", text, execution)
     line = f"{text}\n"
     return AttemptResult(

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.topic import event_name
+from cronhare.domain.texts.naming import called
 from cronhare.ports.attempts import EndRefused, Finish, Superseded
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
@@ -20,7 +20,7 @@ async def count_unheard(
     """Count the event of an end once that is recorded; what cannot be counted is told, no more."""
     if not finish.ran.unheard or recorded is not State.SUCCEEDED:
         return
-    name = event_name(finish.execution.topic, finish.execution.task)
+    name = called(finish.execution.task, topic=finish.execution.topic)
     try:
         now = await ledger.in_thread(ledger.clock.now)
         await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))

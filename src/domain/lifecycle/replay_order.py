@@ -9,7 +9,9 @@ import attrs
 import msgspec
 
 from ..retries.retry import ATTEMPTS
+from ..schedules.task import TaskRef
 from ..texts.echo import echo
+from ..texts.naming import called
 from ..texts.printable import printable
 from .archive import Archived
 from .failure_filter import FailureFilter
@@ -116,7 +118,8 @@ class ReplayOrder(Pacing):
             case "schedule":
                 text = row.schedule_name
             case "task":
-                text = row.task_name or f"{row.task_type} {row.task_id}"
+                task = TaskRef(row.task_type, row.task_id)
+                text = called(task, name=row.task_name, topic=row.topic)
             case "queue":
                 text = row.queue
             case path:

@@ -11,6 +11,8 @@ from typing import Final
 import attrs
 
 from ..execution import Execution
+from ..schedules.task import TaskRef
+from ..texts.naming import called
 from .archive import Archived
 
 #: The original's weekly report looks back so far, and has so many lines at the most.
@@ -81,7 +83,7 @@ def group_of_failure(row: Archived, by: Collection[By], error_class: str) -> Gro
     known = {
         By.DAY: str(row.failed_at.date()),
         By.TYPE: row.task_type,
-        By.TASK: row.task_name or f"{row.task_type} {row.task_id}",
+        By.TASK: called(TaskRef(row.task_type, row.task_id), name=row.task_name, topic=row.topic),
         By.SCHEDULE: row.schedule_name,
         By.QUEUE: row.queue,
         By.REASON: row.failed_reason[:REASON_LENGTH],
@@ -95,7 +97,7 @@ def group_of_execution(execution: Execution, by: Collection[By]) -> Group:
     known = {
         By.DAY: str(execution.executed_at.date()),
         By.TYPE: execution.task.type,
-        By.TASK: execution.task_name or str(execution.task),
+        By.TASK: called(execution.task, name=execution.task_name, topic=execution.topic),
         By.SCHEDULE: execution.schedule_name,
         By.QUEUE: execution.queue,
     }

@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from ..texts.naming import called
 from .leaps import was_ahead
 
 #: The reason of what an open breaker lets fail, in the words of S0.12.
@@ -112,7 +113,7 @@ class Breaker:
     @property
     def said(self) -> str:
         """Name its task as people do."""
-        return self.name or self.task
+        return called(self.task, name=self.name)
 
     def state(self, now: datetime) -> BreakerState:
         """Tell its state. One that nobody asks for a whole window after its pause is closed.

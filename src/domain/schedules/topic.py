@@ -53,11 +53,6 @@ def ref_of_topic(topic: str) -> TaskRef:
     return TaskRef(TaskType.EVENT.value, assigned_number(_NO_SOURCE, topic))
 
 
-def event_name(topic: str | None, task: TaskRef) -> str:
-    """Name an event: by its topic, or by the number that rows and messages may have."""
-    return topic or str(task)
-
-
 def say_unheard(name: str) -> str:
     """Say of an event that nobody heard it: the one line that is kept as its attempt's output."""
     return f"Nobody listens to {name}: completed"

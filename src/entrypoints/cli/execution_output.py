@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.naming import called_in_full
 from cronhare.domain.texts.printable import shortened
 
 from .output import facts, json_line, moment, print_line, state, table
@@ -23,7 +24,7 @@ def show_execution(execution: "ExecutionView") -> None:
         [
             ("execution", execution.id),
             ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
-            ("task", said_task(execution.task, execution.task_name, execution.source)),
+            ("task", _said_task(execution)),
             ("topic", execution.topic),
             ("key", execution.key),
             ("by", execution.trigger.value),
@@ -52,16 +53,6 @@ def show_execution(execution: "ExecutionView") -> None:
     )
 
 
-def said_task(number: object, name: str | None, source: str | None) -> str:
-    """Name a task by all that is known of it.
-
-    >>> said_task("worker 1", "backup", "jobs.toml"), said_task("report 25", None, None)
-    ('backup of jobs.toml (worker 1)', 'report 25')
-    """
-    of_source = f" of {source}" if source else ""
-    return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
-
-
 def show_attempts(attempts: Sequence["AttemptView"]) -> None:
     """Print a table of attempts."""
     table(
@@ -80,6 +71,10 @@ def show_attempts(attempts: Sequence["AttemptView"]) -> None:
         if attempt.result_problem is not None:
             text = f"The result of attempt {attempt.attempt} is not kept: {attempt.result_problem}"
             print_line(text, style="yellow")
+
+
+def _said_task(execution: "ExecutionView") -> str:
+    return called_in_full(execution.task, name=execution.task_name, source=execution.source)
 
 
 def _said_result(execution: "ExecutionView") -> str | None:

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from cronhare.domain.retries.breaker import ACTIVATED
+from cronhare.domain.texts.naming import called_in_full
 
-from .execution_output import said_task, show_attempts
+from .execution_output import show_attempts
 from .output import facts, json_line, moment, print_line, printable_lines, state
 from .rows import Columns
 from .watched import change_line
@@ -25,7 +26,7 @@ def failure_columns(*, with_resolved: bool) -> Columns["FailureView"]:
     return {
         "ID": "id",
         "SCHEDULE": "schedule_name",
-        "TASK": lambda archived: archived.topic or archived.task_name or archived.task,
+        "TASK": "called",
         "KIND": lambda archived: state(archived.kind),
         "FAILED AT": "failed_at",
         "ATTEMPTS": "attempts",
@@ -67,7 +68,7 @@ def _facts(archived: "FailureView") -> list[tuple[str, object]]:
         ("failure", archived.id),
         ("execution", archived.execution_id),
         ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
-        ("task", said_task(archived.task, archived.task_name, archived.source)),
+        ("task", called_in_full(archived.task, name=archived.task_name, source=archived.source)),
         ("topic", archived.topic),
         ("key", archived.execution_key),
         ("kind", state(archived.kind)),

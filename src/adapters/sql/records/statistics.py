@@ -48,7 +48,9 @@ def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
 
 
 def _task(table: Any) -> ColumnElement[str]:  # noqa: ANN401 - the columns of either table
-    return func.coalesce(table.task_name, table.task_type + " " + cast(table.task_id, String(20)))
+    """Call a row's task as `called` does; people may have written an empty text."""
+    number = table.task_type + " " + cast(table.task_id, String(20))
+    return func.coalesce(func.nullif(table.topic, ""), func.nullif(table.task_name, ""), number)
 
 
 _OF_EXECUTIONS: Mapping[By, ColumnElement[Any]] = {

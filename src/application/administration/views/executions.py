@@ -12,6 +12,7 @@ from cronhare.domain.lifecycle.status import completed_at, outward_status
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
+from cronhare.domain.texts.naming import called
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 
@@ -77,6 +78,11 @@ class ExecutionView:
     progress: float | None
     progress_text: str | None
     result: Any
+
+    @property
+    def called(self) -> str:
+        """What people call its task."""
+        return called(self.task, name=self.task_name, topic=self.topic)
 
     @classmethod
     def of(

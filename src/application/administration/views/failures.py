@@ -16,6 +16,7 @@ from cronhare.domain.messages.messages import (
     pill_record,
 )
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.texts.naming import called
 from cronhare.ports.schedules import StoredSchedule
 
 from ..commands import Discarded, Replayed
@@ -67,6 +68,11 @@ class FailureView:
     poison_key: str | None
     dead_letter: DeadLetterRecord
     problem: str | None
+
+    @property
+    def called(self) -> str:
+        """What people call its task."""
+        return called(self.task, name=self.task_name, topic=self.topic)
 
     @classmethod
     def of(cls, archived: Archived, stored: StoredSchedule | None = None) -> Self:
@@ -163,7 +169,7 @@ def _dead_letter(row: Archived, error: ErrorView | None) -> DeadLetterRecord:
     return DeadLetterRecord(
         original_queue=row.queue,
         original_job_id=str(row.execution_id or row.execution_key),
-        original_job_name=row.task_name or f"{row.task_type} {row.task_id}",
+        original_job_name=called(TaskRef(row.task_type, row.task_id), name=row.task_name),
         original_data=TaskMessage(
             type=row.task_type,
             id=row.task_id,

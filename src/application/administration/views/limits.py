@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.retries.breaker import Breaker, BreakerState
 from cronhare.domain.retries.budget import Budget
+from cronhare.domain.texts.naming import called
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +63,11 @@ class BreakerView:
     probe_at: datetime | None
     probe: int | None
     last_at: datetime
+
+    @property
+    def called(self) -> str:
+        """What people call its task."""
+        return called(self.task, name=self.task_name)
 
     @classmethod
     def of(cls, breaker: Breaker, *, now: datetime) -> Self:

@@ -117,10 +117,7 @@ class MetricsView:
             budget_limits=_bounded({(_label(one.queue),): one.limit for one in budgets}),
             budgets_left=_bounded({(_label(one.queue),): one.remaining for one in budgets}),
             breakers_open=_bounded(
-                {
-                    (_label(one.task_name or one.task),): one.state != BreakerState.CLOSED.value
-                    for one in breakers
-                }
+                {(_label(one.called),): one.state != BreakerState.CLOSED.value for one in breakers}
             ),
         )
 

@@ -31,7 +31,7 @@ def list_(*, json: Json = False) -> None:
     A task is listed once an attempt of it failed while CRON_CIRCUIT_BREAKER was on.
     """
     columns: Columns[BreakerView] = {
-        "TASK": lambda breaker: breaker.task_name or breaker.task,
+        "TASK": "called",
         "STATE": lambda breaker: state(breaker.state),
         "FAILED": _failed,
         "OPEN SINCE": "opened_at",
@@ -52,7 +52,7 @@ def reset(task: Task, *, json: Json = False) -> None:
         print_json(was)
         return
     since = f", open since {moment(was.opened_at)}" if was.opened_at else ""
-    print_line(f"The circuit breaker of {was.task} counts anew; it was {was.state}{since}.")
+    print_line(f"The circuit breaker of {was.called} counts anew; it was {was.state}{since}.")
 
 
 def _failed(breaker: "BreakerView") -> str:

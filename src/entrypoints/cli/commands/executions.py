@@ -86,7 +86,7 @@ def list_(
     columns: Columns[ExecutionView] = {
         "ID": "id",
         "SCHEDULE": "schedule_name",
-        "TASK": lambda execution: execution.topic or execution.task_name or execution.task,
+        "TASK": "called",
         "DUE": "due_at",
         "STATE": _state,
         "ATTEMPT": "attempt",

@@ -81,7 +81,7 @@ def list_(
     columns: Columns[FailureView] = {
         "ID": "id",
         "SCHEDULE": "schedule_name",
-        "TASK": lambda archived: archived.task_name or archived.task,
+        "TASK": "called",
         "QUARANTINED AT": "failed_at",
         "CRASHES": "crash_count",
         "EXECUTION": "execution_id",

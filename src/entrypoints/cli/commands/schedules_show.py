@@ -12,10 +12,10 @@ from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
+from cronhare.domain.texts.naming import called_in_full
 
 from ..completion import SCHEDULES
 from ..due_output import show_due
-from ..execution_output import said_task
 from ..output import Json, facts, json_line, print_json, state
 from ..wiring import open_ledger
 
@@ -57,7 +57,7 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("gap, fold", _clock(schedule)),
         ("status", _status(schedule)),
         ("pause", say_pause(schedule)),
-        ("task", schedule.task and said_task(schedule.task, schedule.task_name, schedule.source)),
+        ("task", schedule.task and _task(schedule)),
         ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
         ("queue", schedule.queue),
         ("params", None if schedule.task is None else json_line(schedule.params)),
@@ -80,6 +80,10 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("last run", _last(schedule)),
         ("next due", schedule.next_due_at),
     ]
+
+
+def _task(schedule: ScheduleView) -> str:
+    return called_in_full(schedule.task, name=schedule.task_name, source=schedule.source)
 
 
 def _when(schedule: ScheduleView) -> str | None:

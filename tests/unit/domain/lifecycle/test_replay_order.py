@@ -39,6 +39,7 @@ def row(params: str = "{}", **changes: Any) -> Archived:  # noqa: ANN401
         ("schedule", row(), "hook"),
         ("task", row(), "report 25"),
         ("task", row(task_name="send"), "send"),
+        ("task", row(topic="orders.paid"), "orders.paid"),
         ("queue", row(), "cron_scheduler"),
         ("params.customer", row('{"customer": "acme"}'), "acme"),
         ("params.customer.id", row('{"customer": {"id": 42}}'), "42"),

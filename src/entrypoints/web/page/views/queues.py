@@ -40,7 +40,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         form, actor = await read_form(request), actor_of(request)
         desk, task = pages.container.limit_desk(), form.get("task", "")
         was = await pages.ask(lambda: desk.reset(task, actor=actor))
-        return pages.done(PATH, f"The circuit breaker of {was.task_name or was.task} counts anew.")
+        return pages.done(PATH, f"The circuit breaker of {was.called} counts anew.")
 
     return [
         pages.get(PATH, show),

@@ -10,8 +10,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.application.administration.file_change import change_by_file
+from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
+from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.naming import called
 from cronhare.ports.overview import Run
 
 from ...access import actor_of
@@ -42,6 +45,12 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     ]
 
 
+def _task(view: ScheduleView, catalog: Catalog) -> str:
+    """Call its task; a row that was made here or over HTTP has its number alone."""
+    name = view.task_name or next((task.name for task in catalog if task.ref == view.task), None)
+    return called(view.task, name=name, topic=view.topic)
+
+
 def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def show(request: Request) -> Response:
         return await _page(pages, request)
@@ -66,10 +75,7 @@ async def _page(
         view, history = queries.schedule(name), container.run_history().of(name)
         return {
             "one": view,
-            # A row that was made here or over HTTP has its task's number alone.
-            "named": next(
-                (task.name for task in container.catalog() if task.ref == view.task), None
-            ),
+            "task": _task(view, container.catalog()),
             "upcoming": queries.upcoming(view.name, count=_AHEAD),
             "history": history,
             "latest": _latest(history.runs, since, until),
