@@ -5,7 +5,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copyfile
 from urllib.parse import urlencode
@@ -186,6 +186,47 @@ def test_who_tries_wrong_tokens_waits_and_who_has_a_right_one_does_not(
     assert 0 < int(tried[-1].headers["retry-after"]) <= 60
     assert sign_in(web, make_token(bytes(32))).status == 429
     assert web.get("/schedulers/1", **known).status == 404
+
+
+def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong_ones(
+    web: Site, container: Container
+) -> None:
+    known, wrong = token(container), make_token(bytes(32))
+    revoked = token(container, name="old")
+    container.token_desk().revoke("old", now=container.claims().now(), actor=ADA)
+    for _ in range(MOST_FROM_ONE):
+        assert web.get("/schedulers/1", **bearer(wrong)).status == 401
+
+    assert web.get("/schedulers/1", **bearer(revoked)).status == 429
+    assert sign_in(web, known).status == 303
+    assert web.get("/schedulers/1", **bearer(token(container, name="new"))).status == 404
+    assert sign_in(web, revoked).status == 429
+
+
+def test_however_many_wrong_tokens_come_the_ledger_is_asked_once(
+    web: Site, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token(container)
+    monkeypatch.setattr(gate, "FRESH", 60.0)
+    looks, store = list[str](), type(container.access())
+    for name in ("token", "tokens"):
+        asked = getattr(store, name)
+
+        def counted(
+            *args: object, name: str = name, asked: Callable[..., object] = asked
+        ) -> object:
+            looks.append(name)
+            return asked(*args)
+
+        monkeypatch.setattr(store, name, counted)
+
+    statuses = [
+        web.get("/schedulers/1", **bearer(make_token(bytes([number]) * 32))).status
+        for number in range(3 * MOST_FROM_ONE)
+    ]
+
+    assert statuses == [401] * MOST_FROM_ONE + [429] * (2 * MOST_FROM_ONE)
+    assert looks == ["token"] * MOST_FROM_ONE + ["tokens"]
 
 
 def test_people_sign_in_are_where_they_were_and_sign_out_everywhere(

@@ -43,6 +43,13 @@ class Admission:
         """Whether a token was ever made."""
         return self._access.any_token()
 
+    def valid_digests(self) -> frozenset[str]:
+        """Give the digests of all tokens that are valid now."""
+        now = self._now()
+        return frozenset(
+            token.digest for token in self._access.tokens() if token.why_not(now) is None
+        )
+
     def by_token(self, secret: str) -> Token | None:
         """Find the valid token that a secret is, and note that it was used."""
         if not looks_like_token(secret):

@@ -1,8 +1,8 @@
 """How often somebody may try a token that is none, before the next try has to wait.
 
-Nobody can guess a token: this keeps the log readable and the ledger idle. So whoever has a token
-that was found valid of late is not kept waiting by those who try from the same address, a proxy's
-say.
+Nobody can guess a token: this keeps the ledger idle, and slows down a program that has a wrong one.
+Whoever has a right one is not kept waiting by those who try from the same address, a proxy's say:
+one that was valid of late is known here, and another is looked for among all that are valid.
 """
 
 from collections import OrderedDict, deque

@@ -1,5 +1,6 @@
 """Whoever asks is found out here, before any route is reached: an actor, or a refusal."""
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
@@ -49,6 +50,7 @@ class Gate:
 
     _asker: Asker
     _tries: Tries = attrs.field(factory=Tries, init=False)
+    _looking: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _known: OrderedDict[str, tuple[float, object]] = attrs.field(factory=OrderedDict, init=False)
 
     async def admit(self, scope: Scope, meant: Meant) -> Actor:
@@ -75,7 +77,7 @@ class Gate:
 
     async def _by_token(self, scope: Scope, secret: str) -> Actor:
         digest, address = digest_of(secret), address_of(scope)
-        self.refuse_too_many(address, digest)
+        await self.refuse_too_many(address, digest)
         token: Token | None = await self._fresh(
             f"token {digest}", lambda: self._admission.by_token(secret)
         )
@@ -97,17 +99,25 @@ class Gate:
         any_token = await self._fresh("any", self._admission.any_token)
         return is_free(approach, login, any_token=any_token)
 
-    def refuse_too_many(self, address: str, digest: str) -> None:
-        """Refuse a try that comes too soon after others.
+    async def refuse_too_many(self, address: str, digest: str) -> None:
+        """Refuse a wrong try that comes too soon after others.
+
+        A right one waits for nobody, and the wrong ones behind the limit cost the ledger one look
+        in `FRESH` seconds, however many they are.
 
         Raises:
             Problem: with how long to wait.
+            LedgerUnavailable: it cannot be found out whether this one is wrong.
         """
         wait = self._tries.wait(address, digest, now=time.monotonic())
-        if wait > 0:
+        if wait > 0 and digest not in await self._valid_digests():
             detail = f"too many tokens were tried that are none; try again in {ceil(wait)} s"
             headers = {"Retry-After": str(ceil(wait))}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
+
+    async def _valid_digests(self) -> frozenset[str]:
+        async with self._looking:  # who waits meanwhile is answered by the same look
+            return await self._fresh("valid", self._admission.valid_digests)
 
     def note(self, address: str, digest: str, *, valid: bool) -> None:
         """Count a try that was wrong, and remember a token that is valid."""

@@ -48,7 +48,7 @@ class SignIn:
         form = await read_form(request)
         path, token = local_path(form.get("next", "/")), form.get("token", "").strip()
         gate, address, digest = gate_of(request), address_of(request.scope), digest_of(token)
-        gate.refuse_too_many(address, digest)
+        await gate.refuse_too_many(address, digest)
         admission = self._pages.container.admission()
         begun = await self._pages.ask(
             lambda: admission.sign_in(token, chance=secrets.token_bytes(RANDOM_BYTES))
