@@ -169,7 +169,9 @@ class Container(containers.DeclarativeContainer):
     )
 
     audit_store = providers.ThreadSafeSingleton(SqlAuditStore, engine, clock)
-    audit_trail = providers.ThreadSafeSingleton(AuditTrail, entries=audit_store)
+    audit_trail = providers.ThreadSafeSingleton(
+        AuditTrail, entries=audit_store, stopwatch=clock.provided.monotonic
+    )
     limit_desk = providers.ThreadSafeSingleton(
         RetryLimitDesk, limits=limits, trail=audit_trail, now=claims.provided.now
     )

@@ -183,7 +183,7 @@ class Ledger:
     @property
     def trail(self) -> AuditTrail:
         """What writes down who changes what."""
-        return AuditTrail(entries=self.audit)
+        return AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic)
 
     def planner(self, planned: Planned) -> Plan:
         """Plan as the dispatcher does."""

@@ -1,9 +1,9 @@
 """Writing down who changes what: ahead of a change, and what became of it afterwards."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -37,6 +37,7 @@ class AuditTrail:
     """No change is without an entry: the entry is committed before the change begins."""
 
     _entries: AuditStorePort
+    _stopwatch: Callable[[], float]  # seconds that only go forward
 
     @contextmanager
     def change(
@@ -69,7 +70,12 @@ class AuditTrail:
         *,
         now: datetime,
     ) -> Iterator[Mapping[str, Note]]:
-        """Do the same with several targets that are changed together, each before and after."""
+        """Do the same with several targets that are changed together, each before and after.
+
+        *now* is the caller's clock. The end is told by the same one: it is so much later as the
+        change took, whoever sets which clock meanwhile.
+        """
+        began = self._stopwatch()
         intents = [
             Intent(
                 at=now,
@@ -91,7 +97,7 @@ class AuditTrail:
                 note.outcome, note.problem = outcome, problem
             raise
         finally:
-            self._finish(ids, notes, now)
+            self._finish(ids, notes, now + timedelta(seconds=self._stopwatch() - began))
 
     def _begin(self, intents: list[Intent]) -> list[int]:
         try:
@@ -100,11 +106,11 @@ class AuditTrail:
             error.changed_nothing = True  # of what was asked for
             raise
 
-    def _finish(self, ids: Mapping[str, int], notes: Mapping[str, Note], now: datetime) -> None:
+    def _finish(self, ids: Mapping[str, int], notes: Mapping[str, Note], at: datetime) -> None:
         """Complete entries; where that fails the change stands, and its entry says unknown."""
         results = [
             Result(
-                id=ids[target], at=now, outcome=note.outcome, problem=note.problem, after=note.after
+                id=ids[target], at=at, outcome=note.outcome, problem=note.problem, after=note.after
             )
             for target, note in notes.items()
         ]

@@ -196,7 +196,7 @@ class House:
             tracing=self.tracing,
         )
         self.audit = MemoryAuditStore(self.ledger)
-        self.trail = AuditTrail(entries=self.audit)
+        self.trail = AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic)
         self.applier = JobsFileApplier(self.schedules, self.trail)
         self.administrator = Administrator(
             schedules=self.schedules,

@@ -74,6 +74,16 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
     assert (cancelled.target, cancelled.after) == ("1", {"state": "cancelled"})
 
 
+def test_an_entry_says_when_its_change_had_ended() -> None:
+    house = House()
+
+    with house.trail.change(ADA, Action.RUN, "nightly", now=NOON):
+        house.clock.advance(timedelta(seconds=3))
+
+    [entry] = entries(house)
+    assert (entry.at, entry.finished_at) == (NOON, NOON + timedelta(seconds=3))
+
+
 def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
     house = House()
     house.add("nightly")
@@ -131,7 +141,7 @@ def test_a_jobs_file_with_many_changes_has_one_entry_with_how_many() -> None:
 
 def test_nothing_is_changed_where_the_entry_cannot_be_written() -> None:
     house = House()
-    trail = AuditTrail(entries=Broken(house, at="begin"))
+    trail = AuditTrail(entries=Broken(house, at="begin"), stopwatch=house.clock.monotonic)
 
     with (
         pytest.raises(LedgerUnavailable) as caught,
@@ -143,7 +153,8 @@ def test_nothing_is_changed_where_the_entry_cannot_be_written() -> None:
 
 
 def test_a_change_stands_whose_outcome_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
-    trail = AuditTrail(entries=Broken(House(), at="finish"))
+    house = House()
+    trail = AuditTrail(entries=Broken(house, at="finish"), stopwatch=house.clock.monotonic)
 
     with trail.change(ADA, Action.RUN, "nightly", now=NOON):
         pass

@@ -38,11 +38,14 @@ class Room:
     """A desk with three nodes."""
 
     def __init__(self) -> None:
-        ledger = MemoryLedger(FrozenClock(NOON))
+        clock = FrozenClock(NOON)
+        ledger = MemoryLedger(clock)
         self.nodes, self.audit = MemoryNodeStore(ledger), MemoryAuditStore(ledger)
         for each in (ANT, OTHER, BEE):
             self.nodes.report(each, kept_for=timedelta(hours=1))
-        self.desk = NodeDesk(nodes=self.nodes, trail=AuditTrail(entries=self.audit))
+        self.desk = NodeDesk(
+            nodes=self.nodes, trail=AuditTrail(entries=self.audit, stopwatch=clock.monotonic)
+        )
 
     def written(self) -> list[tuple[str, str, str]]:
         """Tell what the audit has, oldest first."""
