@@ -454,7 +454,9 @@ class Container(containers.DeclarativeContainer):
     )
     applier = providers.ThreadSafeSingleton(JobsFileApplier, schedules, audit_trail)
     outbox = providers.ThreadSafeSingleton(Outbox, events)
-    alert_desk = providers.ThreadSafeSingleton(AlertDesk, alerts=alerts, events=events)
+    alert_desk = providers.ThreadSafeSingleton(
+        AlertDesk, alerts=alerts, events=events, subscribers=subscribers
+    )
     statistics = providers.ThreadSafeSingleton(Statistics, statistics_store)
     stories = providers.ThreadSafeSingleton(
         Stories, records=records, policies=policies, now=claims.provided.now

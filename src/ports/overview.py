@@ -75,3 +75,7 @@ class OverviewPort(Protocol):
     def count_unresolved(self, *, most: int) -> int:
         """Count the failures that nobody has dealt with, up to *most*."""
         ...
+
+    def count_alerts(self, *, most: int) -> int:
+        """Count the alerts that hold, up to *most*."""
+        ...

@@ -71,6 +71,9 @@ type = "worker"
 id = 2
 command = [{sys.executable!r}, "hostile.py"]
 
+[notify.wall]
+command = ["true"]
+
 [schedules.nightly-invoices]
 task = "talks"
 description = "Invoices of the day before"

@@ -1,9 +1,25 @@
-"""A past for the schedules of a house: runs by the hundred, as if it had stood there for weeks."""
+"""A past for the schedules of a house: runs by the hundred, as if it had stood there for weeks.
+
+And what it has come to: alerts that hold.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
 from sqlite3 import Connection
+
+import attrs
+import msgspec
+
+from cronhare.domain.lifecycle.alerts import (
+    AlertPolicy,
+    RaisedAlert,
+    Signs,
+    alert,
+    judge,
+    raised,
+)
+from cronhare.domain.schedules.alert_rules import Rule
 
 #: How often each has run, in how many minutes, and how often it fails, in percent.
 _EVERY = {
@@ -26,6 +42,16 @@ INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at, contai
   state, attempt, deaths, task_type, task_id, params, started_at, finished_at)
 VALUES (?, ?, ?, 'shop-1-4711', ?, ?, ?, ?, 'report', 1, '{}', ?, ?)
 """
+_ALERT = """
+INSERT INTO Alert (rule, raised_at, held_at, data, subject, source, scheduler_id)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+_DELIVERY = """
+INSERT INTO EventDelivery (event_key, event, target, source, scheduler_id, schedule_name,
+  occurred_at, payload, state, tries, finished_at, last_error)
+VALUES (?, 'alert', ?, 'jobs.toml', 0, '', ?, '{}', ?, ?, ?, ?)
+"""
+_LATE = "nightly-invoices, due at 2026-03-02 01:30:00 UTC, was to have ended by 04:00, and has not"
 
 
 def write_past(ledger: Connection) -> None:
@@ -37,6 +63,31 @@ def write_past(ledger: Connection) -> None:
         ledger.execute("UPDATE Scheduler SET created_at = ?", (made,))
         for name, (minutes, bad) in _EVERY.items():
             ledger.executemany(_INSERT, _runs(ids[name], name, minutes, bad, now))
+        write_alerts(ledger, ids["nightly-invoices"])
+
+
+def write_alerts(ledger: Connection, late: int) -> None:
+    """Write some that hold: nobody sees them hold, so they are over in five minutes."""
+    now = datetime.now(UTC)
+    subject, long = "nightly-invoices", "a-queue-that-somebody-gave-a-name-which-is-rather-long"
+    for one in (
+        *judge(Signs(unresolved=104), AlertPolicy(runbook="https://wiki.example/dead-letters")),
+        alert(Rule.QUEUE, f"3 runs wait in {long}", value=3, severity="critical", subject=long),
+        attrs.evolve(
+            alert(Rule.NOT_FINISHED, _LATE, value=5_400, severity="high", subject=subject),
+            source="jobs.toml",
+            scheduler_id=late,
+        ),
+    ):
+        found = RaisedAlert.of(one, now)
+        at, data = _text(now), msgspec.json.encode(one.data).decode()
+        row = (found.key, at, at, data, one.subject, one.source, one.scheduler_id)
+        ledger.execute(_ALERT, row)
+        key = raised(found, source="jobs.toml").id
+        if one.rule != Rule.QUEUE:
+            ledger.execute(_DELIVERY, (key, "ops", at, "delivered", 1, at, None))
+            error = "POST https://hooks.example.org/…: 503 Service Unavailable"
+            ledger.execute(_DELIVERY, (key, "pager", at, "given-up", 8, at, error))
 
 
 def _runs(

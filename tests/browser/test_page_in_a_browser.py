@@ -189,6 +189,7 @@ VIEWS = (
     "/ui/timeline",
     "/ui/executions",
     "/ui/replays",
+    "/ui/alerts",
     "/ui/failed",
     "/ui/quarantine",
     "/ui/queues",

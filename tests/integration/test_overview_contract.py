@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.alerts import Alert
+from cronhare.domain.schedules.alert_rules import Rule
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger
 
 HOUR = timedelta(hours=1)
@@ -104,3 +106,14 @@ def test_what_is_in_a_state_and_what_failed_is_counted_so_far(ledger: Ledger) ->
 
     assert found == {State.RUNNING: 2, State.RETRYING: 0}
     assert ledger.overview.count_unresolved(most=9) == 1
+
+
+def test_alerts_that_hold_are_counted_so_far(ledger: Ledger) -> None:
+    ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    one, *_ = held = [Alert(rule=rule, message="6 failed", data={"value": 6}) for rule in Rule]
+    ledger.alerts.keep([one], now=ledger.now)
+    ledger.clock.advance(HOUR)
+    ledger.alerts.keep(held[1:], now=ledger.now)
+
+    assert ledger.overview.count_alerts(most=99) == len(Rule) - 1
+    assert ledger.overview.count_alerts(most=3) == 3

@@ -13,8 +13,11 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.alerts import alert, raised
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.retry import Fail, Quarantine
+from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from tests.integration.ledgers import CRASH, IN_30_S, NOON, Ledger, sql_ledger
@@ -271,7 +274,50 @@ def test_nothing_of_what_was_stored_is_executed(house: House) -> None:
         ("/ui/timeline?since=9999-12-31", 400),
         ("/ui/load?day=0001-01-01", 400),
         ("/ui/audit?before=-1", 400),
+        ("/ui/alerts?after=7", 400),
+        ("/ui/alerts?severity=bad", 400),
     ],
 )
 def test_what_cannot_be_is_refused(house: House, path: str, status: int) -> None:
     assert house.web.get(path).status == status
+
+
+def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> None:
+    assert "Nothing is wrong." in house.see("/ui/alerts")
+    now = house.ledger.now
+    late = attrs.evolve(
+        alert(
+            Rule.TOO_LONG,
+            f"late {SCRIPT}",
+            value=90,
+            threshold=60,
+            severity="warning",
+            subject=SCRIPT,
+        ),
+        source="jobs.toml",
+        scheduler_id=7,
+    )
+    unserved = alert(Rule.QUEUE, "none serves it", value=3, severity="critical", subject="mail")
+    for source, held in (("jobs.toml", late), (None, unserved)):
+        house.ledger.alerts.begin(now=now, every=HOUR, source=source)
+        [one] = house.ledger.alerts.keep([held], now=now, source=source).raised
+    event = raised(one, source="jobs.toml")
+    house.ledger.events.add([OutboxRow.of(event, "ops", source="jobs.toml", now=now)])
+
+    page = house.see("/ui/alerts")
+
+    assert ("No worker serves a queue" in page, "1m30s, the threshold is 1m<" in page) == (
+        True,
+        True,
+    )
+    assert "not told: no process that tells has come to it yet" in page
+    assert 'data-feed="alerts"' in page
+    assert 'href="/ui/queues"' in page
+    assert re.search(r'<dt>Alerts</dt>\s*<dd><a href="/ui/alerts">2<', house.see("/"))
+    chosen = house.see("/ui/alerts?severity=critical")
+    assert ("none serves it" in chosen, "data-feed" in chosen, "late" in chosen) == (
+        True,
+        False,
+        False,
+    )
+    assert "No alert is like that." in house.see("/ui/alerts?schedule=nobody")

@@ -10,9 +10,13 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Complete, Quarantine
+from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.notify import ByEmail, EventKind, Subscriptions, Target
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
@@ -259,3 +263,103 @@ def test_calendars_are_shown_and_an_instant_explains_itself(web: Site, ledger: L
     assert web.get("/explain?schedule=ran&at=2026-03-02T12:01:00Z").json()["ran"] is True
     for wrong in ("", "?at=2026-03-02T12:01:00Z", f"?schedule=ran&execution={ran}"):
         assert web.get(f"/explain{wrong}").faults.keys() == {"schedule"}
+
+
+MAIL = ByEmail(to=("ops@example.org",))
+SUBSCRIPTIONS = Subscriptions(
+    source="jobs.toml",
+    targets={
+        "ops": Target(name="ops", means=MAIL, events=frozenset({EventKind.ALERT})),
+        "slow": Target(name="slow", means=MAIL, events=frozenset({EventKind.ALERT})),
+        "bad-ends": Target(name="bad-ends", means=MAIL),
+        "queues": Target(
+            name="queues",
+            means=MAIL,
+            events=frozenset({EventKind.ALERT}),
+            alerts=frozenset({Rule.QUEUE}),
+        ),
+    },
+)
+FAILING = Alert(
+    rule=Rule.FAILED,
+    message="6 failed cron tasks",
+    data={"rule": "failed", "value": 6, "threshold": 5, "alert": {"severity": "high"}},
+)
+
+
+def hold(ledger: Ledger, *held: Alert, source: str | None = None) -> list[RaisedAlert]:
+    """Let these hold from now on, beside what holds of other sources."""
+    ledger.clock.advance(MINUTE)
+    ledger.alerts.begin(now=ledger.now, every=MINUTE, source=source)
+    return [*ledger.alerts.keep(held, now=ledger.now, source=source).raised]
+
+
+def tell(ledger: Ledger, one: RaisedAlert, target: str, error: str | None = None) -> None:
+    """Tell a target of an alert, or try so in vain."""
+    event = raised(one, source="jobs.toml")
+    ledger.events.add([OutboxRow.of(event, target, source="jobs.toml", now=ledger.now)])
+    [row] = ledger.events.take(
+        target, source="jobs.toml", now=ledger.now, lease=MINUTE, node="ant", limit=1
+    )
+    state = OutboxState.DELIVERED if error is None else OutboxState.GIVEN_UP
+    assert ledger.events.settle(row, state, now=ledger.now, error=error)
+
+
+def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
+    web: Site, ledger: Ledger, container: Container
+) -> None:
+    assert web.get("/alerts").json() == []
+    container.subscribers().current = SUBSCRIPTIONS
+    [one] = hold(ledger, FAILING)
+    tell(ledger, one, "ops")
+    tell(ledger, one, "slow", error="it answered 503")
+
+    [shown] = web.get("/alerts").json()
+
+    parts = ("rule", "severity", "title", "value", "threshold", "raised_at")
+    assert [shown[part] for part in parts] == [
+        "failed",
+        "high",
+        "Failures wait for somebody",
+        6,
+        5,
+        "2026-03-02T12:01:00Z",
+    ]
+    assert shown["runbook"] == "docs/operators.md: What failed, and of which schedule?"
+    assert {each["target"]: (each["state"], each["why"]) for each in shown["told"]} == {
+        "ops": ("delivered", None),
+        "slow": ("given-up", "given up, tried 1 time: it answered 503"),
+    }
+    assert {each["target"]: each["why"] for each in shown["untold"]} == {
+        "bad-ends": "its events have no alert",
+        "queues": "its alerts leave out failed",
+    }
+
+
+def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:
+    late = attrs.evolve(
+        alert(Rule.NOT_FINISHED, "late", value=90, severity="high", subject="books"),
+        source="jobs.toml",
+        scheduler_id=7,
+    )
+    queues = [
+        alert(Rule.QUEUE, "nobody", value=3, severity="critical", subject=f"q{n}") for n in "ab"
+    ]
+    hold(ledger, late, source="jobs.toml")
+    hold(ledger, *queues, FAILING)
+
+    first = web.get("/alerts?limit=3")
+    second = web.get(first.headers["link"].split(">")[0].strip("<"))
+
+    assert {each["rule"] for each in first.json()} == {"queue", "failed"}
+    assert [each["schedule_name"] for each in second.json()] == ["books"]
+    assert "link" not in second.headers
+    assert [each["subject"] for each in web.get("/alerts?schedule=books").json()] == ["books"]
+    assert len(web.get("/alerts?severity=critical&rule=queue").json()) == 2
+    assert web.get("/alerts?rule=failed&schedule=books").json() == []
+    for _ in range(CLEAR_AFTER // MINUTE + 1):
+        hold(ledger, FAILING)
+    listed = web.get("/alerts?cleared=true").json()
+    assert [each["cleared_at"] is not None for each in listed] == [False, False, True, True]
+    wrong = web.get("/alerts?severity=bad&after=7&limit=0")
+    assert (wrong.status, {*wrong.faults}) == (422, {"severity", "after", "limit"})

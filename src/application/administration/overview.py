@@ -68,6 +68,7 @@ class Overview:
             waiting_count=len(waiting),
             failing=FailingView.of(unresolved)[:LISTED],
             unresolved_count=self._overview.count_unresolved(most=COUNTED + 1),
+            alert_count=self._overview.count_alerts(most=COUNTED + 1),
             coming=self._overview.coming(now, now + AHEAD, limit=LISTED),
             coming_minutes=ComingMinute.of(counts, now),
             latest=self._queries.executions(ExecutionFilter(limit=LISTED)),

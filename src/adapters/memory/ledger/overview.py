@@ -62,6 +62,12 @@ class MemoryOverview:
             rows = self._ledger.archive.values()
             return min(most, sum(row.resolution is None for row in rows))
 
+    def count_alerts(self, *, most: int) -> int:
+        """See `OverviewPort.count_alerts`."""
+        with self._ledger.lock:
+            rows = self._ledger.alerts.values()
+            return min(most, sum(row.cleared_at is None for row in rows))
+
     def _due(self, since: datetime, until: datetime) -> Iterator[tuple[datetime, ScheduleRow]]:
         schedules = self._ledger.schedules
         for row in schedules.rows():

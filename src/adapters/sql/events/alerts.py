@@ -64,16 +64,17 @@ _AT_ONCE: Final = 500
 #: Stands for what is no time, in a row that a person spoilt.
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-_IS_ALERT: Final = alerts.c.rule.not_like(f"{_JUDGED}%")
+#: The other rows say when alerts were judged.
+IS_ALERT: Final = alerts.c.rule.not_like(f"{_JUDGED}%")
 
-_ALERTS: Final = select(alerts).where(_IS_ALERT).order_by(alerts.c.rule)
+_ALERTS: Final = select(alerts).where(IS_ALERT).order_by(alerts.c.rule)
 
 _REVISION: Final = select(
     func.count(),
     func.count(alerts.c.cleared_at),
     func.max(alerts.c.raised_at),
     func.max(alerts.c.cleared_at),
-).where(_IS_ALERT)
+).where(IS_ALERT)
 
 _NOW: Final[BindParameter[Any]] = bindparam("now", type_=UtcDateTime)
 _BEGIN: Final = (

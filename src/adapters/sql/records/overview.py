@@ -13,9 +13,10 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.overview import Coming, Run
 
+from ..events.alerts import IS_ALERT
 from ..mapping.execution_rows import batches, display_name
 from ..mapping.tolerant_reading import COUNTS, TableReader, whole
-from ..schema.tables import executions, failed_tasks, plans, schedulers
+from ..schema.tables import alerts, executions, failed_tasks, plans, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 
@@ -76,6 +77,12 @@ _OF_STATE: Final = select(func.count()).select_from(
 _UNRESOLVED: Final = select(func.count()).select_from(
     select(failed_tasks.c.id)
     .where(failed_tasks.c.resolution.is_(None))
+    .limit(bindparam("most"))
+    .subquery()
+)
+_ALERTS: Final = select(func.count()).select_from(
+    select(alerts.c.rule)
+    .where(IS_ALERT, alerts.c.cleared_at.is_(None))
     .limit(bindparam("most"))
     .subquery()
 )
@@ -144,6 +151,12 @@ class SqlOverview:
         """See `OverviewPort.count_unresolved`."""
         with self._database.read("counting failures") as connection:
             return connection.scalar(_UNRESOLVED, {"most": most}) or 0
+
+    @repeatable
+    def count_alerts(self, *, most: int) -> int:
+        """See `OverviewPort.count_alerts`."""
+        with self._database.read("counting alerts") as connection:
+            return connection.scalar(_ALERTS, {"most": most}) or 0
 
 
 @lru_cache

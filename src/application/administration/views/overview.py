@@ -83,6 +83,7 @@ class OverviewView:
     waiting_count: int
     failing: Sequence[FailingView]
     unresolved_count: int
+    alert_count: int
     coming: Sequence[Coming]
     coming_minutes: Sequence[ComingMinute]
     latest: Sequence[ExecutionView]

@@ -8,6 +8,7 @@ from uuid import uuid4
 import attrs
 import typer
 
+from cronhare.domain.lifecycle.alert_list import AlertFilter
 from cronhare.domain.lifecycle.alerts import trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import Target
@@ -46,7 +47,7 @@ def list_(
     A worker or `up` judges them once a minute, where a target of its file has "alert" among its
     events.
     """
-    found = open_ledger().alert_desk().alerts(cleared=cleared)
+    found = open_ledger().alert_desk().alerts(AlertFilter(cleared=cleared)).alerts
     columns: Columns[AlertView] = {
         "ALERT": "rule",
         "ABOUT": "subject",

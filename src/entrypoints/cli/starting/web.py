@@ -36,7 +36,14 @@ def run_web(jobs: Path | None) -> None:
     from ...web import server  # noqa: PLC0415 - its libraries are an extra
 
     file = jobs_file(jobs, settings)
-    container = usable(Container(settings=settings, tasks=file.tasks, jobs_file=file))
+    container = usable(
+        Container(
+            settings=settings,
+            tasks=file.tasks,
+            subscriptions=file.subscriptions,
+            jobs_file=file,
+        )
+    )
     with suppress(LedgerUnavailable):  # then it is asked before anything is answered
         refuse_without_token(container)
     bound = _bound(server.bind, settings)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cronhare.domain.execution import State
 
 from ..asking import Asker
+from .alerts import Alerts
 from .counts import Counts
 from .executions import Executions
 from .facts import Facts
@@ -30,4 +31,5 @@ def routes(asker: Asker) -> Iterator[Operation]:
     yield from Failures(asker, kind=State.QUARANTINED).operations()
     yield from Replays(asker).operations()
     yield from Work(asker).operations()
+    yield from Alerts(asker).operations()
     yield from Facts(asker).operations()

@@ -18,6 +18,7 @@ WAYS: Final = (
     Way(title="Now", path="/", key="n"),
     Way(title="Schedules", path="/ui/schedules", key="s"),
     Way(title="Timeline", path="/ui/timeline", key="t"),
+    Way(title="Alerts", path="/ui/alerts", key="e"),
     Way(title="Failed", path="/ui/failed", key="f"),
     Way(title="Quarantine", path="/ui/quarantine", key="q"),
     Way(title="Queues and nodes", path="/ui/queues", key="u"),

@@ -29,6 +29,13 @@ LOOKS: Final = {
     State.SKIPPED: Look("idle", "»"),
     State.HANDED_OVER: Look("idle", "→"),
 }
+#: How alerts are shown, by their severity; what is over is shown as what has succeeded.
+SEVERITIES: Final = {
+    "critical": Look("failed", "▲"),
+    "high": Look("failed", "△"),
+    "warning": Look("retrying", "△"),
+    "over": LOOKS[State.SUCCEEDED],
+}
 _UNKNOWN: Final = Look("idle", "?")
 
 
@@ -40,12 +47,14 @@ def look(state: State | str) -> Look:
         return _UNKNOWN
 
 
+def severity(word: str) -> Markup:
+    """Show how bad an alert is, or that it is over."""
+    return _badge(SEVERITIES.get(word, _UNKNOWN), word)
+
+
 def badge(state: State | str, word: str | None = None) -> Markup:
     """Show a state, or another *word* in its look."""
-    one = look(state)
-    return Markup(
-        '<span class="badge {}"><span class="glyph" aria-hidden="true">{}</span>{}</span>'
-    ).format(one.tone, one.glyph, word or str(state))
+    return _badge(look(state), word or str(state))
 
 
 def tone(state: State | str) -> str:
@@ -58,4 +67,10 @@ def glyph(state: State | str) -> str:
     return look(state).glyph
 
 
-FILTERS: Final = {"badge": badge, "tone": tone, "glyph": glyph}
+def _badge(one: Look, word: str) -> Markup:
+    return Markup(
+        '<span class="badge {}"><span class="glyph" aria-hidden="true">{}</span>{}</span>'
+    ).format(one.tone, one.glyph, word)
+
+
+FILTERS: Final = {"badge": badge, "severity": severity, "tone": tone, "glyph": glyph}

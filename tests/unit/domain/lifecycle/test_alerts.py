@@ -1,10 +1,13 @@
 """Of what people are alerted, and in which words."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from cronhare.domain.lifecycle.alert_texts import RUNBOOKS, TITLES, AlertText
 from cronhare.domain.lifecycle.alerts import (
     FEWEST_RUNS,
     GROWING,
@@ -100,3 +103,32 @@ def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> N
     assert event == again
     assert event.id != other.id
     assert msgspec.json.decode(event.document)["type"] == "alert"
+
+
+def test_each_rule_has_a_title_and_a_runbook_that_is_there() -> None:
+    assert TITLES.keys() == RUNBOOKS.keys() == {*Rule}
+    for runbook in RUNBOOKS.values():
+        page, heading = runbook.split(": ")
+        text = (Path(__file__).parents[4] / page).read_text()
+        assert re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), runbook
+
+
+def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
+    policy = AlertPolicy(runbook="https://wiki.example/dlq")
+    told = {
+        rule: AlertText.of(RaisedAlert.of(each, NOON))
+        for rule, each in alerts(policy, unresolved=101).items()
+    }
+
+    assert told["failed"] == AlertText(
+        severity="high",
+        title=TITLES[Rule.FAILED],
+        value=101,
+        threshold=5,
+        runbook=RUNBOOKS[Rule.FAILED],
+    )
+    assert (told["critical"].severity, told["critical"].title) == ("critical", GROWING)
+    assert told["critical"].runbook == "https://wiki.example/dlq"
+    spoilt = {"alert": 7, "value": True, "threshold": "5"}
+    of_nothing = AlertText.of(RaisedAlert(key="strange", raised_at=NOON, data=spoilt))
+    assert (of_nothing.title, of_nothing.value, of_nothing.runbook) == ("strange", None, None)

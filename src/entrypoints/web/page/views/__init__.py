@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute
 
 from ..pages import Pages
 from . import (
+    alerts,
     audit,
     executions,
     failed,
@@ -31,6 +32,7 @@ VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     schedule.routes,
     timeline.routes,
     executions.routes,
+    alerts.routes,
     failed.routes,
     replays.routes,
     quarantine.routes,

@@ -15,7 +15,7 @@ from ..live.broadcast import Broadcast
 from ..live.feeds import NOW, Feed, OutputFeed, PartsFeed, now_parts
 from ..live.stream import EventStream
 from ..pages import Pages
-from . import queues, replays
+from . import alerts, queues, replays
 
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
@@ -43,11 +43,13 @@ def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:
         )
     if feed == queues.FEED:
         return feed, lambda: PartsFeed(partial(queues.parts, pages), every=queues.EVERY)
+    if feed == alerts.FEED:
+        return feed, lambda: PartsFeed(partial(alerts.parts, pages), every=alerts.EVERY)
     if (id_ := replays.id_of_feed(feed or "")) is not None:
         return f"replay {id_}", lambda: PartsFeed(partial(replays.parts, pages, id_))
     if execution is not None:
         return f"execution {execution}", lambda: OutputFeed(pages.container.records(), execution)
-    feeds = f"feed={NOW}, feed={queues.FEED}, feed={replays.FEED}ID"
+    feeds = f"feed={NOW}, feed={queues.FEED}, feed={alerts.FEED}, feed={replays.FEED}ID"
     detail = f"there is no such feed; there is {feeds}, and execution=ID"
     raise Problem(HTTPStatus.NOT_FOUND, detail)
 

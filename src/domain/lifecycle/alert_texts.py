@@ -1,0 +1,101 @@
+"""What people read of an alert beside its message: a title, its numbers, and where to read on."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final, Self
+
+import attrs
+
+from ..schedules.alert_rules import Rule
+from ..texts.durations import say_duration
+from .alerts import CRITICAL, HIGH, RUNBOOK, WARNING, RaisedAlert
+
+#: The worst first.
+SEVERITIES: Final = (CRITICAL, HIGH, WARNING)
+
+#: What each is called in a list. What is told of a growing queue has the original's title.
+TITLES: Final[Mapping[str, str]] = {
+    Rule.FAILED: "Failures wait for somebody",
+    Rule.GROWING: "Many failures wait for somebody",
+    Rule.CRITICAL: "Very many failures wait for somebody",
+    Rule.RETRIES: "An execution is retried again and again",
+    Rule.RETRY_RATE: "Many runs are retried",
+    Rule.SCHEDULER: "No scheduler claims what is due",
+    Rule.UNSENT: "Runs cannot be handed to the broker",
+    Rule.QUEUE: "No worker serves a queue",
+    Rule.NODE: "A node is silent",
+    Rule.NOT_STARTED: "Not begun in time",
+    Rule.NOT_FINISHED: "Not ended in time",
+    Rule.TOO_LONG: "It takes longer than usual",
+    Rule.TOO_SHORT: "It wrote less than it is to",
+}
+
+_WAITING: Final = "docs/operators.md: Why is it stuck?"
+_WORKERS: Final = "docs/operators.md: Who works on it?"
+
+#: The runbook of each, where what was told names none.
+RUNBOOKS: Final[Mapping[str, str]] = {
+    Rule.FAILED: RUNBOOK,
+    Rule.GROWING: RUNBOOK,
+    Rule.CRITICAL: RUNBOOK,
+    Rule.RETRIES: _WAITING,
+    Rule.RETRY_RATE: RUNBOOK,
+    Rule.SCHEDULER: _WORKERS,
+    Rule.UNSENT: _WAITING,
+    Rule.QUEUE: _WORKERS,
+    Rule.NODE: _WORKERS,
+    Rule.NOT_STARTED: "docs/operators.md: Why did it not run?",
+    Rule.NOT_FINISHED: _WAITING,
+    Rule.TOO_LONG: _WAITING,
+    Rule.TOO_SHORT: "docs/alerts.md: Of one schedule",
+}
+
+#: Whose numbers are seconds.
+_SECONDS: Final = frozenset(
+    {Rule.SCHEDULER, Rule.NODE, Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG}
+)
+
+
+@attrs.frozen(kw_only=True)
+class AlertText:
+    """What was told of an alert, part by part; a row that a person spoilt lacks some."""
+
+    severity: str
+    title: str
+    value: float | None
+    threshold: float | None
+    runbook: str | None
+
+    @classmethod
+    def of(cls, alert: RaisedAlert) -> Self:
+        """Read what was told, and add what is the same of each alert by that rule."""
+        data, rule = alert.data, alert.rule
+        said = {**_members(data.get("alert")), **_members(data.get("deadLetterQueue"))}
+        return cls(
+            severity=str(said.get("severity") or HIGH),
+            title=str(said.get("title") or TITLES.get(rule, rule)),
+            value=_number(data.get("value")),
+            threshold=_number(data.get("threshold")),
+            runbook=str(said.get("runbook") or RUNBOOKS.get(rule, "")) or None,
+        )
+
+
+def say_measured(rule: str, number: float) -> str:
+    """Say a number of an alert, which is a time, a rate, or counts something.
+
+    >>> say_measured("failed", 1_200), say_measured("retry-rate", 0.25), say_measured("node", 90)
+    ('1,200', '25.0%', '1m30s')
+    """
+    if rule == Rule.RETRY_RATE:
+        return f"{number:.1%}"
+    if rule in _SECONDS and abs(number) < timedelta.max.total_seconds():
+        return say_duration(timedelta(seconds=round(number)))
+    return f"{number:,g}" if number != int(number) else f"{int(number):,}"
+
+
+def _members(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,73 @@
+"""`/alerts`: what is wrong now, since when, and who was told."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from fastapi import Query, Request, Response
+from pydantic import BeforeValidator
+
+from cronhare.application.administration.views.alerts import AlertView
+from cronhare.domain.access import Scope
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
+from cronhare.domain.schedules.alert_rules import Rule
+
+from ..asking import Asker
+from .answers import as_page
+from .operations import Operation, operation
+from .parameters import LONGEST_TEXT, ROWS, Limit, Text
+
+Severity = Literal["critical", "high", "warning"]
+
+
+def _place(text: object) -> object:
+    if isinstance(text, str) and AlertPlace.read(text) is None:
+        raise ValueError("it is no place in the list; follow the Link of a page")
+    return text
+
+
+After = Annotated[
+    str | None,
+    BeforeValidator(_place),
+    Query(max_length=LONGEST_TEXT, description="the next page: as the Link of the last one has it"),
+]
+
+
+class Alerts:
+    """Alerts, page by page."""
+
+    def __init__(self, asker: Asker) -> None:
+        """See `Asker`."""
+        self._asker = asker
+        self._container = asker.container
+
+    def operations(self) -> Iterator[Operation]:
+        """Declare what can be asked."""
+        yield operation(
+            "GET",
+            "/alerts",
+            self.list_alerts,
+            scope=Scope.READ,
+            what="a page of alerts, newest first",
+            gives=AlertView,
+            many=True,
+        )
+
+    async def list_alerts(
+        self,
+        request: Request,
+        *,
+        rule: Annotated[Rule | None, Query()] = None,
+        severity: Annotated[Severity | None, Query()] = None,
+        schedule: Text = None,
+        cleared: Annotated[
+            bool, Query(description="after them those that are over since a day at most")
+        ] = False,
+        after: After = None,
+        limit: Limit = ROWS,
+    ) -> Response:
+        """List what is wrong now: since when, by which number, who was told, and who was not."""
+        which = AlertFilter(rule=rule, severity=severity, schedule=schedule, cleared=cleared)
+        place = None if after is None else AlertPlace.read(after)
+        desk = self._container.alert_desk()
+        page = await self._asker.ask(lambda: desk.alerts(which, after=place, limit=limit))
+        return as_page(request, page.alerts, after=page.after)

@@ -1,0 +1,111 @@
+"""*Alerts*: what is wrong now, since when, who was told of it, and where to look."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from cronhare.application.administration.views.alerts import AlertView
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
+from cronhare.domain.lifecycle.alert_texts import SEVERITIES, say_measured
+from cronhare.domain.lifecycle.alerts import UNJUDGED_AFTER
+from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.texts.echo import echo
+
+from ...problems import Problem
+from ..addresses import schedule_path
+from ..asked import asked_among, asked_text
+from ..pages import Pages
+
+PATH: Final = "/ui/alerts"
+_LISTED: Final = 50
+
+#: The live feed of the page as it is without filters, and how often it looks, in seconds.
+FEED: Final = "alerts"
+EVERY: Final = 5.0
+
+#: Where to look first, by the rule.
+_PLACES: Final[Mapping[str, tuple[str, str]]] = {
+    Rule.FAILED: ("/ui/failed", "Failed"),
+    Rule.GROWING: ("/ui/failed", "Failed"),
+    Rule.CRITICAL: ("/ui/failed", "Failed"),
+    Rule.RETRIES: ("/ui/executions?state=retrying", "What waits for a retry"),
+    Rule.RETRY_RATE: ("/ui/executions", "Executions"),
+    Rule.SCHEDULER: ("/ui/queues#nodes", "Nodes"),
+    Rule.UNSENT: ("/ui/queues", "Queues and nodes"),
+    Rule.QUEUE: ("/ui/queues", "Queues and nodes"),
+    Rule.NODE: ("/ui/queues#nodes", "Nodes"),
+}
+
+
+def routes(pages: Pages) -> Iterable[BaseRoute]:
+    """Make the routes."""
+
+    async def show(request: Request) -> Response:
+        asked = {
+            "schedule": asked_text(request, "schedule") or "",
+            "severity": asked_among(request, "severity", SEVERITIES) or "",
+            "cleared": asked_among(request, "cleared", ("true",)) or "",
+        }
+        after = _place(asked_text(request, "after"))
+        which = AlertFilter(
+            schedule=asked["schedule"] or None,
+            severity=asked["severity"] or None,
+            cleared=bool(asked["cleared"]),
+        )
+        looked = await pages.ask(lambda: _look(pages, which, after))
+        kept = {name: value for name, value in asked.items() if value}
+        following = looked["page"].after and urlencode({**kept, "after": looked["page"].after})
+        return pages.render(
+            request,
+            "alerts.html",
+            **looked,
+            asked=asked,
+            severities=SEVERITIES,
+            feed=None if kept or after else FEED,
+            first=f"{PATH}?{urlencode(kept)}" if after else None,
+            following=following and f"{PATH}?{following}",
+        )
+
+    return [pages.get(PATH, show)]
+
+
+def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:
+    """Render what changes while one looks; called in a thread that may ask the ledger."""
+    looked = _look(pages, AlertFilter(), None)
+    return looked["now"], {"alerts": pages.fragment("alerts/parts.html", **looked)}
+
+
+def _look(pages: Pages, which: AlertFilter, after: AlertPlace | None) -> dict[str, Any]:
+    container = pages.container
+    return {
+        "page": container.alert_desk().alerts(which, after=after, limit=_LISTED),
+        "is_all": which == AlertFilter() and after is None,
+        "now": container.queries().now(),
+        "unjudged_after": UNJUDGED_AFTER + timedelta(minutes=1),
+        "look_at": look_at,
+        "measured": say_measured,
+    }
+
+
+def _place(text: str | None) -> AlertPlace | None:
+    place = None if text is None else AlertPlace.read(text)
+    if text is not None and place is None:
+        detail = f"after is {echo(text)}; allowed: what the link to a next page has"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail)
+    return place
+
+
+def look_at(alert: AlertView) -> tuple[str, str]:
+    """Say where to look first, and how that is called."""
+    execution = alert.data.get("executionId")
+    if type(execution) is int and execution > 0:
+        return f"/ui/executions/{execution}", f"Execution {execution}"
+    if alert.schedule_name is not None:
+        return schedule_path(alert.schedule_name), "Its schedule"
+    return _PLACES.get(alert.rule, ("/ui/queues", "Queues and nodes"))
