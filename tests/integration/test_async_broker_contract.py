@@ -426,6 +426,31 @@ async def test_a_paused_connection_can_consume_again(bench: Bench) -> None:
     assert await hands.bodies(1) == [b"one"]
 
 
+@pytest.mark.parametrize("times", [1, 2])
+async def test_who_is_paused_while_it_begins_to_consume_gets_nothing_until_it_resumes(
+    bench: Bench, times: int
+) -> None:
+    connection, hands = await bench.connect(), Hands()
+    consume = connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
+    beginning = asyncio.create_task(consume)
+    await asyncio.sleep(0)
+    for _ in range(times - 1):
+        await connection.pause()
+        await connection.resume()
+    await connection.pause()
+    await beginning
+
+    await bench.publish(b"one")
+    await bench.quiet()
+    paused = hands.seen(), connection.is_consuming()
+    await connection.resume()
+
+    assert paused == ([], False)
+    assert await hands.bodies(1) == [b"one"]
+    await bench.quiet()
+    assert hands.seen() == []
+
+
 async def test_a_consumer_that_resumes_counts_what_it_still_has_in_hand(bench: Bench) -> None:
     await bench.publish(b"one", b"two")
     connection, hands = await bench.consumer(prefetch=1)

@@ -78,6 +78,8 @@ class WorkerConsumer:
         self._under_way = DeliveryTasks(worker.handle)
         self._room = room
         self._resting = DeliveryTasks(room.handle)
+        self._may_consume = asyncio.Event()
+        self._may_consume.set()
         self.rests = False
 
     @property
@@ -107,28 +109,25 @@ class WorkerConsumer:
     ) -> bool:
         """Start to consume, as many deliveries at a time as may run at a time.
 
-        While the broker is away it is asked again, until a shutdown is requested: then False.
+        While the broker is away it is asked again, until a shutdown is requested: then False. While
+        it rests it is not asked.
         """
         accept = self._under_way.accept
         ask = partial(
-            self._broker.consume,
-            queues,
-            prefetch=concurrency,
-            on_delivery=accept,
-            weights=weights,
+            self._consume, queues, prefetch=concurrency, on_delivery=accept, weights=weights
         )
-        begun = await answered("broker", ask, shutdown=shutdown)
-        self.rests = False
-        return begun
+        return await answered("broker", ask, shutdown=shutdown)
 
     async def rest(self) -> None:
         """Take no more deliveries, until it resumes; what is at hand goes on."""
+        self._may_consume.clear()
         await self._broker.pause()
         self.rests = True
 
     async def resume(self) -> None:
         """Take deliveries again; what is still at hand keeps its places."""
         await self._broker.resume()
+        self._may_consume.set()
         self.rests = False
 
     async def bring_back(self, shutdown: Shutdown) -> None:
@@ -137,8 +136,24 @@ class WorkerConsumer:
         The queue may not be there, where this user may declare none: it is asked for again.
         """
         accept = self._resting.accept
-        ask = partial(self._broker.consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
+        ask = partial(self._consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
         await answered("broker", ask, shutdown=shutdown)
+
+    async def _consume(
+        self,
+        queues: Sequence[str],
+        *,
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        weights: Mapping[str, int] | None = None,
+    ) -> None:
+        """Consume, unless it rests: it may have been asked to while the broker was away."""
+        await self._may_consume.wait()
+        await self._broker.consume(
+            queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
+        )
+        if not self._may_consume.is_set():  # asked for while the broker was answering
+            await self._broker.pause()
 
     async def drain(self, *, grace: timedelta, force: asyncio.Event) -> None:
         """Give back what has not begun, let the rest finish within *grace*, then end it.

@@ -86,14 +86,19 @@ async def run(
     vitals.proofs.need("consumer", consumer.is_proven)
     for loop in (reporting, *loops):
         loop.start()
-    weights = container.weights()
-    if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
-        say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
     telling = asyncio.create_task(container.outbox_relay().run(shutdown.requested), name="events")
-    watches = [consumer.bring_back(shutdown), draining.follow()]
-    if settings.failed_monitor:
-        watches.append(monitoring.begin(shutdown))
-    await asyncio.gather(*watches)
+
+    async def consume() -> None:
+        weights = container.weights()
+        if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
+            say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
+        watches = [consumer.bring_back(shutdown)]
+        if settings.failed_monitor:
+            watches.append(monitoring.begin(shutdown))
+        await asyncio.gather(*watches)
+
+    # Beside it: who waits for its broker can be drained, and tells what there is to tell.
+    await asyncio.gather(consume(), draining.follow())
     await shutdown.requested.wait()
     # Read again: a reload may have changed it.
     await consumer.drain(grace=container.settings().shutdown_grace, force=shutdown.force)

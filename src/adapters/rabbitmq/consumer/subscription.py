@@ -77,7 +77,7 @@ class Subscription:
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._is_full = False
         self._wake = asyncio.Event()
-        self._is_consuming = False
+        self._is_consuming = self._is_starting = False
         self._watch: asyncio.Task[None] | None = None
         self._named = listed(self._queues)
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
@@ -99,9 +99,15 @@ class Subscription:
         Raises:
             BrokerUnavailable: not consuming.
         """
-        self._is_consuming = True
-        await self._begin()
-        self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
+        self._is_consuming = self._is_starting = True
+        try:
+            await self._begin()
+        finally:
+            self._is_starting = False
+        if self._is_consuming:
+            self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
+        else:
+            await self.pause()  # as it was asked to meanwhile
 
     async def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
         """Ack or nack what was handed over; anything else, or a second time, does nothing."""
@@ -126,8 +132,10 @@ class Subscription:
 
     def resume(self) -> None:
         """Consume again after `pause`, once there is room beside what is in hand."""
-        if not self._is_consuming:
-            self._is_consuming = self._is_full = True
+        if self._is_consuming:
+            return
+        self._is_consuming = self._is_full = True
+        if not self._is_starting:
             self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
 
     async def close(self) -> None:
