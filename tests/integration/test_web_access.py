@@ -11,7 +11,9 @@ from shutil import copyfile
 from urllib.parse import urlencode
 
 import pytest
+from sqlalchemy import select
 
+from cronhare.adapters.sql.schema.tables import audit
 from cronhare.domain.access import Scope
 from cronhare.domain.access.tokens import looks_like_token, make_token
 from cronhare.domain.access.tries import MOST_FROM_ONE
@@ -355,6 +357,41 @@ def test_each_change_is_in_the_audit_with_who_made_it(web: Site, container: Cont
         "done",
     )
     assert actors(container)[-1] == (ADA.name, "cli", "token.create", "done")
+
+
+def test_no_secret_of_a_text_is_kept_or_shown_by_the_audit(
+    web: Site, container: Container, tmp_path: Path
+) -> None:
+    ledger = {"CRON_DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db"}
+    shell, said = (
+        Shell(tmp_path),
+        "amqp://u:canary@h --password canary DBPASS=canary Bearer canary12",
+    )
+    new = {"name": "nightly", "schedule": "0 8 * * *", "report_id": 25, "description": said}
+    made = web.post("/schedulers", {**new, "params": {"args": ["--token", "canary"], said: said}})
+    seen = {"If_Match": made.headers["etag"]}
+    edited = web.send_json(
+        "PATCH", made.headers["location"], {"description": f"{said} too"}, **seen
+    )
+    form = urlencode({"for": "2h", "reason": said})
+    paused = web.ask("POST", "/ui/schedules/nightly/pause", form, FORM)
+    again = shell("schedules", "pause", "nightly", "--reason", said, **ledger)
+    run = shell("run", "nightly", "--params", json.dumps({"text": said}), **ledger)
+
+    assert [each.status for each in (made, edited, paused, again, run)] == [201, 200, 303, 0, 0]
+    with container.engine().connect() as connection:
+        kept = str(connection.execute(select(audit)).all())
+    listed = shell("audit", "list", "--json", **ledger)
+    assert [(each["channel"], each["action"]) for each in reversed(listed.json())] == [
+        ("api", "schedule.create"),
+        ("api", "schedule.edit"),
+        ("page", "schedule.pause"),
+        ("cli", "schedule.pause"),
+        ("cli", "schedule.run"),
+    ]
+    for shown in (kept, web.get("/audit").text, web.get("/ui/audit").text, listed.out):
+        assert "amqp://***@h --password *** DBPASS=*** Bearer ***" in shown
+        assert "canary" not in shown
 
 
 def test_an_address_that_others_reach_is_opened_once_there_is_a_valid_token(

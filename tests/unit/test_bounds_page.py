@@ -403,6 +403,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{audit.MOST_MEMBERS} members",
         f"{audit.DEEPEST} in one another",
         f"{audit.MOST_TEXTS} texts",
+        f"{audit.MOST_READ:,} letters",
     ],
     "entries of a jobs file's changes, and how long entries are kept": [
         f"{audit.MOST_ENTRIES}; {audit.KEPT_FOR.days} days"

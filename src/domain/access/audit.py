@@ -7,13 +7,14 @@ that was never completed says that the outcome is not known: the process ended i
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, Final
 
 import attrs
 
 from ..texts.printable import printable, shortened
 from .actor import Actor, Channel
-from .secrets import HIDDEN, names_a_secret, without_users
+from .secrets import HIDDEN, is_option_of_secret, names_a_secret, without_secrets
 
 #: Letters of what was changed, and of why it was refused.
 LONGEST_TARGET: Final = 255
@@ -24,6 +25,8 @@ LONGEST_PROBLEM: Final = 1_000
 LONGEST_TEXT: Final = 1_000
 MOST_MEMBERS: Final = 100
 DEEPEST: Final = 6
+#: Letters of a text that are read: what comes behind them is left out.
+MOST_READ: Final = 16_384
 #: Texts in one value, in all: 100 lists of 100 texts of 1,000 letters would be 10 MB.
 MOST_TEXTS: Final = 500
 
@@ -92,7 +95,7 @@ def _kept(value: Any, depth: int, left: list[int]) -> Any:  # noqa: ANN401
     match value:
         case str():
             left[0] -= 1
-            return shortened(printable(without_users(value)), LONGEST_TEXT)
+            return _text(value, LONGEST_TEXT)
         case None | bool() | float():
             return value
         case int():
@@ -103,14 +106,17 @@ def _kept(value: Any, depth: int, left: list[int]) -> Any:  # noqa: ANN401
             return _kept_members(value, depth, left)
         case Sequence():
             return _kept_items(value, depth, left)
-    return shortened(printable(str(value)), LONGEST_TEXT)
+    return _text(str(value), LONGEST_TEXT)
 
 
 def _kept_members(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str, Any]:
     found = dict[str, Any]()
+    # As many have it: {"name": "DB_PASSWORD", "value": "hunter2"}.
+    called = value.get("name", value.get("key"))
+    is_pair = isinstance(called, str) and names_a_secret(called)
     for name, each in list(value.items())[:MOST_MEMBERS]:
-        said = shortened(printable(str(name)), LONGEST_TARGET)
-        is_secret = each is not None and names_a_secret(said)
+        said = _text(str(name), LONGEST_TARGET)
+        is_secret = each is not None and (names_a_secret(said) or (is_pair and name == "value"))
         left[0] -= 1
         found[said] = HIDDEN if is_secret else _kept(each, depth - 1, left)
     if len(value) > MOST_MEMBERS:
@@ -119,18 +125,30 @@ def _kept_members(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict
 
 
 def _kept_items(value: Sequence[Any], depth: int, left: list[int]) -> list[Any]:
-    found = [_kept(each, depth - 1, left) for each in value[:MOST_MEMBERS]]
+    found = [
+        HIDDEN
+        if isinstance(before, str) and is_option_of_secret(before)
+        else _kept(each, depth - 1, left)
+        for before, each in pairwise([None, *value[:MOST_MEMBERS]])
+    ]
     if len(value) > MOST_MEMBERS:
         found.append(f"… {len(value) - MOST_MEMBERS:,} more")
     return found
 
 
+def _text(text: str, most: int) -> str:
+    said = printable(without_secrets(text[:MOST_READ]))
+    if (unread := len(text) - MOST_READ) > 0:
+        return f"{said[:most]} … [{unread + max(0, len(said) - most)} characters left out]"
+    return shortened(said, most)
+
+
 def _target(text: str) -> str:
-    return shortened(printable(text), LONGEST_TARGET - _SAID)
+    return _text(text, LONGEST_TARGET - _SAID)
 
 
 def _problem(text: str | None) -> str | None:
-    return None if text is None else shortened(printable(text), LONGEST_PROBLEM - _SAID)
+    return None if text is None else _text(text, LONGEST_PROBLEM - _SAID)
 
 
 @attrs.frozen(kw_only=True)

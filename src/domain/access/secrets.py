@@ -1,6 +1,11 @@
-"""What is taken for a secret among values that people gave: by its name, or in a URL."""
+"""What is taken for a secret among values that people gave: by its name, its form, or in a URL.
+
+This is the one place that says so. It hides too much rather than too little: what it leaves is kept
+for a year, and shown to all who may read.
+"""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 HIDDEN: Final = "***"
@@ -9,47 +14,112 @@ _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: A name is its last word's: `token_count` is a number.
 _SECRET: Final = frozenset(
     [
-        "password",
-        "passwords",
-        "passwd",
-        "passphrase",
-        "pwd",
-        "pass",
-        "pw",
-        "secret",
-        "secrets",
-        "token",
-        "apikey",
-        "privatekey",
-        "credential",
-        "credentials",
-        "authorization",
-        "auth",
-        "cookie",
-        "cookies",
-        "bearer",
+        *("passwords", "pass", "pw", "secrets", "privatekey", "secretkey", "accesskey", "sshkey"),
+        *("authorization", "auth", "cookie", "cookies", "bearer"),
     ]
 )
-#: What stands between the scheme of a URL and its host.
-_USER: Final = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^/\s@]+@")
+#: How a word ends that is one, also where nothing parts it from others: `PGPASSWORD`, `dbpwd`.
+_ENDS: Final = (
+    *("password", "passwort", "passwd", "passphrase", "passcode", "pwd", "pass", "secret"),
+    *("token", "apikey", "credential", "credentials"),
+)
+#: What may follow that word without making it another one.
+_FILLING: Final = frozenset(["base", "hash", "plain", "raw", "string", "text", "value"])
+_NONE: Final = frozenset(["bypass", "compass", "encompass", "overpass", "surpass", "underpass"])
+#: Keys of other kinds, by the word before.
+_OPEN_KEYS: Final = frozenset(
+    [
+        *("cache", "concurrency", "foreign", "group", "hot", "idempotency", "partition", "primary"),
+        *("public", "routing", "sort", "unique"),
+    ]
+)
+
+#: What stands between the scheme of a URL and its host. Passwords have been seen with / and @.
+_USER: Final = re.compile(
+    r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)"
+    r"(?:[^/\s?#\"'<>]{0,300}@|[^/\s:@\"'<>]{0,300}:(?!\d+(?:[/?#\s\"']|$))[^\s\"'<>]{0,300}@)"
+)
+#: Tokens that are known for one wherever they stand: ours, JSON Web Tokens, those of well-known
+#: services; and private keys.
+_FORMS: Final = re.compile(
+    r"\bchr_[\w-]{43}|\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?|\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"
+    r"|\bglpat-[\w-]{15,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}|\bAIza[\w-]{30,}"
+    r"|\b[sr]k[-_](?:\w{1,10}[-_])?\w{16,}"
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+)
+#: `Bearer x`, as headers say it.
+_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~-])[\w.~+/=-]{8,}")
+
+#: What may be a name: before `=` or `:`, as an option before a blank, in quotes or not. A blank
+#: parts the words of some.
+_NAME: Final = re.compile(
+    r"(?<![\w.-])(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
+    r"[\\\"'\[\d\])]{0,8}\s{0,8}(?:=>|:=|==?|:|>|%3D)\s{0,8}|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
+    re.IGNORECASE,
+)
+_VALUE: Final = re.compile(
+    r"(?P<escaped>\\+[\"'])[\s\S]*?(?:(?P=escaped)|\Z)"
+    r"|\"(?:[^\"\\]|\\[\s\S])*(?:\"|\\?\Z)|'(?:[^'\\]|\\[\s\S])*(?:'|\\?\Z)"
+    r"|(?:(?:basic|bearer|digest|negotiate|token)[ \t]+)?[^\s\"']+",
+    re.IGNORECASE,
+)
+#: All of a line is the value of these.
+_LINE: Final = re.compile(r"[^\r\n\"']+")
+_HEADERS: Final = frozenset(["authorization", "proxy-authorization", "cookie", "set-cookie"])
+#: `-u ada:hunter2`, as curl has it.
+_USERS: Final = frozenset(["-u", "--user", "--proxy-user"])
 
 
 def names_a_secret(name: str) -> bool:
     """Tell whether a value of this name is better shown to nobody.
 
-    >>> [names_a_secret(each) for each in ("dbPassword", "X-API-Key", "key", "tokens_left")]
-    [True, True, False, False]
+    >>> [names_a_secret(each) for each in ("dbPassword", "X-API-Key", "PGPASSWORD", "--token")]
+    [True, True, True, True]
+    >>> [names_a_secret(each) for each in ("key", "tokens_left", "concurrency_key", "bypass")]
+    [False, False, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
+    while words and words[-1] in _FILLING:
+        words.pop()
     if not words:
         return False
-    return words[-1] in _SECRET or (words[-1] == "key" and len(words) > 1)
+    last = words[-1]
+    if last == "key":
+        return len(words) > 1 and words[-2] not in _OPEN_KEYS
+    return last in _SECRET or (last.endswith(_ENDS) and last not in _NONE)
 
 
-def without_users(text: str) -> str:
-    """Hide who a URL names, and the password.
+def is_option_of_secret(text: str) -> bool:
+    """Tell whether a word of a command line says that the next one is a secret.
 
-    >>> without_users("from https://ada:hunter2@example.org/x on")
+    >>> [is_option_of_secret(each) for each in ("--db-password", "-u", "--password=x", "password")]
+    [True, True, False, False]
+    """
+    return text.startswith("-") and "=" not in text and (text in _USERS or names_a_secret(text))
+
+
+def without_secrets(text: str) -> str:
+    """Hide what a text shows of secrets; it stays readable otherwise.
+
+    >>> without_secrets("PGPASSWORD=hunter2 psql --token x1 -h db")
+    'PGPASSWORD=*** psql --token *** -h db'
+    >>> without_secrets("from https://ada:hunter2@example.org/x on")
     'from https://***@example.org/x on'
     """
-    return _USER.sub(rf"\1{HIDDEN}@", text)
+    text = _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, text))
+    return "".join(_pieces(_BEARER.sub(rf"\1\2{HIDDEN}", text)))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    shown = 0
+    for found in _NAME.finditer(text):
+        name = found["name"] or found["option"]
+        if found.start() < shown or not (names_a_secret(name) or name in _USERS):
+            continue
+        value = (_LINE if name.lower() in _HEADERS else _VALUE).match(text, found.end())
+        if value is None or value[0].startswith("--") or (name in _USERS and ":" not in value[0]):
+            continue
+        yield text[shown : found.end()]
+        yield HIDDEN
+        shown = value.end()
+    yield text[shown:]

@@ -1,5 +1,6 @@
 """What the audit keeps of a value."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -66,7 +67,113 @@ def test_who_a_url_names_is_kept_nowhere() -> None:
     assert found == {"url": "https://***@example.org/", "text": "see ftp://***@host:21/x"}
 
 
-@pytest.mark.parametrize("name", ["tokens_left", "passenger", "key", "keyboard", "secretary"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("password=canary", "--password canary -v", "--db-password=canary", "DBPASS=canary x"),
+        *("Bearer canary1234", "Authorization: Basic canary==", "curl -u ada:canary host"),
+        *(
+            "amqp://u:canary@h:5672/",
+            "mysql://u:p@canary@h/x",
+            "redis://:canary@h",
+            "pwd: 'c canary'",
+        ),
+        *("https://h/x?token=canary&page=2", "PGPASSWORD=canary psql", "API key: canary"),
+        *(
+            '{"password": "x\\"canary"}',
+            r"{\"token\": \"canary\"}",
+            'sh -c "mysql --password=canary"',
+        ),
+        *(
+            "Cookie: a=canary; b=canary",
+            "<secret>canary</secret>",
+            "token%3Dcanary",
+            'secret="canary',
+        ),
+        *(
+            "eyJhbGciOi.canary12.sig",
+            "-----BEGIN EC PRIVATE KEY-----\ncanary",
+            "chr_" + "canary_" * 6 + "c",
+        ),
+        *("x" * 150 + "_password=canary", "--token\ncanary", "SECRET_KEY_BASE=canary"),
+    ],
+)
+def test_what_a_text_shows_of_a_secret_is_kept_nowhere(text: str) -> None:
+    intent = Intent(
+        at=NOON,
+        actor=ADA,
+        action=Action.RUN,
+        target=text,
+        before={"args": [text], text: 1},
+        after={"description": f"as {text} is"},
+    )
+    result = Result(id=1, at=NOON, outcome=AuditOutcome.REFUSED, problem=text, after=text)
+
+    assert "canary" not in f"{intent} {result}"
+    assert "as " in intent.after["description"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["mysql", "--password", "canary"],
+        ["curl", "-u", "ada:canary"],
+        [{"name": "DB_PASSWORD", "value": "canary"}],
+        {"password=canary": 1, "token": {"any": "canary"}},
+        "password=" + "canary" * 10_000,
+        "-----BEGIN PRIVATE KEY-----\n" + "canary" * 10_000,
+    ],
+)
+def test_what_its_neighbour_calls_a_secret_is_kept_nowhere(value: object) -> None:
+    assert "canary" not in str(kept(value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("there is a schedule refresh-token already", "https://example.org:8080/x?a=b", "key: 5"),
+        *(
+            "see https://example.org/@ada",
+            "tokens_left: 7",
+            "compass: north",
+            "this token is not valid",
+        ),
+        *("schedule nightly: its row is broken", "concurrency_key: db", "--verbose --passive yes"),
+    ],
+)
+def test_other_texts_are_kept_as_they_are(text: str) -> None:
+    assert kept(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        each * (100_000 // len(each))
+        for each in (
+            "a://b:c",
+            "a:",
+            'a="',
+            "password=",
+            "-a ",
+            "eyJ",
+            "basic a",
+            "\\",
+            "a.",
+            "sk_",
+        )
+    ],
+)
+def test_no_text_is_long_to_read(text: str) -> None:
+    began = time.process_time()
+
+    kept(text)
+
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    "name", ["concurrency_key", "tokens_left", "passenger", "key", "keyboard", "secretary"]
+)
 def test_other_names_are_not_taken_for_secrets(name: str) -> None:
     assert kept({name: 7}) == {name: 7}
 
