@@ -1,9 +1,11 @@
 """Log lines of the use cases: a stable action for machines, a sentence for people."""
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cronhare.domain.execution import Execution
+if TYPE_CHECKING:
+    # Here: who reads settings may log, and knows of no execution.
+    from cronhare.domain.execution import Execution
 
 SUCCESS = 25  # between INFO and WARNING
 logging.addLevelName(SUCCESS, "SUCCESS")
@@ -14,7 +16,7 @@ def say(
     level: int,
     action: str,
     text: str,
-    about: Execution | None = None,
+    about: "Execution | None" = None,
     *,
     stack: str | None = None,
     **context: object,
@@ -34,7 +36,7 @@ def say(
     log.log(level, "%s", text, extra={"action": action, "context": context, "stack": stack})
 
 
-def place_of(execution: Execution) -> dict[str, Any]:
+def place_of(execution: "Execution") -> dict[str, Any]:
     """Say which attempt of which execution a line is about."""
     return {
         "execution": execution.id,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.publishing import publish_pipeline as pipeline
-from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.ports.metrics import SILENT
 from cronhare.ports.tracing import NOT_TRACED
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         SqlAuditStore,
         SqlClaimStore,
         SqlEventStore,
+        SqlLedgerTime,
         SqlLimitStore,
         SqlNodeStore,
         SqlOverview,
@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
     from cronhare.domain.schedules.catalog import Catalog
+    from cronhare.domain.schedules.notify import Subscriptions
 
     from .probes.registry import make_registry
 else:
@@ -134,7 +135,7 @@ class Container(containers.DeclarativeContainer):
     tasks = providers.Object(())
     #: The jobs file that the tasks are of, as it was read at the start; where people look at it.
     jobs_file: "providers.Provider[FileContent | None]" = providers.Object(None)
-    subscriptions = providers.Object(Subscriptions())
+    subscriptions = providers.ThreadSafeSingleton(Subscriptions)
     queues = providers.Object(())
     #: The weights of those of the queues that have another than 1.
     weights = providers.Object(MappingProxyType(dict[str, int]()))
@@ -149,6 +150,7 @@ class Container(containers.DeclarativeContainer):
     seal = providers.ThreadSafeSingleton(Seal, settings.provided.message_keys)
 
     engine = providers.ThreadSafeSingleton(open_engine, settings.provided.database_url)
+    ledger_time = providers.ThreadSafeSingleton(SqlLedgerTime, engine, clock)
     claims = providers.ThreadSafeSingleton(
         SqlClaimStore, engine, clock, judge=providers.Callable(release)
     )
@@ -165,7 +167,7 @@ class Container(containers.DeclarativeContainer):
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,
         file=providers.ThreadSafeSingleton(HostClock, clock),
-        server=providers.ThreadSafeSingleton(LedgerClock, claims.provided.now, clock),
+        server=providers.ThreadSafeSingleton(LedgerClock, ledger_time.provided.now, clock),
     )
 
     audit_store = providers.ThreadSafeSingleton(SqlAuditStore, engine, clock)
@@ -173,7 +175,7 @@ class Container(containers.DeclarativeContainer):
         AuditTrail, entries=audit_store, stopwatch=clock.provided.monotonic
     )
     limit_desk = providers.ThreadSafeSingleton(
-        RetryLimitDesk, limits=limits, trail=audit_trail, now=claims.provided.now
+        RetryLimitDesk, limits=limits, trail=audit_trail, now=ledger_time.provided.now
     )
     statistics_store = providers.ThreadSafeSingleton(SqlStatistics, engine, clock)
     metrics = providers.ThreadSafeSingleton(
@@ -182,7 +184,7 @@ class Container(containers.DeclarativeContainer):
         records=records,
         nodes=nodes,
         limits=limit_desk,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
         schedules=settings.provided.metrics_schedules,
     )
     vitals = providers.ThreadSafeSingleton(Vitals)
@@ -303,7 +305,7 @@ class Container(containers.DeclarativeContainer):
         node=node,
         policy=settings.provided.policy,
         random_fraction=random_fraction,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
     )
     #: The caller adds `role`, `queues`, and what is known of its tasks.
     heartbeat = providers.Factory(
@@ -411,7 +413,7 @@ class Container(containers.DeclarativeContainer):
     access = providers.ThreadSafeSingleton(SqlAccessStore, engine, clock)
     token_desk = providers.ThreadSafeSingleton(TokenDesk, access=access, trail=audit_trail)
     admission = providers.ThreadSafeSingleton(
-        Admission, access=access, trail=audit_trail, now=claims.provided.now
+        Admission, access=access, trail=audit_trail, now=ledger_time.provided.now
     )
     administrator = providers.ThreadSafeSingleton(
         Administrator,
@@ -430,7 +432,7 @@ class Container(containers.DeclarativeContainer):
         schedules=schedules,
         records=records,
         policy=settings.provided.policy,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
         trail=audit_trail,
     )
     calendars = providers.ThreadSafeSingleton(Calendars, schedules)
@@ -444,7 +446,7 @@ class Container(containers.DeclarativeContainer):
         schedules=schedules,
         records=records,
         node=node,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
     )
     replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, schedules=schedules, trail=audit_trail
@@ -459,14 +461,14 @@ class Container(containers.DeclarativeContainer):
     )
     statistics = providers.ThreadSafeSingleton(Statistics, statistics_store)
     stories = providers.ThreadSafeSingleton(
-        Stories, records=records, policies=policies, now=claims.provided.now
+        Stories, records=records, policies=policies, now=ledger_time.provided.now
     )
     node_desk = providers.ThreadSafeSingleton(NodeDesk, nodes=nodes, trail=audit_trail)
     days = providers.ThreadSafeSingleton(
         Days,
         timings=providers.ThreadSafeSingleton(SqlTimingStore, engine, clock),
         timeline=providers.ThreadSafeSingleton(SqlTimelineStore, engine, clock),
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
     )
 
     broker_inspection = providers.Selector(
@@ -486,25 +488,25 @@ class Container(containers.DeclarativeContainer):
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
         policy=settings.provided.policy,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
     )
     schedule_pages = providers.ThreadSafeSingleton(
         ScheduleLists,
         lists=schedule_lists,
         records=records,
         policy=settings.provided.policy,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
     )
     overview_store = providers.ThreadSafeSingleton(SqlOverview, engine, clock)
     run_history = providers.ThreadSafeSingleton(
-        RunHistory, schedules=schedules, overview=overview_store, now=claims.provided.now
+        RunHistory, schedules=schedules, overview=overview_store, now=ledger_time.provided.now
     )
     overview = providers.ThreadSafeSingleton(
         Overview,
         overview=overview_store,
         records=records,
         queries=queries,
-        now=claims.provided.now,
+        now=ledger_time.provided.now,
     )
     ledger_inspection = providers.ThreadSafeSingleton(SqlInspection, engine.provider, clock)
     doctor = providers.ThreadSafeSingleton(

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from cronhare.application.logs import SUCCESS
-from cronhare.domain.messages.messages import iso_ms
+from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.printable import printable, shortened
 
 from .json_text import as_json

@@ -24,6 +24,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.audit:SqlAuditStore",
     "cronhare.adapters.sql.claims.store:SqlClaimStore",
     "cronhare.adapters.sql.events.store:SqlEventStore",
+    "cronhare.adapters.sql.ledger_time:SqlLedgerTime",
     "cronhare.adapters.sql.limits.store:SqlLimitStore",
     "cronhare.adapters.sql.nodes:SqlNodeStore",
     "cronhare.adapters.sql.records.overview:SqlOverview",
@@ -92,6 +93,7 @@ _PLACES: Final = (
     "cronhare.domain.lifecycle.retry_policies:RetryPolicies",
     "cronhare.domain.messages.signing:Seal",
     "cronhare.domain.schedules.catalog:Catalog",
+    "cronhare.domain.schedules.notify:Subscriptions",
 )
 
 

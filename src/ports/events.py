@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -12,15 +12,6 @@ from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.task import TaskRef
-
-#: The environment variables that describe an event to a command; none is a setting.
-EVENT_VARIABLES: Final = (
-    "CRON_EVENT",
-    "CRON_EVENT_ID",
-    "CRON_EVENT_TARGET",
-    "CRON_EVENT_SCHEDULE",
-    "CRON_EVENT_JSON",
-)
 
 
 @attrs.frozen(kw_only=True)

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.schedules.skip_reasons import SkipKind
+if TYPE_CHECKING:
+    # Here: each process has one that is `SILENT`, whatever it does.
+    from cronhare.domain.execution import Execution, State
+    from cronhare.domain.retries.outcome import Ending
+    from cronhare.domain.schedules.skip_reasons import SkipKind
 
-from .broker import Published
+    from .broker import Published
 
 
 class MetricsPort(Protocol):
@@ -21,15 +23,15 @@ class MetricsPort(Protocol):
         """Due instants were looked for, and the ledger answered."""
         ...
 
-    def claimed(self, executions: Sequence[Execution], *, now: datetime) -> None:
+    def claimed(self, executions: "Sequence[Execution]", *, now: datetime) -> None:
         """These were claimed at *now*."""
         ...
 
-    def skipped(self, instants: Mapping[SkipKind, int]) -> None:
+    def skipped(self, instants: "Mapping[SkipKind, int]") -> None:
         """So many due instants were recorded as skipped."""
         ...
 
-    def published(self, executions: Sequence[Execution], outcomes: Sequence[Published]) -> None:
+    def published(self, executions: "Sequence[Execution]", outcomes: "Sequence[Published]") -> None:
         """The messages of these were published just now, each with its outcome."""
         ...
 
@@ -41,15 +43,15 @@ class MetricsPort(Protocol):
         """So many attempts were given up for lost."""
         ...
 
-    def started(self, execution: Execution) -> None:
+    def started(self, execution: "Execution") -> None:
         """The ledger let an attempt begin."""
         ...
 
-    def attempt_ended(self, ending: Ending, *, seconds: float) -> None:
+    def attempt_ended(self, ending: "Ending", *, seconds: float) -> None:
         """An attempt has ended, after so long."""
         ...
 
-    def recorded(self, state: State) -> None:
+    def recorded(self, state: "State") -> None:
         """The ledger recorded an end, and what follows from it."""
         ...
 
@@ -76,13 +78,13 @@ class SilentMetrics:
     def ticked(self) -> None:
         """Do nothing."""
 
-    def claimed(self, executions: Sequence[Execution], *, now: datetime) -> None:
+    def claimed(self, executions: "Sequence[Execution]", *, now: datetime) -> None:
         """Do nothing."""
 
-    def skipped(self, instants: Mapping[SkipKind, int]) -> None:
+    def skipped(self, instants: "Mapping[SkipKind, int]") -> None:
         """Do nothing."""
 
-    def published(self, executions: Sequence[Execution], outcomes: Sequence[Published]) -> None:
+    def published(self, executions: "Sequence[Execution]", outcomes: "Sequence[Published]") -> None:
         """Do nothing."""
 
     def resent(self, executions: int) -> None:
@@ -91,13 +93,13 @@ class SilentMetrics:
     def lost(self, attempts: int) -> None:
         """Do nothing."""
 
-    def started(self, execution: Execution) -> None:
+    def started(self, execution: "Execution") -> None:
         """Do nothing."""
 
-    def attempt_ended(self, ending: Ending, *, seconds: float) -> None:
+    def attempt_ended(self, ending: "Ending", *, seconds: float) -> None:
         """Do nothing."""
 
-    def recorded(self, state: State) -> None:
+    def recorded(self, state: "State") -> None:
         """Do nothing."""
 
     def superseded(self) -> None:

@@ -11,23 +11,6 @@ from cronhare.domain.schedules.owner import NOBODY, ScheduleOwner
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
-#: The environment variables that describe its attempt to a task; none is a setting.
-ATTEMPT_VARIABLES: Final = (
-    "CRON_EXECUTION_ID",
-    "CRON_EXECUTION_KEY",
-    "CRON_SCHEDULER_ID",
-    "CRON_ATTEMPT",
-    "CRON_PARAMS_FILE",
-    "CRON_IPC_FD",
-    "CRON_DUE_AT",
-    "CRON_SCHEDULE",
-    "CRON_FENCE",
-    "CRON_USER_ID",
-    "CRON_GROUP_ID",
-    "CRON_LANGUAGE_ID",
-    "CRON_TOPIC",
-)
-
 
 @attrs.frozen(kw_only=True)
 class Invocation:

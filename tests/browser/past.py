@@ -11,8 +11,8 @@ from sqlite3 import Connection
 import attrs
 import msgspec
 
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.alerts import (
-    AlertPolicy,
     RaisedAlert,
     Signs,
     alert,

@@ -22,7 +22,8 @@ from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.alerts import EVERY, Alert, AlertPolicy
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
+from cronhare.domain.lifecycle.alerts import EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.redeliveries import Holder
 from cronhare.domain.schedules.alert_rules import Rule

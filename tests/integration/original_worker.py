@@ -11,7 +11,7 @@ import attrs
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from cronhare.domain.messages.messages import iso_ms
+from cronhare.domain.texts.moments import iso_ms
 from tests.integration import amqp
 
 MAX_RETRIES = 3

@@ -14,7 +14,7 @@ from cronhare.application.events.pinging import Pinger
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.alerts import AlertPolicy
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.notify import ByCommand, ByPing, EventKind, Subscriptions, Target

@@ -10,7 +10,7 @@ from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_ledger
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.integration.ledgers import MINUTE, Ledger, Shell
 

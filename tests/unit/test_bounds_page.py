@@ -52,6 +52,7 @@ from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_add
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import (
+    alert_policy,
     alerts,
     backfill,
     digests,
@@ -64,7 +65,7 @@ from cronhare.domain.lifecycle import (
     start_fence,
     statistics,
 )
-from cronhare.domain.messages import headers, messages
+from cronhare.domain.messages import headers, ids, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.queueing import served_queues
 from cronhare.domain.retries import (
@@ -345,7 +346,7 @@ BOUNDS: dict[str, list[str]] = {
     "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
     "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
     "a comment in a crontab": [f"{reader.LONGEST_COMMENT:,} characters"],
-    "a number of an execution or a failure": [f"2^{messages.LARGEST_ID.bit_length()}-1"],
+    "a number of an execution or a failure": [f"2^{ids.LARGEST_ID.bit_length()}-1"],
     "a time on the command line": [f"{times.LONGEST_TIME} letters", *MOMENTS],
     "a line of an error": [f"{trouble.LONGEST_LINE:,} characters"],
     "instants that one transaction plans": [f"{planning.INSTANTS_AT_ONCE:,}"],
@@ -482,10 +483,10 @@ BOUNDS: dict[str, list[str]] = {
         f"{alert_rules.LARGEST_OUTPUT >> 40} TiB",
     ],
     "thresholds of alerts, a runbook": [
-        f"up to {alerts.LARGEST:,}",
+        f"up to {alert_policy.LARGEST:,}",
         f"{retry.ATTEMPTS[-1]} retries",
         "a rate of 1",
-        f"{alerts.LONGEST_RUNBOOK:,} characters",
+        f"{alert_policy.LONGEST_RUNBOOK:,} characters",
     ],
     "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [

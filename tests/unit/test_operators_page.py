@@ -5,8 +5,7 @@ from pathlib import Path
 
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.settings.settings_file import CONFIG
-from cronhare.ports.events import EVENT_VARIABLES
-from cronhare.ports.runner import ATTEMPT_VARIABLES
+from cronhare.ports.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operators.md").read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.notify import ByCommand, ByListener, Target, type_of
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.events import EVENT_VARIABLES, NotDelivered
+from cronhare.ports.environment import EVENT_VARIABLES
+from cronhare.ports.events import NotDelivered
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: Bytes of an event that fit into a variable; Linux takes 128 KiB.

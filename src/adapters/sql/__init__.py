@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .dialects import open_engine
     from .events.alerts import SqlAlertStore
     from .events.store import SqlEventStore
+    from .ledger_time import SqlLedgerTime
     from .limits.store import SqlLimitStore
     from .migrations.upgrade import check_schema, upgrade
     from .nodes import SqlNodeStore
@@ -35,6 +36,7 @@ __all__ = [
     "SqlAuditStore",
     "SqlClaimStore",
     "SqlEventStore",
+    "SqlLedgerTime",
     "SqlLimitStore",
     "SqlNodeStore",
     "SqlOverview",
@@ -59,6 +61,7 @@ _PLACES: Final = {
     "SqlAuditStore": ".audit",
     "SqlClaimStore": ".claims.store",
     "SqlEventStore": ".events.store",
+    "SqlLedgerTime": ".ledger_time",
     "SqlLimitStore": ".limits.store",
     "SqlNodeStore": ".nodes",
     "SqlOverview": ".records.overview",

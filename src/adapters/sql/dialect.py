@@ -18,7 +18,7 @@ alone, leaves their FOR UPDATE out.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import msgspec
@@ -26,14 +26,17 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, U
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from cronhare.domain.diagnosis.database import DatabaseFacts
-from cronhare.domain.diagnosis.ledger import LedgerFacts
-from cronhare.domain.diagnosis.servers import Cause
-from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from .cooldown import Cooldown
+
+if TYPE_CHECKING:
+    # Here: only `doctor` diagnoses.
+    from cronhare.domain.diagnosis.database import DatabaseFacts
+    from cronhare.domain.diagnosis.ledger import LedgerFacts
+    from cronhare.domain.diagnosis.servers import Cause
+    from cronhare.domain.execution import Execution
 
 _OPTION = "cronhare_dialect"
 _PASSED_OVER = "cronhare_passed_over"
@@ -154,10 +157,10 @@ class Errors(Protocol):
     def is_missing(self, error: SQLAlchemyError) -> bool:
         """Whether a table or a column is missing: see `fits`."""
 
-    def cause_of(self, error: BaseException | None) -> Cause:
+    def cause_of(self, error: BaseException | None) -> "Cause":
         """Tell why the database cannot be used."""
 
-    def hint(self, cause: Cause) -> str:
+    def hint(self, cause: "Cause") -> str:
         """Give the statements that do something about a cause; empty for none."""
         ...
 
@@ -241,7 +244,7 @@ class Dialect(Protocol):
         It finds nothing where that cannot be seen, or where a writer is alone.
         """
 
-    def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+    def insert_executions(self, connection: Connection, wanted: "Sequence[Execution]") -> list[int]:
         """Insert executions whose keys are not taken, in this order; their own ids are ignored.
 
         Answers the new id of each; 0 for a key that was taken, by whomever.
@@ -269,10 +272,10 @@ class Dialect(Protocol):
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
         """Give a connection to migrate on, to one process at a time; commits at the end."""
 
-    def missing(self) -> LedgerFacts | None:
+    def missing(self) -> "LedgerFacts | None":
         """Tell what is known of a ledger that is not there yet; None if it can be asked."""
 
-    def facts(self, connection: Connection) -> DatabaseFacts:
+    def facts(self, connection: Connection) -> "DatabaseFacts":
         """Tell what the database says of itself, and what it must be."""
 
 

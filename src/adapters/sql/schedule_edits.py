@@ -18,7 +18,7 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter

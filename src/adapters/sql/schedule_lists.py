@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, bindparam, func, select
 
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedule_edits import ScheduleFilter
 from cronhare.ports.schedule_lists import MOST_COUNTED

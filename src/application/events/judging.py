@@ -7,7 +7,8 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.lifecycle.alerts import EVERY, Alert, AlertPolicy, judge
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
+from cronhare.domain.lifecycle.alerts import EVERY, Alert, judge
 from cronhare.domain.lifecycle.system_alerts import judge_system, served
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.ports.alerts import AlertChanges, AlertStorePort

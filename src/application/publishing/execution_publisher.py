@@ -9,7 +9,8 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.redelivery import DOUBTED_AFTER
-from cronhare.domain.messages.messages import LARGEST_ID, TRACE_HEADER, headers_of, task_body
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages.messages import TRACE_HEADER, headers_of, task_body
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_time

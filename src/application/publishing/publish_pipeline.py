@@ -7,11 +7,13 @@ from concurrent.futures import Executor, Future, wait
 from contextvars import copy_context
 from datetime import datetime
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from cronhare.domain.execution import Execution
+if TYPE_CHECKING:
+    # Here: the container asks for `AT_ONCE`, whatever it is to make.
+    from cronhare.domain.execution import Execution
 
-from .execution_publisher import ExecutionPublisher, PublishResult
+    from .execution_publisher import ExecutionPublisher, PublishResult
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +28,9 @@ class PublishPipeline:
     What was claimed and could not be published is left to the reconciler.
     """
 
-    def __init__(self, publisher: ExecutionPublisher, executor: Executor, *, now: datetime) -> None:
+    def __init__(
+        self, publisher: "ExecutionPublisher", executor: Executor, *, now: datetime
+    ) -> None:
         """*executor* lends `AT_ONCE` threads that wait for the broker."""
         self.published = 0
         self._publisher = publisher
@@ -57,7 +61,7 @@ class PublishPipeline:
         if first is not None and first is not error:
             raise first
 
-    def publish(self, batch: Sequence[Execution]) -> None:
+    def publish(self, batch: "Sequence[Execution]") -> None:
         """Begin to publish *batch*, once there is a thread for it.
 
         Raises the error of an earlier batch; *batch* is published all the same.

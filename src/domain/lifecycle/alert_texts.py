@@ -8,7 +8,8 @@ import attrs
 
 from ..schedules.alert_rules import Rule
 from ..texts.durations import say_duration
-from .alerts import CRITICAL, HIGH, RUNBOOK, WARNING, RaisedAlert
+from .alert_policy import RUNBOOK
+from .alerts import CRITICAL, HIGH, WARNING, RaisedAlert
 
 #: The worst first.
 SEVERITIES: Final = (CRITICAL, HIGH, WARNING)

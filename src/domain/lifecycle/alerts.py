@@ -16,6 +16,7 @@ from ..retries.leaps import was_ahead
 from ..schedules.alert_rules import Rule
 from ..schedules.notify import EventKind
 from ..texts.listing import counted
+from .alert_policy import AlertPolicy
 from .events import Event, describe_task
 
 #: How often the signs are looked at, by one process of all.
@@ -48,31 +49,6 @@ MOST_COUNTED: Final = 100_000
 #: The original's words and severities (S0.9, S2.7).
 HIGH, WARNING, CRITICAL = "high", "warning", "critical"
 GROWING: Final = "Dead Letter Queue Growing"
-RUNBOOK: Final = "docs/operators.md: What failed, and of which schedule?"
-
-LONGEST_RUNBOOK: Final = 2_048
-
-#: Bounds of what can be set, and what is set by default.
-LARGEST: Final = 1_000_000
-DEFAULT_FAILED, DEFAULT_WARNING, DEFAULT_CRITICAL = 5, 10, 100
-DEFAULT_RETRIES: Final = 2
-DEFAULT_RETRY_RATE: Final = 0.2
-
-
-@attrs.frozen(kw_only=True)
-class AlertPolicy:
-    """Above which numbers there is an alert; 0 stands for none.
-
-    *failed*, *warning* and *critical* are about unresolved failures, *retries* about those of one
-    execution, *retry_rate* about the part of the runs that were retried.
-    """
-
-    failed: int = DEFAULT_FAILED
-    warning: int = DEFAULT_WARNING
-    critical: int = DEFAULT_CRITICAL
-    retries: int = DEFAULT_RETRIES
-    retry_rate: float = DEFAULT_RETRY_RATE
-    runbook: str = RUNBOOK
 
 
 @attrs.frozen(kw_only=True)

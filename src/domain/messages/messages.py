@@ -5,7 +5,7 @@ ledger knows, they come from the ledger.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +14,8 @@ from ..execution import Execution
 from ..retries.crashes import PoisonPill
 from ..schedules.params import fault_of_params
 from ..schedules.task import TaskRef
+from ..texts.moments import iso_ms
+from .ids import LARGEST_ID
 from .nack_count import DEATHS_HEADER, MOST, nacks_of
 from .signing import SIGNATURE_HEADER, Seal
 
@@ -31,9 +33,6 @@ OURS = frozenset({EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, S
 TRACE_HEADER = "traceparent"
 
 LARGEST_BODY = 256 * 1024
-
-#: A larger number fits no column of the ledger.
-LARGEST_ID = 2**63 - 1
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
@@ -232,16 +231,6 @@ def fault_of_carried(message: TaskMessage) -> str | None:
     """Say what is wrong with the params that a message carries, ours or not."""
     fault = fault_of_params(message.params_scheduler)
     return fault and f"params_scheduler: {fault}"
-
-
-def iso_ms(moment: datetime) -> str:
-    """Write a moment for messages and log lines: ISO 8601 with milliseconds and a Z.
-
-    >>> iso_ms(datetime(2025, 12, 12, 12, 3, 39, 2999, tzinfo=UTC))
-    '2025-12-12T12:03:39.002Z'
-    """
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03}Z"
 
 
 def ticket_of(headers: Mapping[str, object]) -> AttemptRef | None:

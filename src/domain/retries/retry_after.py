@@ -3,7 +3,6 @@
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 
 from ..texts.durations import say_duration
 from .outcome import TaskError
@@ -75,6 +74,10 @@ def _said_wait(error: TaskError, now: datetime) -> timedelta:
 
 
 def _http_date(text: str) -> datetime | None:
+    from email.utils import (  # noqa: PLC0415 - most waits are seconds, and it takes long
+        parsedate_to_datetime,
+    )
+
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):

@@ -112,3 +112,13 @@ def say_near(moment: datetime, now: datetime) -> str:
         return f"{due:%m-%d}"
     time = f"{due:%H:%M:%S}Z" if due.second else f"{due:%H:%M}Z"
     return time if due.date() == now.astimezone(UTC).date() else f"{due:%a} {time}"
+
+
+def iso_ms(moment: datetime) -> str:
+    """Write a moment for messages and log lines: ISO 8601 with milliseconds and a Z.
+
+    >>> iso_ms(datetime(2025, 12, 12, 12, 3, 39, 2999, tzinfo=UTC))
+    '2025-12-12T12:03:39.002Z'
+    """
+    utc = moment.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03}Z"

@@ -55,7 +55,7 @@ def replay_filtered(
         NotFound: it names a schedule that does not exist; nothing was changed.
         Exit: a filter takes nothing.
     """
-    replays, now = container.replays(), container.claims().now()
+    replays, now = container.replays(), container.ledger_time().now()
     if dry_run:
         _say_count(replays.count(order.which), words, json=json)
         return
@@ -95,7 +95,7 @@ def replay_named(
         _say_count(len(unresolved), words, json=json)
         return
     done = administrator.replay(
-        ids, now=container.claims().now(), attempts=attempts, actor=this_actor()
+        ids, now=container.ledger_time().now(), attempts=attempts, actor=this_actor()
     )
     if json:
         print_json(ReplayedView.of(done))

@@ -44,7 +44,7 @@ def run_at_boot(container: Container, names: Sequence[str]) -> None:
         text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
         say(log, logging.WARNING, "boot.unknown", text)
         return
-    run_for(boot, container.administrator(), names, now=container.claims().now())
+    run_for(boot, container.administrator(), names, now=container.ledger_time().now())
 
 
 def run_for(

@@ -52,7 +52,7 @@ class StateReport:
     def _look_at_ledger(self) -> str:
         began = time.monotonic()
         try:
-            self._container.claims().now()
+            self._container.ledger_time().now()
         except LedgerUnavailable as error:
             return f"unreachable: {error}"
         return f"answers within {(time.monotonic() - began) * 1000:.0f} ms"

@@ -18,7 +18,7 @@ from cronhare.domain.addresses import (
     checked_address,
     parse_ledger,
 )
-from cronhare.domain.lifecycle.alerts import (
+from cronhare.domain.lifecycle.alert_policy import (
     DEFAULT_CRITICAL,
     DEFAULT_FAILED,
     DEFAULT_RETRIES,
@@ -28,7 +28,7 @@ from cronhare.domain.lifecycle.alerts import (
     RUNBOOK,
     AlertPolicy,
 )
-from cronhare.domain.lifecycle.alerts import LARGEST as LARGEST_ALERT
+from cronhare.domain.lifecycle.alert_policy import LARGEST as LARGEST_ALERT
 from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.retries.backoff import (
     DEFAULT_DELAY_MS,

@@ -13,6 +13,7 @@ import attrs
 
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.texts.listing import first_faults
+from cronhare.ports.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
 from .setting_text import SettingText, add_from_file, closest
 from .settings_file import CONFIG, read_settings_file
@@ -68,10 +69,6 @@ def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, Se
 
 def _variables(known: Collection[str]) -> frozenset[str]:
     """Name all variables that mean something; some are a task's, which may call a command."""
-    # Here: who completes a line asks for one setting, and what is unknown is not its business.
-    from cronhare.ports.events import EVENT_VARIABLES  # noqa: PLC0415
-    from cronhare.ports.runner import ATTEMPT_VARIABLES  # noqa: PLC0415
-
     settings = (f"{PREFIX}{key.upper()}{end}" for key in known for end in ("", FROM_FILE))
     return frozenset({CONFIG, *ATTEMPT_VARIABLES, *EVENT_VARIABLES, *settings})
 

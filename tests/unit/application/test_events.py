@@ -23,7 +23,7 @@ from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.alerts import AlertPolicy
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft

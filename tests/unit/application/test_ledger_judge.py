@@ -8,7 +8,7 @@ import pytest
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.application.events.judging import LONGEST_GAP, LedgerJudge
-from cronhare.domain.lifecycle.alerts import AlertPolicy
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from tests.unit.application.house import House
 from tests.unit.application.test_events import house

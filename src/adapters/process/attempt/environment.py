@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.domain.texts.printable import printable
-from cronhare.ports.runner import ATTEMPT_VARIABLES, Invocation
+from cronhare.ports.environment import ATTEMPT_VARIABLES
+from cronhare.ports.runner import Invocation
 
 from ..warden.warden import IPC_FD
 

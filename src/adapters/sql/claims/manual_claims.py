@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, bindparam, select
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import claims
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 from cronhare.domain.schedules.standalone import is_standalone
 

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 from sqlalchemy import Connection, Engine, Row, Select
 
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports.claims import Batch
 from cronhare.ports.clock import ClockPort

@@ -23,7 +23,7 @@ from cronhare.domain.lifecycle.gates import (
     key_of,
     schedule_of,
 )
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.concurrency import LIMITS
 from cronhare.domain.schedules.schedule import OverlapPolicy
 

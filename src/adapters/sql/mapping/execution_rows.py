@@ -19,7 +19,8 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.messages.messages import LARGEST_ID, LONGEST_TYPE
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages.messages import LONGEST_TYPE
 from cronhare.domain.retries.crashes import MAY_COUNT, Crash
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import RetryPolicy

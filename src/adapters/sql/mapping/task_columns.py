@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import attrs
 from sqlalchemy import Column, Double, Integer, String, Table
 
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.schedules.calendars import LONGEST_LABEL
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON

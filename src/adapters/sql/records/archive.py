@@ -10,7 +10,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerBusy
 
 from ..dialect import InDoubt, Locked

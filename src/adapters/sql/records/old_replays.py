@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, select
 
 from cronhare.application.logs import say
 from cronhare.domain.lifecycle.replay_pace import ReplayState
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerRefused
 
 from ..schema.tables import replay_items, replays

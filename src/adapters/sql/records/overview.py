@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, Row, Select, bindparam, func, select, union_all
 
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.overview import Coming, Run
 

@@ -10,7 +10,7 @@ from sqlalchemy import Select, bindparam, case, delete, func, select
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.retention import LATELY
 from cronhare.ports.records import Retention

@@ -8,14 +8,9 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.messages.messages import (
-    DeadLetterRecord,
-    TaskMessage,
-    iso_ms,
-    pill_key,
-    pill_record,
-)
+from cronhare.domain.messages.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.naming import called
 from cronhare.ports.schedules import StoredSchedule
 

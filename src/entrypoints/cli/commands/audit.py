@@ -36,7 +36,7 @@ def list_(
     An outcome `unknown` says that the process ended before it could tell.
     """
     container = open_ledger()
-    begin = None if since is None else read_past(since, now=container.claims().now())
+    begin = None if since is None else read_past(since, now=container.ledger_time().now())
     found = container.audit().entries(since=begin, actor=who, target=on, before=before, limit=limit)
     columns: Columns[AuditView] = {
         "ID": "id",

@@ -39,7 +39,7 @@ def _write_down(container: "Container", done: Sequence[str]) -> None:
     """Write an entry of the audit: after the change, as an older ledger has no place for it."""
     if not done:
         return
-    now = container.claims().now()
+    now = container.ledger_time().now()
     with container.audit_trail().change(
         this_actor(), Action.UPGRADE, "ledger", now=now, after={"revision": done[-1]}
     ):

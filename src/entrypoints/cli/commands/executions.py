@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cronhare.domain.execution import REPLAYABLE, State
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.moments import say_took
@@ -138,7 +138,7 @@ def show(execution_id: ID, *, json: Json = False) -> None:
 def cancel(execution_id: ID) -> None:
     """Ask for the end of an execution, whether it waits or runs."""
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     answer = container.administrator().cancel(execution_id, now=now, actor=this_actor())
     texts = {
         State.CANCELLED: "is cancelled",

@@ -7,7 +7,7 @@ import typer
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 
 from ..bounds import MOST_LINES
 from ..completion import FAILURES

@@ -56,7 +56,7 @@ def discard(
     has_filter = any(value is not None for value in (*asked.values(), since, until))
     check_choice(ids, everything=everything, has_filter=has_filter)
     container = open_ledger()
-    administrator, now = container.administrator(), container.claims().now()
+    administrator, now = container.administrator(), container.ledger_time().now()
     if ids:
         done = administrator.discard(ids, note=note, now=now, actor=this_actor())
     else:

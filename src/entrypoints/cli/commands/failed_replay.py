@@ -103,7 +103,7 @@ def replay(
         replay_named(open_ledger(), ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
         return
     container = open_ledger()
-    which = failure_filter(now=container.claims().now(), since=since, until=until, **asked)
+    which = failure_filter(now=container.ledger_time().now(), since=since, until=until, **asked)
     order = replay_order(which, stop_at=stop_at, author=by, **rules)
     replay_filtered(container, order, REPLAY, everything=everything, dry_run=dry_run, json=json)
 

@@ -9,7 +9,7 @@ import typer
 
 from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.printable import printable

@@ -72,7 +72,7 @@ def drain(name: Name, *, json: Json = False) -> None:
     anew is another node, and takes work.
     """
     container = open_ledger()
-    node = container.node_desk().drain(name, actor=this_actor(), now=container.claims().now())
+    node = container.node_desk().drain(name, actor=this_actor(), now=container.ledger_time().now())
     if json:
         print_json(node)
         return
@@ -84,7 +84,9 @@ def drain(name: Name, *, json: Json = False) -> None:
 def undrain(name: Name, *, json: Json = False) -> None:
     """Let a worker that was drained take work again; it hears of it within 3 s."""
     container = open_ledger()
-    node = container.node_desk().undrain(name, actor=this_actor(), now=container.claims().now())
+    node = container.node_desk().undrain(
+        name, actor=this_actor(), now=container.ledger_time().now()
+    )
     if json:
         print_json(node)
         return

@@ -43,7 +43,7 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     file = load(jobs, container.settings(), state="Nothing was compared.")
     applier = container.applier()
     with working(f"Comparing {jobs} with the ledger"):
-        changes, now = applier.compare(file), container.claims().now()
+        changes, now = applier.compare(file), container.ledger_time().now()
     if json:
         print_json(_views(changes, now))
         return
@@ -58,7 +58,7 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     """Make the schedules table as the jobs file says."""
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
-    applier, now = container.applier(), container.claims().now()
+    applier, now = container.applier(), container.ledger_time().now()
     with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}"):
         changes = applier.apply(file, now=now, actor=this_actor())
     if json:

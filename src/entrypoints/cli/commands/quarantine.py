@@ -8,7 +8,7 @@ import typer
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
@@ -171,7 +171,7 @@ def discard(
     container = open_ledger()
     asked = {"schedule": schedule, "task": task, "reason": reason, "since": since, "until": until}
     which = _chosen(container, ids, asked, everything=everything)
-    administrator, now = container.administrator(), container.claims().now()
+    administrator, now = container.administrator(), container.ledger_time().now()
     if which is None:
         done = administrator.discard(ids or (), note=note, now=now, actor=this_actor())
     else:
@@ -198,5 +198,5 @@ def _chosen(
     if ids:
         container.administrator().quarantined(ids)
         return None
-    now = container.claims().now()
+    now = container.ledger_time().now()
     return attrs.evolve(failure_filter(now=now, **asked), kind=State.QUARANTINED)

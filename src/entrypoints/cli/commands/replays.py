@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cronhare.domain.lifecycle.replay_pace import ReplayState
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
@@ -38,7 +38,7 @@ def list_(
 ) -> None:
     """List replays, newest first."""
     container = open_ledger()
-    found = container.replays().list(limit=limit, now=container.claims().now())
+    found = container.replays().list(limit=limit, now=container.ledger_time().now())
     columns: Columns[ReplayView] = {
         "ID": "id",
         "KIND": "kind",
@@ -84,7 +84,7 @@ def show(
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
     """Let no other begin; what has begun goes on."""
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     replay = container.replays().stop(
         replay_id, author=this_author(by), now=now, actor=this_actor()
     )
@@ -95,7 +95,9 @@ def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
 def resume(replay_id: Id, *, json: Json = False) -> None:
     """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
     container = open_ledger()
-    replay = container.replays().resume(replay_id, now=container.claims().now(), actor=this_actor())
+    replay = container.replays().resume(
+        replay_id, now=container.ledger_time().now(), actor=this_actor()
+    )
     _say_if_over(replay, json=json)
     _show(replay, json=json)
 

@@ -37,7 +37,7 @@ def run(
     With --wait the exit status is 0 if the run succeeded, and 4 if it did not.
     """
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     checked = None if params is None else _json(params)
     began = container.administrator().run_now(name, params=checked, now=now, actor=this_actor())
     follow = f"Follow it: cronhare executions show {began.id}"

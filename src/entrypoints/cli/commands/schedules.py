@@ -35,7 +35,7 @@ def pause(
     `cronhare run` begins runs as ever. Pausing what is paused changes reason, author and end.
     """
     container = open_ledger()
-    queries, now = container.queries(), container.claims().now()
+    queries, now = container.queries(), container.ledger_time().now()
     found = {name: queries.schedule(name) for name in names}
     ends = {
         name: None if until is None else read_future(until, _zone_of(schedule), now=now)
@@ -59,7 +59,7 @@ def pause(
 def resume(names: Names, *, json: Json = False) -> None:
     """End pauses. What was due meanwhile is not run: `cronhare schedules backfill` does that."""
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     resumed = container.administrator().resume(names, now=now, actor=this_actor())
     if json:
         print_json(

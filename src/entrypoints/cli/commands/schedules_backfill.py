@@ -61,7 +61,7 @@ def backfill(
     schedule's zone. `cronhare replays` shows and stops it.
     """
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     zone = find_zone(container.queries().schedule(name).timezone or "UTC")
     rules: dict[str, float | None] = {
         "rate": rate,

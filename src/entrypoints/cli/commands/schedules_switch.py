@@ -36,7 +36,7 @@ def disable(names: Names, *, json: Json = False) -> None:
 
 def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     switched = container.administrator().switch(names, on=on, now=now, actor=this_actor())
     if json:
         print_json(switched)

@@ -52,7 +52,7 @@ def create(
             reach,
             lives=lives,
             chance=secrets.token_bytes(RANDOM_BYTES),
-            now=container.claims().now(),
+            now=container.ledger_time().now(),
             actor=this_actor(),
         )
     except (TokenInvalid, TokenNameTaken) as error:
@@ -74,7 +74,7 @@ def create(
 def list_(*, json: Json = False) -> None:
     """List tokens: how far each reaches, until when, and when it was used last."""
     container = open_ledger()
-    found = container.token_desk().tokens(now=container.claims().now())
+    found = container.token_desk().tokens(now=container.ledger_time().now())
     columns: Columns[TokenView] = {
         "NAME": "name",
         "SCOPE": "scope",
@@ -92,7 +92,7 @@ def list_(*, json: Json = False) -> None:
 def revoke(name: Name, *, json: Json = False) -> None:
     """Let a token, and whoever signed in with it, do nothing any more, within seconds."""
     container = open_ledger()
-    now = container.claims().now()
+    now = container.ledger_time().now()
     revoked = container.token_desk().revoke(name, now=now, actor=this_actor())
     if json:
         print_json(revoked)

@@ -94,7 +94,7 @@ class Counts:
         return as_answer(await self._asker.ask(count))
 
     def _a_week_ago(self) -> datetime:
-        return self._container.claims().now() - WEEK
+        return self._container.ledger_time().now() - WEEK
 
 
 def _groups(by: list[By]) -> tuple[By, ...]:

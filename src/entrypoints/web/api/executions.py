@@ -155,7 +155,7 @@ class Executions:
         actor = actor_of(request)
 
         def cancel() -> tuple[State, ExecutionWithAttempts]:
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             state = self._container.administrator().cancel(execution_id, now=now, actor=actor)
             return state, self._container.queries().execution(execution_id)
 

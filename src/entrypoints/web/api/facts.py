@@ -10,7 +10,7 @@ from cronhare.application.administration.calendars import CalendarView
 from cronhare.application.administration.views.audit import AuditView
 from cronhare.application.administration.views.executions import ExplanationView
 from cronhare.domain.access import Scope
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import Fault
 
 from ..asking import Asker

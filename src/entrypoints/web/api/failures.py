@@ -155,7 +155,7 @@ class Failures:
 
         def replay() -> ReplayedView:
             self._one(archived_id)
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             done = self._container.administrator().replay(
                 [archived_id], now=now, actor=actor, attempts=body.attempts
             )
@@ -175,7 +175,7 @@ class Failures:
 
         def discard() -> DiscardedView:
             self._one(archived_id)
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             administrator = self._container.administrator()
             done = administrator.discard([archived_id], note=body.note, now=now, actor=actor)
             return DiscardedView.of(done)
@@ -207,7 +207,7 @@ class Failures:
         actor = actor_of(request)
 
         def discard() -> DiscardedView:
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             administrator = self._container.administrator()
             done = administrator.discard_all(which, note=body.note, now=now, actor=actor)
             return DiscardedView.of(done)
@@ -224,7 +224,7 @@ class Failures:
         dry_run: bool,
     ) -> Ordered:
         order = ReplayOrder(which=which, **rules)
-        replays, now = self._container.replays(), self._container.claims().now()
+        replays, now = self._container.replays(), self._container.ledger_time().now()
         if dry_run:
             return Ordered(failures=replays.count(which))
         return replays.order(order, now=now, actor=actor, request=key)

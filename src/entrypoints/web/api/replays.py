@@ -69,13 +69,13 @@ class Replays:
         self, request: Request, *, after: AfterId = None, limit: Limit = ROWS
     ) -> Response:
         """List replays and backfills, newest first."""
-        now, replays = self._container.claims().now, self._container.replays()
+        now, replays = self._container.ledger_time().now, self._container.replays()
         found = await self._asker.ask(lambda: replays.list(limit=limit, before=after, now=now()))
         return as_page(request, found, after=last_id(found, limit=limit))
 
     async def show_replay(self, request: Request, replay_id: Id) -> Response:
         """Show one: what it is about, how far it has come, and what it waits for."""
-        now, replays = self._container.claims().now, self._container.replays()
+        now, replays = self._container.ledger_time().now, self._container.replays()
         return as_resource(
             request, await self._asker.ask(lambda: replays.show(replay_id, now=now()))
         )
@@ -84,7 +84,7 @@ class Replays:
         """Let nothing of it begin any more; what has begun goes on."""
 
         def stop(actor: Actor) -> ReplayView:
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             return self._container.replays().stop(
                 replay_id, author=actor.name, now=now, actor=actor
             )
@@ -95,7 +95,7 @@ class Replays:
         """Let a stopped one go on, to its end: its canary and `stop_at` hold no more."""
 
         def resume(actor: Actor) -> ReplayView:
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             return self._container.replays().resume(replay_id, now=now, actor=actor)
 
         return await self._change(request, resume)

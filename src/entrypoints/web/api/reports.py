@@ -55,7 +55,7 @@ class Reports:
 
     def _generate(self, controller: str, params: str, key: UUID | None, actor: Actor) -> Execution:
         container = self._asker.container
-        now = container.claims().now()
+        now = container.ledger_time().now()
         return container.report_desk().generate(
             controller, params=params, now=now, request=key, actor=actor
         )

@@ -157,7 +157,7 @@ class SchedulerRuns:
         self, scheduler_id: int, params: str | None, actor: Actor, key: UUID | None
     ) -> Execution:
         name = self._container.queries().schedule_with_id(scheduler_id).name
-        now = self._container.claims().now()
+        now = self._container.ledger_time().now()
         return self._container.administrator().run_now(
             name, params=params, now=now, actor=actor, request=key
         )
@@ -173,7 +173,7 @@ class SchedulerRuns:
     ) -> ReplayView | BackfillPreview:
         view = self._container.queries().schedule_with_id(scheduler_id)
         since, until = _span(body, find_zone(view.timezone or "UTC"))
-        now = self._container.claims().now()
+        now = self._container.ledger_time().now()
         backfills = self._container.backfills()
         order: BackfillOrder
         order, preview = backfills.look(view.name, since=since, until=until, now=now, **rules)

@@ -74,7 +74,7 @@ class SchedulerSwitches:
         actor = actor_of(request)
 
         def pause(view: ScheduleView) -> None:
-            now, faults = self._container.claims().now(), list[Fault]()
+            now, faults = self._container.ledger_time().now(), list[Fault]()
             zone = find_zone(view.timezone or "UTC")
             until = read_moment("until", body.until, zone, faults)
             if faults:
@@ -92,7 +92,7 @@ class SchedulerSwitches:
         actor = actor_of(request)
 
         def resume(view: ScheduleView) -> None:
-            now = self._container.claims().now()
+            now = self._container.ledger_time().now()
             self._container.administrator().resume([view.name], now=now, actor=actor)
 
         return await self._change(scheduler_id, resume)
@@ -110,7 +110,7 @@ class SchedulerSwitches:
         return await self._change(scheduler_id, lambda view: self._switch(view, actor, on=False))
 
     def _switch(self, view: ScheduleView, actor: Actor, *, on: bool) -> None:
-        now = self._container.claims().now()
+        now = self._container.ledger_time().now()
         self._container.administrator().switch([view.name], on=on, now=now, actor=actor)
 
     async def _change(self, scheduler_id: int, change: Callable[[ScheduleView], None]) -> Response:

@@ -167,7 +167,7 @@ class Schedulers:
         return Response(status_code=204)
 
     def _create(self, draft: ScheduleDraft, actor: Actor, *, again: bool) -> ScheduleView:
-        now = self._container.claims().now()
+        now = self._container.ledger_time().now()
         try:
             id_ = self._container.schedule_desk().create(draft, now=now, again=again, actor=actor)
         except NameTaken as error:

@@ -92,4 +92,4 @@ class Work:
         return as_answer(await self._asker.ask(lambda: desk.reset(name, actor=actor)))
 
     def _now(self) -> Any:  # noqa: ANN401 - a moment
-        return self._container.claims().now()
+        return self._container.ledger_time().now()

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from starlette.requests import Request
 
 from cronhare.application.administration.lookup import NotFound
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 

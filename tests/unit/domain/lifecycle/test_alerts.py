@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.alert_texts import RUNBOOKS, TITLES, AlertText
 from cronhare.domain.lifecycle.alerts import (
     FEWEST_RUNS,
     GROWING,
     Alert,
-    AlertPolicy,
     RaisedAlert,
     Signs,
     judge,

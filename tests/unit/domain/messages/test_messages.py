@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.execution import State
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.messages.messages import (
     LARGEST_BODY,
-    LARGEST_ID,
     AttemptRef,
     IncomingTask,
     TaskMessage,
     Unreadable,
     failed_body,
     headers_of,
-    iso_ms,
     read,
     task_body,
 )
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.texts.moments import iso_ms
 from tests.unit.executions import execution
 
 MAIN = "cron_scheduler"

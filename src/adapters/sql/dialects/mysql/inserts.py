@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ...dialect import Locked, TransactionRolledBack

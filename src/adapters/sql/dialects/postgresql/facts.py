@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted
 from cronhare.domain.diagnosis.link import Link
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 
 from ...schema.tables import own_tables
 from .requirements import REQUIREMENTS

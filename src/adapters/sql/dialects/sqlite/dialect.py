@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     URL,
@@ -26,8 +26,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
-from cronhare.domain.diagnosis.database import DatabaseFacts
-from cronhare.domain.diagnosis.ledger import LedgerFacts, SchemaFault
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated
@@ -45,9 +43,12 @@ from ...schema.named_rows import named_rows
 from ...schema.tables import executions
 from ..batches import PLAN_COLUMNS, plan_values
 from . import errors
-from .facts import facts_of, facts_of_none
 from .file import is_there, located, make_file
 from .schema import SqliteSchema
+
+if TYPE_CHECKING:
+    from cronhare.domain.diagnosis.database import DatabaseFacts
+    from cronhare.domain.diagnosis.ledger import LedgerFacts
 
 
 # The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
@@ -81,16 +82,16 @@ class SqliteDialect:
     schema = SqliteSchema()
     errors = errors
 
-    def missing(self) -> LedgerFacts | None:
+    def missing(self) -> "LedgerFacts | None":
         """Tell a missing file without making it, as connecting to it would."""
-        path = self._file.path
-        if is_there(Path(path)):
-            return None
-        fault = SchemaFault(f"There is no file {path} yet", f"{UPGRADE}, or start `cronhare up`")
-        return LedgerFacts(database=facts_of_none(), schema=fault)
+        from .facts import facts_of_none  # noqa: PLC0415 - only `doctor` asks
 
-    def facts(self, connection: Connection) -> DatabaseFacts:
+        return None if is_there(Path(self._file.path)) else facts_of_none(self._file.path)
+
+    def facts(self, connection: Connection) -> "DatabaseFacts":
         """See `Dialect.facts`."""
+        from .facts import facts_of  # noqa: PLC0415 - as above
+
         return facts_of(connection)
 
     @property

@@ -7,8 +7,10 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.diagnosis.ledger import LedgerFacts, SchemaFault
+from cronhare.domain.messages.ids import LARGEST_ID
 
+from ...dialect import UPGRADE
 from ...schema.tables import own_tables
 from .requirements import REQUIREMENTS
 
@@ -17,11 +19,13 @@ _NUMBERED: Final = text("SELECT name FROM sqlite_sequence WHERE seq >= :last ORD
 _PRAGMAS: Final = ("journal_mode", "synchronous", "foreign_keys")
 
 
-def facts_of_none() -> DatabaseFacts:
-    """Tell what is known without a file."""
-    return DatabaseFacts(
+def facts_of_none(path: str) -> LedgerFacts:
+    """Tell what is known while there is no file at *path*."""
+    database = DatabaseFacts(
         product="SQLite", version=sqlite3.sqlite_version, requirements=REQUIREMENTS
     )
+    fault = SchemaFault(f"There is no file {path} yet", f"{UPGRADE}, or start `cronhare up`")
+    return LedgerFacts(database=database, schema=fault)
 
 
 def facts_of(connection: Connection) -> DatabaseFacts:

@@ -131,7 +131,7 @@ def _cancel(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         await read_form(request)
 
         def change() -> State:
-            now = pages.container.claims().now()
+            now = pages.container.ledger_time().now()
             return pages.container.administrator().cancel(id_, now=now, actor=actor)
 
         state = await pages.ask(change)

@@ -113,7 +113,7 @@ def _replay(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         await read_form(request)
 
         def change() -> Any:  # noqa: ANN401 - what became of it
-            now = pages.container.claims().now()
+            now = pages.container.ledger_time().now()
             return pages.container.administrator().replay([id_], now=now, actor=actor)
 
         done = await pages.ask(change)
@@ -135,7 +135,7 @@ def _discard(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         note = _note(await read_form(request))
 
         def change() -> Any:  # noqa: ANN401 - what became of it
-            now = pages.container.claims().now()
+            now = pages.container.ledger_time().now()
             desk = pages.container.administrator()
             return desk.discard([id_], note=note, now=now, actor=actor)
 
@@ -152,7 +152,7 @@ def _replay_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         order = order_of(form, which=filter_of(form), author=actor.name)
 
         def change() -> Any:  # noqa: ANN401 - what was ordered
-            now = pages.container.claims().now()
+            now = pages.container.ledger_time().now()
             return pages.container.replays().order(order, now=now, actor=actor)
 
         ordered = await pages.ask(change)
@@ -175,7 +175,7 @@ def _discard_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
 
 def _discarded(pages: Pages, form: Mapping[str, str], actor: Actor) -> Any:  # noqa: ANN401
-    now = pages.container.claims().now()
+    now = pages.container.ledger_time().now()
     # What failed while the form was filled in is not meant by whoever has not seen it.
     which = filter_of(form)
     which = attrs.evolve(which, until=min(which.until or now, now))

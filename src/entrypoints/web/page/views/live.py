@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.ids import LARGEST_ID
 
 from ...problems import Problem
 from ..live.broadcast import Broadcast

@@ -71,7 +71,7 @@ def _changing(pages: Pages, change: Callable[[str, Actor, datetime], NodeView]) 
     async def answer(request: Request) -> Response:
         form, actor = await read_form(request), actor_of(request)
         name = form.get("node", "")
-        node = await pages.ask(lambda: change(name, actor, pages.container.claims().now()))
+        node = await pages.ask(lambda: change(name, actor, pages.container.ledger_time().now()))
         heard = "It hears of it with its next report, within 3 s."
         return pages.done(PATH, f"{node.name} is {node.state}. {heard}")
 

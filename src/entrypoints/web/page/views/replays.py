@@ -127,7 +127,7 @@ def _changing(pages: Pages, change: Callable[[int, Actor, datetime], ReplayView]
     async def answer(request: Request) -> Response:
         id_, actor = number_in_path(request, "replay"), actor_of(request)
         await read_form(request)
-        one = await pages.ask(lambda: change(id_, actor, pages.container.claims().now()))
+        one = await pages.ask(lambda: change(id_, actor, pages.container.ledger_time().now()))
         return pages.done(replay_path(id_), f"Replay {id_} is {one.state}.")
 
     return answer

@@ -127,7 +127,7 @@ def _run(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
         def begin() -> int:
             container = pages.container
-            now = container.claims().now()
+            now = container.ledger_time().now()
             administrator = container.administrator()
             return administrator.run_now(name, params=params, now=now, actor=actor).id
 
@@ -147,7 +147,7 @@ def _pause(pages: Pages) -> Any:  # noqa: ANN401 - a handler
             return await _page(pages, request, pause=form, fault=str(error))
 
         def begin() -> None:
-            now = pages.container.claims().now()
+            now = pages.container.ledger_time().now()
             pages.container.administrator().pause(
                 {name: None if lasts is None else now + lasts},
                 reason=reason,
@@ -188,7 +188,7 @@ def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> An
     async def answer(request: Request) -> Response:
         name, actor = request.path_params["name"], actor_of(request)
         await read_form(request)
-        said = await pages.ask(lambda: change(name, actor, pages.container.claims().now()))
+        said = await pages.ask(lambda: change(name, actor, pages.container.ledger_time().now()))
         return pages.done(schedule_path(name), said)
 
     return answer

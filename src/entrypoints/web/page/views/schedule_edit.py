@@ -79,7 +79,7 @@ class _Desk:
             )
             await self._pages.ask(
                 lambda: self._container.schedule_desk().create(
-                    draft, now=self._container.claims().now(), actor=actor
+                    draft, now=self._container.ledger_time().now(), actor=actor
                 )
             )
         except ScheduleInvalid as error:
