@@ -144,8 +144,8 @@ def test_what_calendars_and_blackouts_leave_out_is_told_before_and_counted(ledge
     ledger.add(**HOURLY, conditions=Conditions(skip_on=("early",), blackout=("10:00-12:00",)))
     ledger.clock.advance(MINUTE)
     backfills = Backfills(replays=ledger.replays, schedules=ledger.schedules, trail=ledger.trail)
-    hours = {"since": NOON - 4 * HOUR, "until": NOON}
-    out = {"since": NOON - 2 * HOUR, "until": NOON}
+    hours: dict[str, Any] = {"since": NOON - 4 * HOUR, "until": NOON}
+    out: dict[str, Any] = {"since": NOON - 2 * HOUR, "until": NOON}
 
     _, preview = backfills.look("report", **hours, now=NOON)
     asked, _ = backfills.look("report", **out, now=NOON)

@@ -826,7 +826,7 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
     assert listed.split("broken:")[0].split() == ["nightly", *["30", "2", "*", "*", "*"], *"-----"]
 
 
-BACKFILL = ("schedules", "backfill", "nightly", "--from")
+BACKFILL = ("schedules", "backfill", "nightly", "--since")
 YEAR = ("2025-01-01", "--until", "2026-01-01")
 
 
@@ -858,15 +858,21 @@ YEAR = ("2025-01-01", "--until", "2026-01-01")
         ),
         (
             (*BACKFILL, "1066-01-01", "--until", "2026-01-01"),
-            "--from: 1065-12-31 23:06:32Z is before",
+            "--since: 1065-12-31 23:06:32Z is before",
         ),
         ((*BACKFILL, "never", "--until", "2026-01-01"), '"never" is no time'),
-        ((*BACKFILL, "2026-01-01T03:00", "--until", "2026-01-01T04:00"), "--from: nothing was due"),
+        (
+            (*BACKFILL, "2026-01-01T03:00", "--until", "2026-01-01T04:00"),
+            "--since: nothing was due",
+        ),
         ((*BACKFILL, *YEAR, "--rate", "nan", "--at-once", "0"), "--rate: nan is not 0.01-1,000"),
         ((*BACKFILL, *YEAR, "--canary", "-1"), "--canary: -1 is not 0-1,000"),
         ((*BACKFILL, *YEAR, "--stop-at", "2x"), "--stop-at: '2x' is neither"),
-        (("schedules", "backfill", "by-hand", "--from", *YEAR), "NAME: it has no times of its own"),
-        (("schedules", "backfill", "nightli", "--from", *YEAR), "did you mean nightly?"),
+        (
+            ("schedules", "backfill", "by-hand", "--since", *YEAR),
+            "NAME: it has no times of its own",
+        ),
+        (("schedules", "backfill", "nightli", "--since", *YEAR), "did you mean nightly?"),
         (("run", "nightly", "--params", f'"{"x" * 102_400}"'), "102402 bytes of JSON"),
         (("explain", "nightly", "--at", "eight"), '"eight" is no time'),
         (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),

@@ -37,7 +37,7 @@ def rows(ledger: Ledger) -> list[tuple[str, int]]:
     ]
 
 
-BY_A_BACKFILL = "`cronhare schedules backfill report --from … --until …` runs past instants."
+BY_A_BACKFILL = "`cronhare schedules backfill report --since … --until …` runs past instants."
 
 
 def switch(ledger: Ledger, *, on: bool) -> None:

@@ -186,6 +186,21 @@ def test_schedules_are_saved_named_and_disabled_at_once(ledger: Ledger) -> None:
     assert [row.updated_at for row in (changed, gone, new, unnamed)] == [edited] * 3 + [NOON]
 
 
+def test_who_watches_is_told_of_schedules_as_they_are_written(ledger: Ledger) -> None:
+    told: list[tuple[int, int]] = []
+    ledger.save(draft("b"))
+
+    ledger.schedules.save(
+        [draft(name) for name in "abc"],
+        source="shop",
+        now=ledger.now,
+        told=lambda *counts: told.append(counts),
+    )
+
+    assert (told[0], told[-1]) == ((0, 3), (3, 3))
+    assert told == sorted(told)
+
+
 def test_ids_are_found_by_name_and_unknown_names_left_out(ledger: Ledger) -> None:
     ledger.save(draft("a"), draft("b"))
     stored = {row.name: row.id for row in ledger.schedules.schedules()}

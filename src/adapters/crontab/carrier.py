@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import PurePosixPath
 
 import attrs
@@ -11,6 +12,7 @@ from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.schedules.notify import MOST_TARGETS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
+from cronhare.ports.progress import Told, passing, unwatched
 
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
@@ -25,15 +27,17 @@ from .source import Crontab, CrontabKind, Host, parse_usable
 _FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 
 
-def import_crontabs(crontabs: Iterable[Crontab], *, host: Host) -> Imported:
-    """Carry crontabs over into the text of a jobs file.
+def import_crontabs(crontabs: Iterable[Crontab], *, host: Host, told: Told = unwatched) -> Imported:
+    """Carry crontabs over into the text of a jobs file; *told* hears of their lines.
 
     Nothing is raised for what the crontabs hold: it is in the findings.
     """
     carrier = _Carrier(host)
     files = tuple(crontabs)
-    for crontab in files:
-        carrier.carry(crontab)
+    read = [read_crontab(crontab.text, crontab.kind) for crontab in files]
+    lines = passing([*chain.from_iterable(read)], told)
+    for crontab, own in zip(files, read, strict=True):
+        carrier.carry(crontab, islice(lines, len(own)))
     notes = list_notes(carrier.jobs, host)
     names = (f"  {file.name}" for file in files)
     head = ("Imported from:", *names, *(f"Note: {note}" for note in notes))
@@ -60,9 +64,9 @@ class _Carrier:
             if name in used:
                 yield f"{write_table(('notify', name), {'email': to})}\n"
 
-    def carry(self, crontab: Crontab) -> None:
+    def carry(self, crontab: Crontab, lines: Iterable[Line]) -> None:
         here = Surroundings(timezone=self.host.timezone)
-        for line in read_crontab(crontab.text, crontab.kind):
+        for line in lines:
             match line:
                 case Setting():
                     judged = apply_setting(line, here)

@@ -24,6 +24,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
 from cronhare.domain.texts.names import NAME
+from cronhare.ports.progress import Told, passing, unwatched
 
 from .calendars import read_calendar_table
 from .ics_bounds import SearchTime
@@ -84,17 +85,21 @@ class JobsFile:
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
 
 
-def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
+def read_jobs(path: Path, *, policy: RetryPolicy, told: Told = unwatched) -> JobsFile:
     """Read a jobs file. *policy* completes the retry policies that say only a part.
+
+    *told* hears of the schedules as they are read.
 
     Raises:
         JobsFileInvalid: with every fault at once.
         OSError: the file cannot be read.
     """
-    return read_jobs_text(_text(path), path, policy=policy)
+    return read_jobs_text(_text(path), path, policy=policy, told=told)
 
 
-def read_jobs_text(text: str, path: Path, *, policy: RetryPolicy) -> JobsFile:
+def read_jobs_text(
+    text: str, path: Path, *, policy: RetryPolicy, told: Told = unwatched
+) -> JobsFile:
     """Read the text of a jobs file that is at *path*, or is to be.
 
     Raises:
@@ -107,7 +112,7 @@ def read_jobs_text(text: str, path: Path, *, policy: RetryPolicy) -> JobsFile:
     policies = _policies(file, Policies(environment=policy, folder=path.resolve().parent), faults)
     tasks = dict(_tasks(file.tasks, policies, source, faults))
     known = None if "tasks" in {fault.field for fault in found} else tasks
-    schedules = dict(_schedules(file.schedules, known, policies, faults))
+    schedules = dict(_schedules(file.schedules, known, policies, faults, told))
     calendars = tuple(_calendars(file.calendars, path.resolve().parent, faults))
     reader = SubscriptionReader(policies.folder, source)
     subscriptions = _subscriptions(reader, file, tasks, schedules)
@@ -244,8 +249,9 @@ def _schedules(
     tasks: Mapping[str, Task] | None,
     policies: Policies,
     faults: list[FileFault],
+    told: Told,
 ) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
-    for name, content in tables.items():
+    for name, content in passing(tables.items(), told):
         if len(faults) > MOST_FAULTS:
             return
         found = [*_name_faults(name), *_reserved(name)]

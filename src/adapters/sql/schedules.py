@@ -7,9 +7,11 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     Engine,
+    Insert,
     Integer,
     Row,
     Select,
+    Update,
     bindparam,
     func,
     insert,
@@ -27,6 +29,7 @@ from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.progress import Told, unwatched
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from .mapping.calendar_rows import read_drafts, save_calendars
@@ -124,6 +127,9 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 #: So many names are asked for in one statement.
 _NAMES = 1_000
 
+#: And so many rows are written by one.
+_ROWS = 5_000
+
 
 class SqlScheduleStore(ScheduleNames):
     """Satisfies `ScheduleStorePort`; what reads no row in full is inherited.
@@ -157,6 +163,7 @@ class SqlScheduleStore(ScheduleNames):
         disabled: Collection[str] = (),
         calendars: Sequence[CalendarDraft] = (),
         dropped: Collection[str] = (),
+        told: Told = unwatched,
     ) -> None:
         """See `ScheduleStorePort.save`."""
         # Of two drafts with one name the later one counts.
@@ -188,9 +195,7 @@ class SqlScheduleStore(ScheduleNames):
                 if name in known and known[name].status
             ]
             changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_SWITCH, off))
-            for statement, values in changes:
-                if values:
-                    connection.execute(statement, values)
+            _write(connection, changes, told)
             save_calendars(connection, calendars, source=source, dropped=dropped)
 
     @repeatable
@@ -253,6 +258,21 @@ class SqlScheduleStore(ScheduleNames):
                 write_pause(connection, row.id, after)
                 return after
         return None
+
+
+def _write(
+    connection: Connection,
+    changes: Sequence[tuple[Insert | Update, list[dict[str, Any]]]],
+    told: Told,
+) -> None:
+    """Execute each statement for all of its rows, and tell how many are written."""
+    total, done = sum(len(rows) for _, rows in changes), 0
+    for statement, rows in changes:
+        for part in batches(rows, _ROWS):
+            told(done, total)
+            connection.execute(statement, part)
+            done += len(part)
+    told(done, total)
 
 
 def _find(

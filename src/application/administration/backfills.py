@@ -23,6 +23,7 @@ from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.moments import say_moment
+from cronhare.ports.progress import Told, unwatched
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -66,11 +67,13 @@ class Backfills:
         since: datetime,
         until: datetime,
         now: datetime,
+        told: Told = unwatched,
         **rules: Any,  # noqa: ANN401 - of `Pacing`
     ) -> tuple[BackfillOrder, BackfillPreview]:
         """Say what a backfill would be, and make its order.
 
-        Calendars and blackout windows are looked at again as it goes on.
+        Calendars and blackout windows are looked at again as it goes on. *told* hears of the
+        instants as they are looked up.
 
         Raises:
             NotFound: there is no such schedule.
@@ -90,10 +93,10 @@ class Backfills:
         due = _due(schedule, order, find_calendars(self._schedules, stored))
         reasons = [why for _, why in due if why is not None]
         wanted = [instant for instant, why in due if why is None]
-        ran = sum(
-            len(self._replays.have_run(stored.id, wanted[at : at + _PART]))
-            for at in range(0, len(wanted), _PART)
-        )
+        ran = 0
+        for at in range(0, len(wanted), _PART):
+            told(at, len(wanted))
+            ran += len(self._replays.have_run(stored.id, wanted[at : at + _PART]))
         preview = BackfillPreview(
             schedule=stored.name,
             since=since,

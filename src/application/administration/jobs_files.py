@@ -16,6 +16,7 @@ from cronhare.domain.schedules.calendar_faults import (
 from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.ports.progress import Told, unwatched
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from .audit_trail import AuditTrail
@@ -68,15 +69,17 @@ class JobsFileApplier:
         return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
 
     def apply(
-        self, file: FileContent, *, now: datetime, actor: Actor
+        self, file: FileContent, *, now: datetime, actor: Actor, told: Told = unwatched
     ) -> tuple[ScheduleChange, ...]:
         """Make the table as the file says; what is as it should be is not touched.
+
+        *told* hears of the schedules as they are written.
 
         Raises:
             CannotApply: see `compare`.
         """
         changes = self.compare(file)
-        self._save(changes, source=file.source, now=now, actor=actor)
+        self._save(changes, source=file.source, now=now, actor=actor, told=told)
         return changes
 
     def take_over(
@@ -103,7 +106,13 @@ class JobsFileApplier:
         return shared_queues(used)
 
     def _save(
-        self, changes: Sequence[ScheduleChange], *, source: str, now: datetime, actor: Actor
+        self,
+        changes: Sequence[ScheduleChange],
+        *,
+        source: str,
+        now: datetime,
+        actor: Actor,
+        told: Told = unwatched,
     ) -> None:
         """Make all changes or none; to name a task is no edit of its schedule."""
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
@@ -125,6 +134,7 @@ class JobsFileApplier:
                 disabled=disabled,
                 calendars=calendars,
                 dropped=dropped,
+                told=told,
             )
 
 

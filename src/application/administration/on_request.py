@@ -43,7 +43,7 @@ def on_request(
 
 def _by_a_backfill(name: str, known: Replay | None) -> str:
     if known is None:
-        return f"`cronhare schedules backfill {name} --from … --until …` runs past instants."
+        return f"`cronhare schedules backfill {name} --since … --until …` runs past instants."
     if known.state is ReplayState.STOPPED:
         return f"Backfill {known.id} has it and is stopped: `cronhare replays resume {known.id}`."
     return f"Backfill {known.id} is under way and has it: `cronhare replays show {known.id}`."

@@ -36,8 +36,8 @@ def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":
     from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 
     try:
-        with working(f"Reading {path}"):
-            return read_jobs(path, policy=settings.policy)
+        with working(f"Reading {path}") as told:
+            return read_jobs(path, policy=settings.policy, told=told)
     except JobsFileInvalid as error:
         raise jobs_refusal(error, state) from error
     except OSError as error:

@@ -4,7 +4,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
+from time import monotonic
 from typing import TYPE_CHECKING, Final
+
+from cronhare.ports.progress import Told, unwatched
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -12,14 +15,21 @@ if TYPE_CHECKING:
 #: Seconds that people wait without wondering.
 UNNOTICED: Final = 0.7
 
+#: Seconds between two counts that are shown: to draw one takes longer than most of what is counted.
+_COUNT_EVERY: Final = 0.1
+
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show what goes on, and for how long it has, if it takes longer than people wait gladly."""
+def working(what: str) -> Iterator[Told]:
+    """Show what goes on, and for how long it has, if it takes longer than people wait gladly.
+
+    How far it has come is shown as well, once that is told.
+    """
     if not sys.stderr.isatty():
-        yield
+        yield unwatched
         return
     shown: list[Progress] = []
+    looked_at = monotonic()
 
     def show() -> None:
         bar = make_bar()
@@ -27,10 +37,17 @@ def working(what: str) -> Iterator[None]:
         bar.start()
         shown.append(bar)
 
+    def told(done: int, total: int) -> None:
+        nonlocal looked_at
+        if shown and (now := monotonic()) - looked_at >= _COUNT_EVERY:
+            looked_at = now
+            [bar] = shown
+            bar.update(bar.task_ids[0], completed=done, total=total)
+
     timer = Timer(UNNOTICED, show)
     timer.start()
     try:
-        yield
+        yield told
     finally:
         timer.cancel()
         timer.join()

@@ -36,6 +36,7 @@ Attempts = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say how many it would be, and change nothing.")
 ]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Watch it until it ends, or Ctrl-C.")]
 By = Annotated[str | None, typer.Option("--by", help="Who asks; else the user of this host.")]
 
 _NEVER: Final = "never"

@@ -11,6 +11,7 @@ from cronhare.domain.texts.listing import counted
 from ..node_identity import this_actor
 from .errors import Status
 from .output import print_json, print_line
+from .replay_output import tell_begun
 
 if TYPE_CHECKING:
     from cronhare.application.administration.commands import Discarded
@@ -47,6 +48,7 @@ def replay_filtered(
     *,
     everything: bool,
     dry_run: bool,
+    follow: bool = False,
     json: bool,
 ) -> None:
     """Let what a filter takes begin in the background; *everything* was asked for without one.
@@ -64,14 +66,10 @@ def replay_filtered(
         if json:
             print_json({"failures": ordered.failures})
         _end_with_none(words, everything=everything, json=json)
-    elif json:
-        print_json(ordered.replay)
-    else:
-        id_, pace = ordered.replay.id, f"at most {order.rate:g} a second"
-        print_line(
-            f"Replay {id_}: {counted(ordered.failures, words.thing)}, {pace}, in the background."
-        )
-        print_line(f"How it goes on: cronhare replays show {id_} -f; to stop it: … stop {id_}")
+        return
+    said, pace = counted(ordered.failures, words.thing), f"at most {order.rate:g} a second"
+    begun = f"Replay {ordered.replay.id}: {said}, {pace}, in the background."
+    tell_begun(container, ordered.replay, [begun], follow=follow, json=json)
 
 
 def replay_named(

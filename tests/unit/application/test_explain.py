@@ -238,7 +238,7 @@ def test_a_reason_is_found_where_there_is_no_record(
     assert answer in told.answer
 
 
-RUNS_PAST_INSTANTS = "`cronhare schedules backfill report --from … --until …` runs past instants."
+RUNS_PAST_INSTANTS = "`cronhare schedules backfill report --since … --until …` runs past instants."
 
 
 def test_an_instant_from_before_an_edit_runs_by_a_backfill() -> None:

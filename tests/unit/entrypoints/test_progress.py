@@ -13,6 +13,7 @@ from cronhare.entrypoints.cli import progress
 from cronhare.entrypoints.cli.commands.logs import Looks
 from cronhare.entrypoints.cli.progress import working
 from cronhare.entrypoints.cli.replay_bar import _GOES_ON, ended_of, followed
+from cronhare.ports.progress import passing
 
 
 def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:
@@ -58,6 +59,17 @@ def test_work_is_shown_on_a_terminal_once_it_takes_long(
     shown = capsys.readouterr()
     assert "Applying [1 of 2]" in shown.err
     assert shown.out == ""
+
+
+def test_a_bar_counts_what_is_done_once_that_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress, "UNNOTICED", 0)
+    with working("Applying") as told:
+        for _ in passing(range(7), told):
+            time.sleep(0.1)
+    assert re.search("[2-6]/7", capsys.readouterr().err)
 
 
 def test_a_line_that_was_there_before_has_no_time() -> None:

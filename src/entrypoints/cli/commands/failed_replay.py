@@ -31,6 +31,7 @@ from ..replay_options import (
     By,
     Canary,
     DryRun,
+    Follow,
     GapJitter,
     Rate,
     StopAt,
@@ -71,12 +72,14 @@ def replay(
     attempts: Attempts = None,
     by: By = None,
     dry_run: DryRun = False,
+    follow: Follow = False,
     json: Json = False,
 ) -> None:
     """Run failed executions again, with a fresh retry allowance.
 
     Named ones begin at once. Those of a filter, or --all, begin one by one in the background, ten a
-    second unless --rate says otherwise; `cronhare replays` shows and stops them.
+    second unless --rate says otherwise; `cronhare replays` shows and stops them, and --follow
+    watches them at once.
     """
     asked: dict[str, object] = {
         "schedule": schedule,
@@ -99,13 +102,22 @@ def replay(
     has_filter = any(value is not None for value in (*asked.values(), since, until))
     check_choice(ids, everything=everything, has_filter=has_filter)
     if ids:
-        _expect_nothing_to_spread({**rules, "attempts": None, "stop_at": stop_at}, attempts)
+        spread = {**rules, "attempts": None, "stop_at": stop_at, "follow": follow or None}
+        _expect_nothing_to_spread(spread, attempts)
         replay_named(open_ledger(), ids, REPLAY, attempts=attempts, dry_run=dry_run, json=json)
         return
     container = open_ledger()
     which = failure_filter(now=container.ledger_time().now(), since=since, until=until, **asked)
     order = replay_order(which, stop_at=stop_at, author=by, **rules)
-    replay_filtered(container, order, REPLAY, everything=everything, dry_run=dry_run, json=json)
+    replay_filtered(
+        container,
+        order,
+        REPLAY,
+        everything=everything,
+        dry_run=dry_run,
+        follow=follow,
+        json=json,
+    )
 
 
 def _expect_nothing_to_spread(spread: Mapping[str, object], attempts: int | None) -> None:

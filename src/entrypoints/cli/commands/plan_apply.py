@@ -59,8 +59,8 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     applier, now = container.applier(), container.ledger_time().now()
-    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}"):
-        changes = applier.apply(file, now=now, actor=this_actor())
+    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}") as told:
+        changes = applier.apply(file, now=now, actor=this_actor(), told=told)
     if json:
         print_json(_views(changes, now))
         return

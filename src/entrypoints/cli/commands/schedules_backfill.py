@@ -1,6 +1,6 @@
 """`cronhare schedules backfill`: past due instants of a schedule run on request."""
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,11 +11,13 @@ from cronhare.domain.texts.listing import counted
 from ...node_identity import this_actor
 from ..completion import SCHEDULES
 from ..output import Json, print_json, print_line
+from ..progress import working
 from ..replay_options import (
     Attempts,
     By,
     Canary,
     DryRun,
+    Follow,
     GapJitter,
     Rate,
     StopAt,
@@ -23,6 +25,7 @@ from ..replay_options import (
     refused_order,
     this_author,
 )
+from ..replay_output import tell_begun
 from ..times import read_time
 from ..wiring import open_ledger
 
@@ -33,14 +36,15 @@ Name = Annotated[
     str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)
 ]
 
-_OPTIONS: Final = {"since": "--from", "schedule": "NAME", "author": "--by"}
+_OPTIONS: Final = {"since": "--since", "schedule": "NAME", "author": "--by"}
 
 
 def backfill(
     name: Name,
     *,
     since: Annotated[
-        str, typer.Option("--from", help="From this time on: 2026-03-01, 2026-03-28T08:00Z, 08:00.")
+        str,
+        typer.Option("--since", help="From this time on: 2026-03-01, 2026-03-28T08:00Z, 08:00."),
     ],
     until: Annotated[str, typer.Option("--until", help="And before this one, which has passed.")],
     rate: Rate = None,
@@ -53,12 +57,13 @@ def backfill(
     attempts: Attempts = None,
     by: By = None,
     dry_run: DryRun = False,
+    follow: Follow = False,
     json: Json = False,
 ) -> None:
     """Run the past due instants of a schedule, in the background, oldest first.
 
     One that has a run is left out, one that was skipped runs. Without an offset times are in the
-    schedule's zone. `cronhare replays` shows and stops it.
+    schedule's zone. `cronhare replays` shows and stops it; with --follow it is watched at once.
     """
     container = open_ledger()
     now = container.ledger_time().now()
@@ -70,18 +75,13 @@ def backfill(
         "canary": canary,
         "attempts": attempts,
     }
-    given = {key: value for key, value in rules.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in rules.items() if value is not None}
     backfills = container.backfills()
+    span = {"since": read_time(since, zone, now=now), "until": read_time(until, zone, now=now)}
+    given |= {"author": this_author(by), **read_stop_at(stop_at)}
     try:
-        order, found = backfills.look(
-            name,
-            since=read_time(since, zone, now=now),
-            until=read_time(until, zone, now=now),
-            now=now,
-            author=this_author(by),
-            **given,
-            **read_stop_at(stop_at),
-        )
+        with working(f"Looking for what was due of {name}") as told:
+            order, found = backfills.look(name, **span, now=now, told=told, **given)
     except ReplayOrderInvalid as error:
         raise refused_order("this backfill cannot be ordered", error, _OPTIONS) from error
     said = _say_instants(found)
@@ -89,13 +89,12 @@ def backfill(
         print_json(found) if json else print_line(f"{said}; nothing was changed.")
         return
     ordered = backfills.order(order, now=now, actor=this_actor())
-    if json:
-        print_json(ordered)
-        return
-    print_line(f"Backfill {ordered.id}: {said}.")
     pace = f"at most {order.rate:g} a second, {order.at_once} at a time"
-    print_line(f"They begin in the background, oldest first, {pace}.")
-    print_line(f"cronhare replays show {ordered.id} -f; cronhare replays stop {ordered.id}")
+    begun = [
+        f"Backfill {ordered.id}: {said}.",
+        f"They begin in the background, oldest first, {pace}.",
+    ]
+    tell_begun(container, ordered, begun, follow=follow, json=json)
 
 
 def _say_instants(found: "BackfillPreview") -> str:

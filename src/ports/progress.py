@@ -1,0 +1,22 @@
+"""How far long work has come, for whoever watches it."""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
+
+#: Is told how many are done, and of how many; from the thread that does them, and often.
+Told = Callable[[int, int], None]
+
+T = TypeVar("T")
+
+
+def unwatched(_done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+def passing(items: Collection[T], told: Told) -> Iterator[T]:
+    """Go through *items*, and tell of each one that is done."""
+    total = len(items)
+    for done, item in enumerate(items):
+        told(done, total)
+        yield item
+    told(total, total)
