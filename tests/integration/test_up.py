@@ -270,11 +270,12 @@ def test_past_instants_run_on_request_once_and_say_when_they_were_due(
     )
     up = start(tmp_path / "jobs.toml")
     up.until("Running")
-    year = ("--from", "2025-01-01", "--until", "2026-01-01", "--rate", "100", "--at-once", "4")
+    year = ("--since", "2025-01-01", "--until", "2026-01-01", "--rate", "100", "--at-once", "4")
 
     asked(tmp_path, "schedules", "backfill", "report", *year)
     up.until("Backfill 1 is done: 12 succeeded, 0 failed")
-    asked(tmp_path, "schedules", "backfill", "report", *year)
+    watched = asked(tmp_path, "schedules", "backfill", "report", *year, "--follow").stdout
+    assert re.search(r"state +done", watched)
     up.until("Backfill 2 is done: 0 succeeded, 0 failed, 12 had a run before")
 
     due = sorted((tmp_path / "due").read_text().split())

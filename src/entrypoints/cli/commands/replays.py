@@ -70,7 +70,9 @@ def show(
     if follow:
         watch_replay(container, replay_id, json=json)
     else:
-        show_replay(container.replays().show(replay_id, now=container.claims().now()), json=json)
+        show_replay(
+            container.replays().show(replay_id, now=container.ledger_time().now()), json=json
+        )
 
 
 def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
