@@ -154,7 +154,9 @@ def test_a_form_is_refused_as_a_page_with_its_faults(web: Site, schedule: str) -
 
 def filled(page: Answer) -> dict[str, str]:
     """Fill in the form of a page as a browser does that changes nothing."""
-    fields = re.findall(r'<input[^>]* name="(\w+)"[^>]*? value="([^"]*)"', page.text)
+    inputs = re.findall(r"<input[^>]*>", page.text)
+    sent = [each for each in inputs if "checkbox" not in each or " checked" in each]
+    fields = re.findall(r'<input[^>]* name="(\w+)"[^>]*? value="([^"]*)"', "".join(sent))
     found = dict(fields) | dict(
         re.findall(r'<textarea[^>]* name="(\w+)"[^>]*>\n(.*?)</textarea>', page.text, re.DOTALL)
     )
@@ -239,6 +241,43 @@ def test_misfire_concurrency_and_owner_are_edited_and_kept_through_a_merge(
     assert MORE.items() <= filled(web.get(f"{schedule}/edit")).items()
     [stored] = web.get("/schedulers").json()
     assert (stored["user_id"], stored["group_id"], stored["language_id"]) == (7, 8, 9)
+
+
+def test_an_owners_number_is_removed_by_the_form(web: Site, schedule: str) -> None:
+    form = filled(web.get(f"{schedule}/edit"))
+    assert sent(web, f"{schedule}/edit", form | MORE).status == 303
+
+    emptied = filled(web.get(f"{schedule}/edit")) | {"user_id": ""}
+    assert sent(web, f"{schedule}/edit", emptied).status == 303
+
+    [stored] = web.get("/schedulers").json()
+    assert (stored["user_id"], stored["group_id"]) == (None, 8)
+
+
+def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site) -> None:
+    event = {"topic": "orders.due", "no_listener": "fail", "params": '{"shop": 7}'}
+    form = filled(web.get("/ui/new-schedule")) | {"name": "events", "every": "1h"}
+    assert sent(web, "/ui/new-schedule", form | event).status == 303
+    address = "/ui/schedules/events/edit"
+    kept = filled(web.get(address))
+    assert (kept["task"], kept["topic"], kept["no_listener"]) == ("", "orders.due", "fail")
+    assert "none, but a topic" in web.get(address).text
+
+    both = sent(web, address, kept | {"task": "report 25"})
+    assert (both.status, "a schedule names a task or a topic, not both" in both.text) == (422, True)
+    assert sent(web, address, kept | {"params": "[1]"}).text.count('<a href="#params">') == 1
+    alive = kept | {"topic": "", "task": "report 25", "stay_alive": "on", "every": ""}
+    assert sent(web, address, alive).status == 303
+
+    [stored] = web.get("/schedulers").json()
+    parts = ("topic", "no_listener", "report_id", "params", "stay_alive", "every_seconds")
+    assert [stored[part] for part in parts] == [None, "complete", 25, {"shop": 7}, True, None]
+    now = filled(web.get(address))
+    assert now["stay_alive"] == "on"
+    del now["stay_alive"]  # as a box that is not ticked
+    refused = sent(web, address, now | {"queue": "slow"})
+    assert (refused.status, '<a href="#schedule">' in refused.text) == (422, True)
+    assert "runs whenever none of its runs does" in web.get("/ui/preview?stay_alive=on").text
 
 
 def test_what_is_wrong_with_a_part_is_told_at_its_field(web: Site, schedule: str) -> None:

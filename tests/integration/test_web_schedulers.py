@@ -130,7 +130,7 @@ def test_all_that_is_wrong_with_an_edit_is_told_and_nothing_changes(web: Site) -
     assert answer.status == 422
     assert set(answer.faults) == {"name", "schedule", "timezone", "comand"}
     assert edit(web, made, schedule=None).faults == {
-        "schedule": "is missing; give schedule, date_time or every"
+        "schedule": "is missing; give schedule, date_time, every or stay_alive"
     }
     assert web.get(f"/schedulers/{made['id']}").headers["etag"] == made["etag"]
 
@@ -264,3 +264,59 @@ def test_past_instants_are_run_once_for_each_key(web: Site) -> None:
     assert web.post(path, {**span, "rate": 6}, key="k").status == 422
     assert web.post(path, {**span, "rate": -1}).faults.keys() == {"rate"}
     assert web.post(path, {"until": "x"}).faults.keys() == {"since"}
+
+
+EVENT: dict[str, Any] = {"schedule": None, "report_id": None, "every": "1h", "topic": "orders.due"}
+
+
+def test_a_schedule_may_name_a_topic_with_a_payload(web: Site) -> None:
+    made = create(web, **EVENT, payload={"shop": 7}, no_listener="fail")
+
+    parts = ("topic", "no_listener", "payload", "report_id", "task_name")
+    assert [made[part] for part in parts] == ["orders.due", "fail", {"shop": 7}, None, None]
+    paid = edit(web, made, topic="orders.paid", description="d")
+    assert (paid.json()["topic"], paid.json()["payload"]) == ("orders.paid", {"shop": 7})
+    other = edit(web, tagged(paid), payload={"shop": 8})
+    assert (other.json()["payload"], other.json()["no_listener"]) == ({"shop": 8}, "fail")
+    task = edit(web, tagged(other), worker_id=3).json()
+    assert [task[part] for part in ("topic", "no_listener", "payload")] == [None, "complete", None]
+    assert (task["worker_id"], task["params"]) == (3, {"shop": 8})
+    again = edit(web, {**task, "etag": "*"}, topic="orders.due")
+    assert (again.json()["worker_id"], again.json()["payload"]) == (None, {"shop": 8})
+
+
+def test_the_rules_of_jobs_files_hold_for_topics(web: Site) -> None:
+    wrong = web.post("/schedulers", {**EVENT, "topic": "a b", "no_listener": "cry"})
+    assert {"topic", "no_listener"} <= set(wrong.faults)
+    both = web.post("/schedulers", {**EVENT, "task": "clean", "params": {"a": 1}})
+    assert both.faults == {
+        "topic": "a schedule names a task or a topic, not both",
+        "params": "of an event are its payload: call them so",
+    }
+    assert web.post("/schedulers", {**EVENT, "payload": [1]}).faults.keys() == {"payload"}
+    of_task = web.post("/schedulers", {**DAILY, "payload": {}, "no_listener": "fail"})
+    assert of_task.faults == {
+        "payload": "is for a topic; a task has params",
+        "no_listener": 'is for a topic, or for a task of type = "event"',
+    }
+    made = create(web, **EVENT)
+    assert edit(web, made, topic=None).faults.keys() == {"topic"}
+    assert edit(web, made, params={}).faults.keys() == {"params"}
+    assert edit(web, made, topic="x", task="clean").faults.keys() == {"topic"}
+    listed = create(web, "listed", params=[1])
+    assert edit(web, listed, topic="x").faults.keys() == {"payload"}
+    assert edit(web, made, params=None, payload=None, description="d").status == 200
+
+
+def test_what_stays_alive_needs_no_times_and_names_no_queue(web: Site) -> None:
+    made = create(web, "pump", schedule=None, stay_alive=True)
+    assert (made["stay_alive"], made["queue"]) == (True, "cron_standalone.pump")
+    queue = {"queue": "a schedule with stay_alive has a queue of its own; it names none"}
+    assert edit(web, made, queue="slow").faults == queue
+    assert web.post("/schedulers", {**DAILY, "stay_alive": True, "queue": "slow"}).faults == queue
+    assert edit(web, made, stay_alive=False).faults.keys() == {"schedule"}
+    timed = edit(web, made, stay_alive=None, schedule="0 8 * * *")
+    assert (timed.json()["stay_alive"], timed.json()["queue"]) == (False, "cron_scheduler")
+    slow = edit(web, tagged(timed), queue="slow")
+    assert edit(web, tagged(slow), stay_alive=True).faults == queue
+    assert edit(web, tagged(slow), stay_alive=True, queue=None, schedule=None).status == 200

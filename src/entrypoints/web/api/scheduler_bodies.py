@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import attrs
@@ -16,9 +16,8 @@ from msgspec import Meta
 
 from cronhare.adapters.jobs.policies import Policies
 from cronhare.adapters.jobs.schedules import read_draft
-from cronhare.adapters.jobs.schema import Id, OwnerNumber, QueueName, ScheduleTable
+from cronhare.adapters.jobs.schema import Id, OwnerNumber, QueueName, ScheduleTable, Topic
 from cronhare.adapters.jobs.tables import read_table
-from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.cron import Gap
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
@@ -30,6 +29,7 @@ from cronhare.domain.schedules.schedule import (
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
+from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed
@@ -38,13 +38,17 @@ from cronhare.domain.texts.names import NAME
 LONGEST_DESCRIPTION: Final = 4_096
 
 #: The column that names the task, by the task's type.
-_COLUMNS: Final = {
+COLUMNS: Final = {
     "report_id": TaskType.REPORT,
     "worker_id": TaskType.WORKER,
     "reminder_id": TaskType.REMINDER,
 }
-#: The fields that name the task: one of them is to be given.
-OF_TASK: Final = ("task", *_COLUMNS)
+#: The fields that name the task: one of them is to be given, or a topic.
+OF_TASK: Final = ("task", *COLUMNS)
+TASK_AND_TOPIC: Final = Fault("topic", "a schedule names a task or a topic, not both")
+WITHOUT_TIMES: Final = Fault(
+    "schedule", "is missing; give schedule, date_time, every or stay_alive"
+)
 
 Name = Annotated[
     str,
@@ -66,11 +70,12 @@ Description = Annotated[
 
 @attrs.frozen(kw_only=True)
 class NewScheduler:
-    """A schedule to be created: `schedule`, `date_time` or `every`, and one task.
+    """A schedule to be created: `schedule`, `date_time`, `every` or `stay_alive`, and one task.
 
-    The task is named as its jobs file names it, or by its number in the column of its type. What is
-    null counts as not given. A moment without an offset is wall time in `timezone`. The fields
-    that are no columns of the original are as in a jobs file.
+    The task is named as its jobs file names it, or by its number in the column of its type; or a
+    `topic` stands in its place, with a `payload` instead of `params`. What is null counts as not
+    given. A moment without an offset is wall time in `timezone`. The fields that are no columns of
+    the original are as in a jobs file.
     """
 
     name: Name | None = None
@@ -80,10 +85,14 @@ class NewScheduler:
     timezone: str = DEFAULT_ZONE
     gap: Gap = Gap.AFTER
     fold: Literal["first", "second", "both"] = "first"
-    params: Any = attrs.field(factory=dict[str, Any])
+    params: Any = None
+    payload: Any = None
     status: bool = True
+    stay_alive: bool = False
     description: Description | None = None
     task: str | None = None
+    topic: Topic | None = None
+    no_listener: NoListener | None = None
     report_id: Id | None = None
     worker_id: Id | None = None
     reminder_id: Id | None = None
@@ -112,35 +121,6 @@ AS_IN_A_FILE: Final = tuple(
 )
 
 
-@attrs.frozen(kw_only=True)
-class SchedulerView(ScheduleView):
-    """A schedule as `cronhare schedules show --json` has it, and the columns of its task.
-
-    *notice* says who else has a word on it: the jobs file that it is of.
-    """
-
-    report_id: int | None = None
-    worker_id: int | None = None
-    reminder_id: int | None = None
-    notice: str | None = None
-
-    @classmethod
-    def with_columns(cls, view: ScheduleView) -> Self:
-        """Add the columns."""
-        task = view.task
-        numbers: dict[str, Any] = {
-            column: task.id if task is not None and task.type == kind else None
-            for column, kind in _COLUMNS.items()
-        }
-        notice = None
-        if view.source is not None:
-            notice = (
-                f"{view.source} has the last word: its next `cronhare apply`, or start of `up`, "
-                "makes this schedule as the file says"
-            )
-        return cls(**attrs.asdict(view, recurse=False), **numbers, notice=notice)
-
-
 def read_new(
     content: Mapping[str, Any],
     faults: list[Fault],
@@ -157,9 +137,11 @@ def read_new(
     given = {name: value for name, value in content.items() if value is not None}
     tried = fields_tried(given, faults)
     body = read_table(NewScheduler, given, faults)
-    task = find_task(body, tried, catalog, faults)
-    if not {"schedule", "date_time", "every"} & tried:
-        faults.append(Fault("schedule", "is missing; give schedule, date_time or every"))
+    task = None if "topic" in tried else find_task(body, tried, catalog, faults)
+    if "topic" in tried and not tried.isdisjoint(OF_TASK):
+        faults.append(TASK_AND_TOPIC)
+    if not {"schedule", "date_time", "every"} & tried and not body.stay_alive:
+        faults.append(WITHOUT_TIMES)
     name = body.name or f"http-{request.hex}"
     draft = draft_of(name, body, task, faults, policy=policy)
     if faults:
@@ -178,8 +160,9 @@ def draft_of(
 ) -> ScheduleDraft:
     """Make a draft of a body, in which *kept* stands instead of what it says."""
     same = {field: getattr(body, field) for field in AS_IN_A_FILE} | {**kept}
+    named = None if same["topic"] is not None else "" if task is None else task.name
     # `manual` silences the reader about times that are missing: that is told elsewhere.
-    table = ScheduleTable(task="" if task is None else task.name, manual=True, **same)
+    table = ScheduleTable(task=named, manual=True, **same)
     policies = Policies(environment=policy, folder=Path())
     return read_draft(name, table, task, policies, faults)
 
@@ -200,7 +183,8 @@ def find_task(
     """Find the task: those that there are come from a jobs file alone."""
     fields = [field for field in OF_TASK if field in tried]
     if len(fields) != 1:
-        text = f"one of {', '.join(OF_TASK)} is to be given, not {len(fields)} of them"
+        which = ", ".join((*OF_TASK, "topic"))
+        text = f"one of {which} is to be given, not {len(fields)} of them"
         faults.append(Fault("report_id", text))
         return None
     [field] = fields
@@ -209,7 +193,7 @@ def find_task(
         return None  # a fault of its own
     if field == "task":
         return _task_named(value, catalog, faults)
-    kind = _COLUMNS[field]
+    kind = COLUMNS[field]
     found = catalog.find(TaskRef(kind.value, value))
     if isinstance(found, Task):
         return found

@@ -18,7 +18,7 @@ from .answers import as_answer
 from .body import read_body
 from .operations import Endpoint, Operation, operation
 from .parameters import Id
-from .scheduler_bodies import SchedulerView
+from .scheduler_views import SchedulerView
 from .versions import etag
 
 

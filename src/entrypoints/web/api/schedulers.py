@@ -21,8 +21,9 @@ from ..bodies import read_object
 from .answers import as_answer, as_page
 from .operations import Operation, operation
 from .parameters import ROWS, Id, IdempotencyKey, Limit, Switch, Text, named
-from .scheduler_bodies import NewScheduler, SchedulerView, read_new
+from .scheduler_bodies import NewScheduler, read_new
 from .scheduler_patches import SchedulerPatch, read_patch
+from .scheduler_views import SchedulerView
 from .versions import Seen, etag, read_if_match, stale
 
 #: The key is the name of the row: under another one nothing would find what it made.

@@ -17,7 +17,7 @@ from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.ports.schedules import StoredSchedule
 
 from ..problems import Problem
-from .scheduler_bodies import SchedulerView
+from .scheduler_views import SchedulerView
 
 Seen = Callable[[StoredSchedule], bool]
 

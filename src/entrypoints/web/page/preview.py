@@ -26,20 +26,24 @@ _TIMES: Final = (*_WHEN, "timezone", "gap", "fold", "starts_at", "ends_at")
 
 @attrs.frozen(kw_only=True)
 class Preview:
-    """The next runs, or what is wrong with the times; neither where nothing is said yet."""
+    """The next runs, or what is wrong with the times; neither where nothing is said yet.
+
+    What *stays_alive* needs no times.
+    """
 
     now: datetime
     upcoming: Sequence[DueView] = ()
     faults: Sequence[Fault] = ()
     is_empty: bool = False
+    stays_alive: bool = False
 
 
 def preview_of(name: str, values: Mapping[str, str], *, now: datetime) -> Preview:
     """Preview the values of a form; what is wrong with other fields is no matter here."""
     if not any(values[each] for each in _WHEN):
-        return Preview(now=now, is_empty=True)
+        return Preview(now=now, is_empty=True, stays_alive=values["stay_alive"] == "on")
     faults = list[Fault]()
-    content = content_of({each: values[each] for each in _TIMES}, faults)
+    content = content_of({each: values[each] for each in _TIMES}, faults, has_topic=False)
     given = {each: said for each, said in content.items() if said is not None}
     body = read_table(NewScheduler, given, faults)
     # `H` needs a name: with another one it is another minute.

@@ -23,14 +23,15 @@ from cronhare.domain.schedules.schedule import (
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import TaskRef, TaskType
+from cronhare.domain.schedules.topic import NoListener
 
 from ..bodies import beyond_bounds, decoded
 from ..problems import Problem
 
 #: The fields that hold text as it is.
 TEXTS: Final = (
-    "description", "schedule", "every", "date_time", "timezone", "timeout", "jitter", "starts_at",
-    "ends_at", "queue", "expires",
+    "description", "topic", "schedule", "every", "date_time", "timezone", "timeout", "jitter",
+    "starts_at", "ends_at", "queue", "expires",
 )  # fmt: skip
 #: Fields with one of some words, the default first.
 CHOICES: Final = {
@@ -40,6 +41,7 @@ CHOICES: Final = {
     "misfire_policy": tuple(
         sorted(MisfirePolicy, key=lambda each: each is not DEFAULT_MISFIRE.policy)
     ),
+    "no_listener": tuple(each.value for each in NoListener),
 }
 #: Fields of JSON, and lists with a comma between.
 _JSON: Final = ("params", "retry")
@@ -53,12 +55,14 @@ PARTS: Final = {
     "misfire": {"policy": "misfire_policy", "window": "misfire_window", "cap": "misfire_cap"},
     "concurrency": {"key": "concurrency_key", "limit": "concurrency_limit"},
 }
-_TABLE_OF: Final = {field: table for table, parts in PARTS.items() for field in parts.values()}
+#: Boxes to tick: one that is not sends nothing.
+_BOXES: Final = ("status", "stay_alive")
+TABLE_OF: Final = {field: table for table, parts in PARTS.items() for field in parts.values()}
 
 #: All that a form has besides the name.
 FIELDS: Final = (
     "task", *TEXTS, *CHOICES, "misfire_window", "concurrency_key", *_JSON, *_LISTS, *_NUMBERS,
-    "status",
+    *_BOXES,
 )  # fmt: skip
 
 _COLUMNS: Final = {
@@ -89,7 +93,15 @@ def task_choices(catalog: Catalog) -> list[TaskChoice]:
 def empty_values() -> dict[str, str]:
     """Give the values of the form of a new schedule."""
     firsts = {name: words[0] for name, words in CHOICES.items()}
-    return dict.fromkeys(FIELDS, "") | firsts | {"timezone": DEFAULT_ZONE, "status": _ON}
+    return (
+        dict.fromkeys(FIELDS, "")
+        | firsts
+        | {
+            "timezone": DEFAULT_ZONE,
+            "status": _ON,
+            "stay_alive": _OFF,
+        }
+    )
 
 
 def values_of(draft: ScheduleDraft) -> dict[str, str]:
@@ -104,43 +116,32 @@ def values_of(draft: ScheduleDraft) -> dict[str, str]:
         written |= {parts[name]: value for name, value in said.items()}
     params = "" if draft.params == "{}" else _shown("params", msgspec.json.decode(draft.params))
     shown = {name: _shown(name, said) for name, said in written.items() if name in FIELDS}
-    own = {"task": _value_of(draft.task), "status": _ON if draft.status else _OFF, "params": params}
-    return empty_values() | shown | own
+    own = {"task": "" if draft.topic else _value_of(draft.task), "params": params}
+    boxes = {name: _ON if getattr(draft, name) else _OFF for name in _BOXES}
+    return empty_values() | shown | own | boxes
 
 
 def values_sent(form: Mapping[str, str]) -> dict[str, str]:
     """Give the values that a browser sent; an unticked box sends nothing."""
     values = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
-    return values | {"status": _ON if form.get("status") == _ON else _OFF}
+    return values | {name: _ON if form.get(name) == _ON else _OFF for name in _BOXES}
 
 
-def edited_of(values: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    """Give the values that differ from those an edit began with; of a table all its parts."""
-    differing = _differing(values, base)
-    tables = {_TABLE_OF[name] for name in differing if name in _TABLE_OF}
-    return {
-        name: values[name] for name in FIELDS if name in differing or _TABLE_OF.get(name) in tables
-    }
+def content_of(
+    values: Mapping[str, str], faults: list[Fault], *, has_topic: bool
+) -> dict[str, Any]:
+    """Give what values say as a body of the API; None is said of what is to have its default.
 
-
-def content_of(values: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
-    """Give what values say as a body of the API; None is said of what is to have its default."""
+    What is called params in the form is the payload of what *has_topic*.
+    """
     content = dict[str, Any]()
     for name, text in values.items():
-        if name in _TABLE_OF:
-            continue  # below, with the others of its table
         if name == "task":
-            content |= _task(text, faults)
-        elif name == "status":
-            content[name] = text == _ON
-        elif not text:
-            content[name] = None
-        elif name in _JSON:
-            content[name] = _json(name, text, faults)
-        elif name in _LISTS:
-            content[name] = [part.strip() for part in text.split(",") if part.strip()]
-        else:
-            content[name] = _said(name, text)
+            content |= {} if has_topic and not text else _task(text, faults)
+        elif name not in TABLE_OF:  # those are below, with the others of their table
+            content[name] = _content(name, text, faults)
+    if has_topic and "params" in content:
+        content["payload"] = content.pop("params")
     for table, parts in PARTS.items():
         if parts.values() & values.keys():
             said = {part: values.get(field, "") for part, field in parts.items()}
@@ -149,37 +150,23 @@ def content_of(values: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]
     return content
 
 
+def _content(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
+    """Read one field; a choice that is the default says nothing."""
+    if name in _BOXES:
+        return text == _ON
+    if not text or (name in CHOICES and text == CHOICES[name][0]):
+        return None
+    if name in _JSON:
+        return _json(name, text, faults)
+    if name in _LISTS:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return _said(name, text)
+
+
 def _said(name: str, text: str) -> str | int:
     """Read a number; what is none is refused in the words of a jobs file."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 19  # noqa: PLR2004 - 64 bits
     return int(text) if name in _NUMBERS and is_number else text
-
-
-def merged(
-    base: Mapping[str, str], yours: Mapping[str, str], current: Mapping[str, str]
-) -> tuple[dict[str, str], set[str]]:
-    """Merge two edits of *base*; answers the values, and which of them both have edited.
-
-    Where only one has edited a field, that holds; where both have, yours does, and is told.
-    """
-    mine, theirs = _differing(yours, base), _differing(current, base)
-    values = {name: yours[name] if name in mine else current[name] for name in FIELDS}
-    return values, {name for name in mine & theirs if yours[name] != current[name]}
-
-
-def _differing(values: Mapping[str, str], base: Mapping[str, str]) -> set[str]:
-    return {name for name in FIELDS if values[name] != base.get(name, "")}
-
-
-def read_base(text: str) -> dict[str, str]:
-    """Read the values that an edit began with, as its form brought them back."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: value for name, value in found.items() if name in FIELDS and type(value) is str}
 
 
 def _value_of(ref: TaskRef) -> str:

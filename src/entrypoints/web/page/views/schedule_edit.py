@@ -30,14 +30,12 @@ from ..schedule_form import (
     FIELDS,
     PARTS,
     content_of,
-    edited_of,
     empty_values,
-    merged,
-    read_base,
     task_choices,
     values_of,
     values_sent,
 )
+from ..schedule_merge import edited_of, merged, read_base
 
 _NEW: Final = "/ui/new-schedule"
 _EDIT: Final = "/ui/schedules/{name:path}/edit"
@@ -66,7 +64,7 @@ class _Desk:
     async def create(self, request: Request) -> Response:
         form, actor, faults = await read_form(request), actor_of(request), list[Fault]()
         values, name = values_sent(form), form.get("name", "").strip()
-        content = content_of(values, faults)
+        content = content_of(values, faults, has_topic=bool(values["topic"]))
         if not name:
             faults.append(Fault("name", "is missing"))
         try:
@@ -103,7 +101,7 @@ class _Desk:
         if not edited:
             return self._pages.done(address, f"{stored.name} stays as it is.")
         faults = list[Fault]()
-        content = content_of(edited, faults)
+        content = content_of(edited, faults, has_topic=bool(values["topic"]))
 
         def change(seen: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
             return read_patch(
@@ -231,6 +229,7 @@ _FIELD_OF: Final = {
     "report_id": "task",
     "worker_id": "task",
     "reminder_id": "task",
+    "payload": "params",
     **{table: next(iter(parts.values())) for table, parts in PARTS.items()},
     **{f"{table}.{part}": field for table, parts in PARTS.items() for part, field in parts.items()},
 }
