@@ -16,6 +16,7 @@ from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, 
 from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, By
 from cronhare.entrypoints.container import Container
 from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.schedule_edits import ScheduleFilter
 
 PAGE: Final = 50
 RUNS: Final = 5
@@ -43,8 +44,9 @@ def questions(container: Container) -> Mapping[str, Question]:
         "of a busy schedule": {"schedule": BUSY},
         "of a daily schedule": {"schedule": DAILY},
         "of a schedule without any": {"schedule": IDLE},
-        "of a task": {"task": "report-042"},
-        "of a task that nobody has": {"task": "no-such-task"},
+        "of a task": {"task": "invoice-016"},
+        "of a number": {"task": "worker 116"},
+        "of a number that succeeded": {"task": "worker 116", "states": [State.SUCCEEDED]},
         "of a key": {"concurrency_key": "tenant-11"},
         "of the last hour": {"since": hour},
         "before six days ago": {"until": now - timedelta(days=6)},
@@ -53,7 +55,7 @@ def questions(container: Container) -> Mapping[str, Question]:
         },
         **{f"that are {state}": {"states": [state]} for state in State},
         "that are failed, of a daily schedule": {"states": [State.FAILED], "schedule": DAILY},
-        "that are failed, of a task": {"states": [State.FAILED], "task": "report-042"},
+        "that are failed, of a task": {"states": [State.FAILED], "task": "invoice-016"},
         "that have not ended": {
             "states": [State.RUNNING, State.CLAIMED, State.PUBLISHED, State.RETRYING, State.HELD],
         },
@@ -62,7 +64,7 @@ def questions(container: Container) -> Mapping[str, Question]:
         "unresolved": UNRESOLVED,
         "all": EVERY_FAILURE,
         "of a schedule": FailureFilter(schedule=DAILY),
-        "of a task": FailureFilter(task="report-042"),
+        "of a task": FailureFilter(task="invoice-016"),
         "of a reason": FailureFilter(reason="AUTH_INVALID"),
         "of a reason that none has": FailureFilter(reason="no such reason", unresolved=False),
         "of a code": FailureFilter(code="AUTH_INVALID"),
@@ -72,13 +74,19 @@ def questions(container: Container) -> Mapping[str, Question]:
         ),
     }
     return {
-        "schedules, all": q.schedules,
+        "schedules": lambda: container.schedule_pages().page(ScheduleFilter(), limit=PAGE),
         "schedule": lambda: q.schedule(BUSY),
         "schedule, unknown": lambda: _refused(lambda: q.schedule("no-such-schedule")),
         **{
             f"executions {what}": partial(q.executions, _which(asked))
             for what, asked in filters.items()
         },
+        "executions of a task, unknown": lambda: _refused(
+            lambda: q.executions(_which({"task": "no-such-task"}))
+        ),
+        "failures of a queue, unknown": lambda: _refused(
+            lambda: q.failures(FailureFilter(queue="no-such-queue"), limit=PAGE)
+        ),
         "execution": lambda: q.execution(found.id),
         "execution, old": lambda: q.execution(old.id),
         "output": lambda: q.output(old.id),

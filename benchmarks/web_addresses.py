@@ -37,7 +37,7 @@ def lists(container: Container) -> Iterator[str]:
         "/schedulers", "/schedulers?search=customer-0999", "/schedulers?paused=true",
         f"/schedulers/{schedule}", f"/schedulers/{schedule}/next", "/executions",
         "/executions?state=succeeded", "/executions?state=failed", "/executions?state=running",
-        f"/executions?schedule={BUSY}", "/executions?task=report-042", f"/executions?since={hour}",
+        f"/executions?schedule={BUSY}", "/executions?task=invoice-016", f"/executions?since={hour}",
         f"/executions/{last}", f"/executions/{last}/output", "/failed", "/failed?resolved=true",
         f"/failed?schedule={DAILY}", f"/failed/{failure}", "/quarantine", "/replays", "/nodes",
         "/queues", "/budgets", "/breakers", "/calendars", f"/explain?schedule={BUSY}", "/audit",

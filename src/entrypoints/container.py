@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         SqlEventStore,
         SqlLedgerTime,
         SqlLimitStore,
+        SqlNames,
         SqlNodeStore,
         SqlOverview,
         SqlRecords,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.files_together import FileContent
     from cronhare.application.administration.jobs_files import JobsFileApplier
     from cronhare.application.administration.metrics import Metrics
+    from cronhare.application.administration.names import Names
     from cronhare.application.administration.node_desk import NodeDesk
     from cronhare.application.administration.outbox import Outbox
     from cronhare.application.administration.output_pages import OutputPages
@@ -225,6 +227,14 @@ class Container(containers.DeclarativeContainer):
         amqp=aio_pika_broker,
     )
     catalog = providers.ThreadSafeSingleton(Catalog, tasks)
+    names = providers.ThreadSafeSingleton(
+        Names,
+        names=providers.ThreadSafeSingleton(SqlNames, engine, clock),
+        schedules=schedules,
+        nodes=nodes,
+        tasks=catalog,
+        now=ledger_time.provided.now,
+    )
     policies = providers.ThreadSafeSingleton(
         RetryPolicies,
         settings.provided.policy,
@@ -419,6 +429,7 @@ class Container(containers.DeclarativeContainer):
         Administrator,
         schedules=schedules,
         records=records,
+        names=names,
         node=node,
         uuid=uuid4,
         policy=settings.provided.policy,
@@ -449,7 +460,7 @@ class Container(containers.DeclarativeContainer):
         now=ledger_time.provided.now,
     )
     replays = providers.ThreadSafeSingleton(
-        Replays, replays=replay_store, records=records, schedules=schedules, trail=audit_trail
+        Replays, replays=replay_store, records=records, names=names, trail=audit_trail
     )
     backfills = providers.ThreadSafeSingleton(
         Backfills, replays=replay_store, schedules=schedules, trail=audit_trail
@@ -459,7 +470,7 @@ class Container(containers.DeclarativeContainer):
     alert_desk = providers.ThreadSafeSingleton(
         AlertDesk, alerts=alerts, events=events, subscribers=subscribers
     )
-    statistics = providers.ThreadSafeSingleton(Statistics, statistics_store)
+    statistics = providers.ThreadSafeSingleton(Statistics, statistics_store, names)
     stories = providers.ThreadSafeSingleton(
         Stories, records=records, policies=policies, now=ledger_time.provided.now
     )
@@ -482,6 +493,7 @@ class Container(containers.DeclarativeContainer):
         Queries,
         schedules=schedules,
         records=records,
+        names=names,
         nodes=nodes,
         replays=replay_store,
         limits=limit_desk,

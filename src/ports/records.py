@@ -13,6 +13,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from .runner import AttemptResult, Captured
@@ -102,12 +103,14 @@ class Unheard:
 class ExecutionFilter:
     """Which executions to list, newest first: claimed at *since* or later, and before *until*.
 
-    *task* is a task's name, or its reference (`report 25`). The next page is of those *before* the
+    *task* is a task's name, or its reference (`report 25`); *numbers* are those that a task of that
+    name has, for executions without a name. The next page is of those *before* the
     last id of this one.
     """
 
     schedule: str | None = None
     task: str | None = None
+    numbers: Collection[TaskRef] = ()
     concurrency_key: str | None = None
     states: Collection[State] = ()
     since: datetime | None = None

@@ -142,6 +142,7 @@ class Desk:
         self.queries = Queries(
             schedules=ledger.schedules,
             records=ledger.records,
+            names=ledger.asked,
             nodes=ledger.nodes,
             replays=ledger.replays,
             limits=self.limits,

@@ -19,6 +19,7 @@ from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
 from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
+from cronhare.adapters.memory.ledger.names import MemoryNames
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.overview import MemoryOverview
 from cronhare.adapters.memory.ledger.records import MemoryRecords
@@ -40,6 +41,7 @@ from cronhare.adapters.sql import (
     SqlClaimStore,
     SqlEventStore,
     SqlLimitStore,
+    SqlNames,
     SqlNodeStore,
     SqlOverview,
     SqlRecords,
@@ -55,6 +57,7 @@ from cronhare.adapters.sql import (
 )
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.application.administration.audit_trail import AuditTrail
+from cronhare.application.administration.names import Names
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
@@ -86,6 +89,7 @@ from cronhare.ports.audit import AuditStorePort
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.limits import LimitStorePort
+from cronhare.ports.names import NamesPort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.overview import OverviewPort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -163,6 +167,7 @@ class Ledger:
     lists: ScheduleListPort
     records: RecordsPort
     nodes: NodeStorePort
+    names: NamesPort
     events: EventStorePort
     replays: ReplayStorePort
     limits: LimitStorePort
@@ -184,6 +189,17 @@ class Ledger:
     def trail(self) -> AuditTrail:
         """What writes down who changes what."""
         return AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic)
+
+    @property
+    def asked(self) -> Names:
+        """What filters name, by those who have no jobs file."""
+        return Names(
+            names=self.names,
+            schedules=self.schedules,
+            nodes=self.nodes,
+            tasks=(),
+            now=self.clock.now,
+        )
 
     def planner(self, planned: Planned) -> Plan:
         """Plan as the dispatcher does."""
@@ -358,6 +374,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         lists=MemoryScheduleLists(ledger),
         records=MemoryRecords(ledger),
         nodes=MemoryNodeStore(ledger),
+        names=MemoryNames(ledger),
         events=MemoryEventStore(ledger),
         replays=MemoryReplayStore(ledger),
         limits=MemoryLimitStore(ledger),
@@ -411,6 +428,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         lists=SqlScheduleLists(engine, clock),
         records=SqlRecords(engine, clock),
         nodes=SqlNodeStore(engine, clock),
+        names=SqlNames(engine, clock),
         events=SqlEventStore(engine, clock),
         replays=SqlReplayStore(engine, clock),
         limits=SqlLimitStore(engine, clock),

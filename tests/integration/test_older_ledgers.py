@@ -49,7 +49,8 @@ def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 def take_back(engine: Engine, statements: Sequence[str] = BEFORE) -> None:
     with closing(engine.connect()) as connection:
         if statements is BEFORE and not _is_mysql(engine):  # it drops an index with its column
-            connection.execute(text("DROP INDEX ix_execution_task"))
+            for index in ("ix_execution_task", "ix_scheduler_task"):
+                connection.execute(text(f"DROP INDEX {index}"))
         for statement in statements:
             connection.execute(text(statement))
         connection.commit()

@@ -98,6 +98,9 @@ def test_executions_are_listed_by_what_is_asked_for(house: House) -> None:
     bad = house.see("/ui/executions?state=bad")
     assert ("bad</a>" in bad, "good</a>" in bad) == (True, False)
     assert "There is no schedule" in house.see("/ui/executions?schedule=nobody")
+    for path in ("executions?task=report+26", "failed?task=report+26", "failed?queue=nobody"):
+        assert "There is no " in house.see(f"/ui/{path}"), path
+    assert "There is no " not in house.see("/ui/executions?task=report+25&state=cancelled")
 
 
 def test_a_long_list_has_a_next_page(house: House) -> None:

@@ -121,6 +121,37 @@ def test_executions_are_listed_by_the_name_of_their_task_or_its_number(ledger: L
     assert of_task("worker") == of_task("report 7") == []
 
 
+def test_executions_without_a_name_are_listed_by_the_numbers_of_their_task(ledger: Ledger) -> None:
+    number, other = TaskRef("report", 25), TaskRef("report", 26)
+    of_files = [
+        draft("ours", task_name="tokens", task=number, **EVERY_MINUTE),
+        draft("theirs", task_name="mails", task=number, **EVERY_MINUTE),
+    ]
+    ledger.schedules.save(of_files, source="jobs.toml", now=ledger.now)
+    ledger.save(draft("by-hand", task=number), draft("another", task=other))
+    ledger.plan_edited()
+    for _ in range(2):
+        ledger.clock.advance(MINUTE)
+        runs = {run.schedule_name: run for run in ledger.claim_due().claimed}
+    ledger.succeeded(runs["by-hand"])
+
+    def listed(**asked: Any) -> list[str]:  # noqa: ANN401
+        which = ExecutionFilter(**{"task": "tokens", "numbers": [number], **asked})
+        found = ledger.records.executions(which)
+        assert [one.id for one in found] == sorted((one.id for one in found), reverse=True)
+        return sorted(one.schedule_name for one in found)
+
+    assert listed() == ["by-hand", "by-hand", "ours", "ours"]
+    assert listed(since=ledger.now) == ["by-hand", "ours"]
+    assert listed(states=[State.SUCCEEDED]) == ["by-hand"]
+    assert listed(states=[State.CLAIMED], schedule="by-hand") == ["by-hand"]
+    assert listed(states=[State.CLAIMED]) == ["by-hand", "ours", "ours"]
+    assert len(listed(limit=3)) == 3
+    assert listed(numbers=[]) == ["ours", "ours"]
+    assert listed(numbers=[number, other]) == ["another"] * 2 + ["by-hand"] * 2 + ["ours"] * 2
+    assert listed(task="report 25", numbers=[]) == sorted(["by-hand", "ours", "theirs"] * 2)
+
+
 def test_the_systems_own_executions_are_listed(ledger: Ledger) -> None:
     ledger.add()
     ledger.clock.advance(DAY * 400)
@@ -303,6 +334,7 @@ def test_a_filter_takes_the_rows_of_which_all_is_true_that_it_says(ledger: Ledge
         ({"schedule": "Mails"}, ""),
         ({"task": "worker 4"}, "denied"),
         ({"task": "worker"}, ""),
+        ({"task": "pay", "numbers": (TaskRef("worker", 4), TaskRef("worker", 5))}, "denied"),
         ({"type": "report"}, "timeout"),
         ({"queue": "cron_scheduler.mails"}, "timeout"),
         ({"reason": "%_D"}, "denied"),

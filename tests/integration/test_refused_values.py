@@ -339,6 +339,7 @@ def test_a_run_that_is_refused_keeps_no_other_from_a_start_or_a_boot(
     administrator = Administrator(
         schedules=ledger.schedules,
         records=ledger.records,
+        names=ledger.asked,
         node="ant",
         uuid=uuid4,
         policy=RetryPolicy(),

@@ -86,6 +86,12 @@ def test_executions_are_listed_page_by_page_as_the_command_does(web: Site, ledge
     assert web.get("/executions?since=2026-03-02T12:02:00+00:00&until=2026-03-02T12:03Z").json()
     assert web.get("/executions?since=12:00").faults.keys() == {"since"}
     assert web.get("/executions?schedule=nobody").status == 404
+    for path in ("/executions?task=tokns", "/failed?task=tokns", "/quarantine?task=tokns"):
+        assert web.get(path).status == 404
+        assert web.get(path).json()["detail"] == "there is no task 'tokns'; did you mean tokens?"
+    assert web.get("/failed?queue=cron_sheduler").status == 404
+    assert web.get("/executions?task=tokens").json() == web.get("/executions").json()
+    assert web.get("/failed?task=tokens").json() == []
     assert web.get("/executions?state=asleep").status == 422
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .limits.store import SqlLimitStore
     from .migrations.upgrade import check_schema, upgrade
     from .nodes import SqlNodeStore
+    from .records.names import SqlNames
     from .records.overview import SqlOverview
     from .records.replays import SqlReplayStore
     from .records.statistics import SqlStatistics
@@ -38,6 +39,7 @@ __all__ = [
     "SqlEventStore",
     "SqlLedgerTime",
     "SqlLimitStore",
+    "SqlNames",
     "SqlNodeStore",
     "SqlOverview",
     "SqlRecords",
@@ -63,6 +65,7 @@ _PLACES: Final = {
     "SqlEventStore": ".events.store",
     "SqlLedgerTime": ".ledger_time",
     "SqlLimitStore": ".limits.store",
+    "SqlNames": ".records.names",
     "SqlNodeStore": ".nodes",
     "SqlOverview": ".records.overview",
     "SqlRecords": ".records.store",

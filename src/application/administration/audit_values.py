@@ -42,8 +42,9 @@ def differing(
 
 
 def values_of_filter(which: FailureFilter) -> dict[str, Any]:
-    """Give the conditions of a filter."""
-    asked = {name: each for name, each in attrs.asdict(which).items() if each is not None}
+    """Give the conditions of a filter; its numbers follow from them."""
+    fields = attrs.asdict(which, filter=lambda field, _: field.name != "numbers")
+    asked = {name: each for name, each in fields.items() if each is not None}
     return dict(plain(asked))
 
 

@@ -29,7 +29,8 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .audit_trail import AuditTrail
 from .audit_values import plain, values_of_filter
-from .lookup import NotFound, find_schedule, find_schedules, refuse_unknown
+from .lookup import NotFound, find_schedule, find_schedules
+from .names import Names
 from .repetition import refuse_other_params
 from .views.values import json_value
 
@@ -101,6 +102,7 @@ class Administrator:
         *,
         schedules: ScheduleStorePort,
         records: RecordsPort,
+        names: Names,
         node: str,
         uuid: Callable[[], UUID],
         policy: RetryPolicy,
@@ -113,6 +115,7 @@ class Administrator:
         """
         self._schedules = schedules
         self._records = records
+        self._names = names
         self._node = node
         self._uuid = uuid
         self._policy = policy
@@ -377,13 +380,14 @@ class Administrator:
         """Resolve without a run what a filter takes of the archive as it is now.
 
         Raises:
-            NotFound: there is no such schedule, and nothing is left of one.
+            NotFound: there is no such schedule, task or queue, and nothing is left of one.
         """
+        target, chosen = which.schedule or _SEVERAL, values_of_filter(which)
+        which = self._names.resolved(which)
         if not self._records.archive(which, limit=1):
-            refuse_unknown(self._schedules, which)
+            self._names.refuse_unknown(which)
             return Discarded(failures=0, asked=0)
         count, asked, last = 0, 0, None
-        target, chosen = which.schedule or _SEVERAL, values_of_filter(which)
         with self._trail.change(
             actor, Action.DISCARD, target, now=now, before=chosen, after={"note": note}
         ) as kept:

@@ -1,10 +1,9 @@
-"""Finding a schedule by its name, and suggesting others; what its row says, and its calendars."""
+"""Finding a schedule by its name; what its row says, and its calendars."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
@@ -12,7 +11,7 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 #: Names among which those that come close are looked for: it takes a tenth of a second.
-_LOOKED_AT: Final = 2_000
+LOOKED_AT: Final = 2_000
 
 
 class NotFound(LookupError):
@@ -45,21 +44,16 @@ def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequen
     return [found[name] for name in wanted]
 
 
-def refuse_unknown(schedules: ScheduleStorePort, which: FailureFilter) -> None:
-    """Refuse a filter that takes nothing because it names a schedule that does not exist.
-
-    Raises:
-        NotFound: with the names that come close.
-    """
-    if which.schedule is not None:
-        find_schedule(schedules, which.schedule)
+def not_found(what: str, name: str, known: Iterable[str]) -> NotFound:
+    """Say that there is nothing of that name, and which of the *known* names come close."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
+    return NotFound(f"there is no {what} {name!r}; {hint}")
 
 
 def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
-    names = sorted(schedules.near(name, limit=_LOOKED_AT))
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
-    return NotFound(f"there is no schedule {name!r}; {hint}")
+    return not_found("schedule", name, schedules.near(name, limit=LOOKED_AT))
 
 
 def understood(stored: StoredSchedule) -> Schedule | None:

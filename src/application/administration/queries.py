@@ -18,7 +18,6 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilte
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.texts.moments import say_moment
@@ -31,7 +30,8 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
-from .lookup import NotFound, find_calendars, find_schedule, refuse_unknown, understood
+from .lookup import NotFound, find_calendars, find_schedule, understood
+from .names import Names
 from .on_request import on_request
 from .preview import preview
 from .retry_limits import RetryLimitDesk
@@ -71,6 +71,7 @@ class Queries:
         *,
         schedules: ScheduleStorePort,
         records: RecordsPort,
+        names: Names,
         nodes: NodeStorePort,
         replays: ReplayStorePort,
         limits: RetryLimitDesk,
@@ -85,6 +86,7 @@ class Queries:
         """
         self._schedules = schedules
         self._records = records
+        self._names = names
         self._nodes = nodes
         self._replays = replays
         self._limits = limits
@@ -126,11 +128,11 @@ class Queries:
         """List executions, newest first.
 
         Raises:
-            NotFound: there is no such schedule, and nothing is left of one.
+            NotFound: there is no such schedule or task, and nothing is left of one.
         """
-        found, name = self._records.executions(which), which.schedule
-        if not found and name is not None and not name.startswith(SYSTEM_PREFIX):
-            find_schedule(self._schedules, name)
+        found = self._records.executions(self._names.resolved(which))
+        if not found:
+            self._names.refuse_unknown(which)
         now, reports = self._now(), self._reports_of_running(found)
         return [
             ExecutionView.of(execution, now=now, report=reports.get(execution.id, NOTHING_REPORTED))
@@ -252,11 +254,11 @@ class Queries:
         """List the archive, newest first; those *before* a row of it, if it is given.
 
         Raises:
-            NotFound: there is no such schedule, and nothing is left of one.
+            NotFound: there is no such schedule, task or queue, and nothing is left of one.
         """
-        found = self._records.archive(which, before=before, limit=limit)
+        found = self._records.archive(self._names.resolved(which), before=before, limit=limit)
         if not found:
-            refuse_unknown(self._schedules, which)
+            self._names.refuse_unknown(which)
         names = {archived.schedule_name for archived in found}
         stored = {one.id: one for one in (self._schedules.schedules(names) if names else ())}
         for renamed in {archived.scheduler_id for archived in found} - stored.keys():

@@ -13,11 +13,11 @@ from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.replays import ReplayStorePort
-from cronhare.ports.schedules import ScheduleStorePort
 
 from .audit_trail import AuditTrail
 from .audit_values import values_of_filter
-from .lookup import NotFound, refuse_unknown
+from .lookup import NotFound
+from .names import Names
 from .repetition import refuse_another
 from .views.replays import ReplayView
 
@@ -39,17 +39,17 @@ class Replays:
 
     _replays: ReplayStorePort
     _records: RecordsPort
-    _schedules: ScheduleStorePort
+    _names: Names
     _trail: AuditTrail
 
     def count(self, which: FailureFilter) -> int:
         """Say how many failures a replay would be about: S2.6 in docs/compatibility.md.
 
         Raises:
-            NotFound: there is no such schedule, and nothing is left of one.
+            NotFound: there is no such schedule, task or queue, and nothing is left of one.
         """
-        if not (failures := self._records.count_failures(which)):
-            refuse_unknown(self._schedules, which)
+        if not (failures := self._records.count_failures(self._names.resolved(which))):
+            self._names.refuse_unknown(which)
         return failures
 
     def order(
@@ -75,7 +75,8 @@ class Replays:
         with self._trail.change(
             actor, Action.ORDER_REPLAY, target, now=now, after={"which": which}
         ) as note:
-            begun = self._replays.order(order, now=now, request=request)
+            meant = attrs.evolve(order, which=self._names.resolved(order.which))
+            begun = self._replays.order(meant, now=now, request=request)
             refuse_another(begun, order)
             note.unless(changed=begun.created_at == now)  # a repetition began it, then
             note.after = {"which": which, "replay": begun.id, "failures": failures}

@@ -37,7 +37,8 @@ class FailureFilterInvalid(ValueError):
 class FailureFilter:
     """Rows of the archive that have all of this; None stands for any, and none left out is all.
 
-    *task* is a task's name, or its reference (`report 25`). *reason* is a part of `failed_reason`,
+    *task* is a task's name, or its reference (`report 25`); *numbers* are those that a task of that
+    name has, for rows without a name, and follow from it. *reason* is a part of `failed_reason`,
     or of its error's message, letter for letter. *code* is the error's (`ETIMEDOUT`). It failed at
     *since* or later, and before *until*. *kind* is failed or quarantined. Resolved rows are left
     out if *unresolved*.
@@ -49,6 +50,7 @@ class FailureFilter:
     execution_id: int | None = None
     schedule: str | None = None
     task: str | None = None
+    numbers: tuple[TaskRef, ...] = attrs.field(default=(), eq=False)
     type: str | None = None
     queue: str | None = None
     reason: str | None = None
@@ -69,7 +71,9 @@ class FailureFilter:
         return (
             self.execution_id in {None, row.execution_id}
             and self.schedule in {None, row.schedule_name}
-            and TaskRef(row.task_type, row.task_id).is_meant(self.task, name=row.task_name)
+            and TaskRef(row.task_type, row.task_id).is_meant(
+                self.task, name=row.task_name, numbers=self.numbers
+            )
             and self.type in {None, row.task_type}
             and self.queue in {None, row.queue}
             and (

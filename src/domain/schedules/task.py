@@ -2,7 +2,7 @@
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import PurePath
@@ -82,12 +82,17 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
         is_number = number.isascii() and number.isdigit() and len(number) <= len(str(2**63))
         return cls(type_, int(number)) if type_ and is_number and int(number) < 2**63 else None
 
-    def is_meant(self, asked: str | None, *, name: str | None) -> bool:
+    def is_meant(
+        self, asked: str | None, *, name: str | None, numbers: Collection[Self] = ()
+    ) -> bool:
         """Tell whether who *asked* for a task, by its *name* or as `read` does, means this one.
 
-        Who asked for none means any.
+        Where it has no name, it is one of the *numbers* that a task of the name asked for has. Who
+        asked for none means any.
         """
-        return asked is None or asked == name or TaskRef.read(asked) == self
+        if asked is None or asked == name or TaskRef.read(asked) == self:
+            return True
+        return name is None and self in numbers
 
     @property
     def is_system(self) -> bool:

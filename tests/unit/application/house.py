@@ -15,6 +15,8 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
+from cronhare.adapters.memory.ledger.names import MemoryNames
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
@@ -22,6 +24,7 @@ from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.names import Names
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
@@ -119,6 +122,7 @@ class House:
     dispatcher: Dispatcher = attrs.field(init=False)
     reconciler: Reconciler = attrs.field(init=False)
     applier: JobsFileApplier = attrs.field(init=False)
+    names: Names = attrs.field(init=False)
     administrator: Administrator = attrs.field(init=False)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
@@ -198,9 +202,17 @@ class House:
         self.audit = MemoryAuditStore(self.ledger)
         self.trail = AuditTrail(entries=self.audit, stopwatch=self.clock.monotonic)
         self.applier = JobsFileApplier(self.schedules, self.trail)
+        self.names = Names(
+            names=MemoryNames(self.ledger),
+            schedules=self.schedules,
+            nodes=MemoryNodeStore(self.ledger),
+            tasks=catalog,
+            now=self.clock.now,
+        )
         self.administrator = Administrator(
             schedules=self.schedules,
             records=self.records,
+            names=self.names,
             node=self.node,
             uuid=self.uuid,
             policy=self.policy,

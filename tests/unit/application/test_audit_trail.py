@@ -220,7 +220,7 @@ async def test_a_replay_that_is_asked_for_again_has_changed_nothing() -> None:
     replays = Replays(
         replays=MemoryReplayStore(house.ledger),
         records=house.records,
-        schedules=house.schedules,
+        names=house.names,
         trail=house.trail,
     )
     order = ReplayOrder(which=FailureFilter(), author="ada")

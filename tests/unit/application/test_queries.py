@@ -77,6 +77,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
     return Queries(
         schedules=house.schedules,
         records=house.records,
+        names=house.names,
         nodes=MemoryNodeStore(house.ledger),
         replays=MemoryReplayStore(house.ledger),
         limits=RetryLimitDesk(

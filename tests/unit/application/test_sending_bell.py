@@ -46,6 +46,7 @@ class Office:
         self.administrator = Administrator(
             schedules=house.schedules,
             records=house.records,
+            names=house.names,
             node="shell",
             uuid=house.uuid,
             policy=RetryPolicy(attempts=1),

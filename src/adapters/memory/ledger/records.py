@@ -60,7 +60,9 @@ class MemoryRecords:
                 and (which.before is None or execution.id < which.before)
                 and (which.since is None or execution.executed_at >= which.since)
                 and (which.until is None or execution.executed_at < which.until)
-                and execution.task.is_meant(which.task, name=execution.task_name)
+                and execution.task.is_meant(
+                    which.task, name=execution.task_name, numbers=which.numbers
+                )
             )
             return tuple(islice(fitting, which.limit))
 

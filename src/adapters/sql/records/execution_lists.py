@@ -7,46 +7,60 @@ so a condition that is not to choose stands in a form that no index answers.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, union
 
 from cronhare.domain.execution import UNFINISHED, State
-from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import ExecutionFilter
 
 from ..mapping.execution_rows import SCHEDULE_NAME, id_of_display_name
 from ..schema.tables import executions, schedulers
 from .claim_times import ids_between
-from .failure_conditions import is_of_task
+from .failure_conditions import rows_of_task
 
 _ROW: Final = executions.c
 _IDS: Final = select(_ROW.id)
 
 Conditions = Sequence[ColumnElement[bool]]
 
+#: Conditions that an index answers, and in which order it is read.
+Range = tuple[Conditions, ColumnElement[Any]]
+
 
 def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
     """Find the ids of the newest executions that a filter takes, the newest first."""
-    others = tuple(_others(which))
+    others, of_task = tuple(_others(which)), tuple(_of_task(which))
+    is_of_task = (or_(*of_task),) if of_task else ()
     if which.schedule is not None:
         # Of one schedule there are so few that they can be sorted.
-        ours = *_of_schedule(which.schedule), *_in_states(which), *others
+        ours = *_of_schedule(which.schedule), *_in_states(which), *is_of_task, *others
         return [*connection.scalars(_newest(ours, which, order=_ROW.id + 0))]
     found = ids_between(connection, which.since, which.until) if _has_times(which) else (0, 0)
     if found is None:
         return ()
     if _has_times(which):
         others = (*others, _ROW.id >= found[0], _ROW.id < found[1])
-    if not which.states:
-        return [*connection.scalars(_newest(others, which))]
-    if _is_named(which.task) and State.SUCCEEDED in which.states:
+    if of_task and (not which.states or State.SUCCEEDED in which.states):
         # Nearly all have succeeded, whatever their task.
-        return [*connection.scalars(_newest((*_in_states(which), *others), which))]
-    parts = [
-        select(_newest((*part, *others), which, order=order).subquery())
-        for state in which.states
-        for part, order in _parts_of(state)
-    ]
-    ids = union_all(*parts).subquery()
+        ranges: list[Range] = [((part, *_in_states(which)), _ROW.id) for part in of_task]
+    elif which.states:
+        ranges = [
+            ((*part, *is_of_task), order)
+            for state in which.states
+            for part, order in _parts_of(state)
+        ]
+    else:
+        ranges = [((), _ROW.id)]
+    return _newest_of(connection, ranges, others, which)
+
+
+def _newest_of(
+    connection: Connection, ranges: Sequence[Range], others: Conditions, which: ExecutionFilter
+) -> Sequence[int]:
+    """Take the newest of each range, and of these; a row may be in several."""
+    parts = [_newest((*part, *others), which, order=order) for part, order in ranges]
+    if len(parts) == 1:
+        return [*connection.scalars(parts[0])]
+    ids = union(*(select(part.subquery()) for part in parts)).subquery()
     return [*connection.scalars(select(ids.c.id).order_by(ids.c.id.desc()).limit(which.limit))]
 
 
@@ -56,7 +70,7 @@ def _newest(
     return _IDS.where(*conditions).order_by(order.desc()).limit(which.limit)
 
 
-def _parts_of(state: State) -> Iterator[tuple[Conditions, ColumnElement[Any]]]:
+def _parts_of(state: State) -> Iterator[Range]:
     """Give ranges of the index (state, check_at), each with the order in which it is read.
 
     What has ended is nearly all in one range, in the order of its ids. The others are few enough to
@@ -88,8 +102,9 @@ def _has_times(which: ExecutionFilter) -> bool:
     return (which.since, which.until) != (None, None)
 
 
-def _is_named(task: str | None) -> bool:
-    return task is not None and TaskRef.read(task) is None
+def _of_task(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
+    if which.task is not None:
+        yield from rows_of_task(executions, which.task, which.numbers)
 
 
 def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
@@ -99,9 +114,5 @@ def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
         yield _ROW.executed_at >= which.since
     if which.until is not None:
         yield _ROW.executed_at < which.until
-    if which.task is not None:
-        # A name has an index of its own.
-        is_named = _is_named(which.task)
-        yield _ROW.task_name == which.task if is_named else is_of_task(executions, which.task)
     if which.concurrency_key is not None:
         yield _ROW.concurrency_key == which.concurrency_key

@@ -1,6 +1,6 @@
 """A filter of failures, asked of the archive's columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sqlalchemy import ColumnElement, Table, func, or_
 
@@ -39,7 +39,7 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
             dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
         )
     if which.task is not None:
-        yield is_of_task(failed_tasks, which.task)
+        yield or_(*rows_of_task(failed_tasks, which.task, which.numbers))
     if which.kind is not None:
         is_failed = _ROW.kind == State.FAILED.value
         yield is_failed if which.kind is State.FAILED else ~is_failed
@@ -62,10 +62,18 @@ def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
     return has_it & (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
 
 
-def is_of_task(table: Table, task: str) -> ColumnElement[bool]:
-    """Give the condition of the rows of a task: by its name, or its reference."""
+def rows_of_task(
+    table: Table, task: str, numbers: Iterable[TaskRef]
+) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of which each row of a task has one or more: see `TaskRef.is_meant`.
+
+    Each is a range of an index of executions.
+    """
     row = table.c
-    is_named = row.task_name == task
-    if (ref := TaskRef.read(task)) is None:
-        return is_named
-    return or_(is_named, (row.task_type == ref.type) & (row.task_id == ref.id))
+    yield row.task_name == task
+    if (ref := TaskRef.read(task)) is not None:
+        yield (row.task_type == ref.type) & (row.task_id == ref.id)
+    for ref in numbers:
+        # Those that have the name, and are found by it as well, keep a list of the newest short.
+        is_nameless = func.coalesce(row.task_name, task) == task
+        yield (row.task_type == ref.type) & (row.task_id == ref.id) & is_nameless

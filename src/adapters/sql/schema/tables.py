@@ -82,6 +82,7 @@ schedulers = Table(
     Index("ux_scheduler_name", "name", unique=True),
     Index("ix_scheduler_updated_at", "updated_at"),
     Index("ix_scheduler_queue", "queue", "status", "stay_alive", "system_id"),
+    Index("ix_scheduler_task", "task_name"),
 )
 
 #: Each schedule's cursor. It is edited if its updated_at is not this planned_at. One that could not
@@ -194,6 +195,7 @@ executions = Table(
     Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
     Index("ix_execution_open", "scheduler_id", "finished_at"),
     Index("ix_execution_task", "task_name"),
+    Index("ix_execution_number", "task_type", "task_id"),
     Index("ix_execution_held", "held_by", "due_at"),  # of those that are held, where that can be
 )
 

@@ -94,5 +94,8 @@ def _rules(order: ReplayOrder | BackfillOrder | None) -> dict[str, Any]:
 def _asked(which: FailureFilter) -> dict[str, Any]:
     """Give what was asked for, and nothing of what was not."""
     return attrs.asdict(
-        which, filter=lambda field, value: value is not None and field.name != "unresolved"
+        which,
+        filter=lambda field, value: (
+            value is not None and field.name not in {"unresolved", "numbers"}
+        ),
     )

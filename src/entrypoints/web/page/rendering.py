@@ -20,6 +20,15 @@ def _as_json_text(value: object) -> str:
     return value if isinstance(value, str) else as_json(value, encode=str, indent=2)
 
 
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sentence(text: str) -> str:
+    """Make a sentence of what an error says: a question has its mark already."""
+    return f"{_first_upper(text)}{'' if text.endswith('?') else '.'}"
+
+
 class Renderer:
     """Renders the templates of the page."""
 
@@ -34,7 +43,7 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters |= times.FILTERS | outcomes.FILTERS | charts.FILTERS
-        self._environment.filters["first_upper"] = lambda text: text[:1].upper() + text[1:]
+        self._environment.filters |= {"first_upper": _first_upper, "sentence": _sentence}
         self._environment.filters["tojson_text"] = _as_json_text
         self._environment.filters["pretty"] = lambda value: as_json(value, encode=str, indent=2)
         self._environment.globals |= {"asset": assets.address, "ways": WAYS}

@@ -61,22 +61,22 @@ def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
         def look() -> dict[str, Any]:
             container = pages.container
-            queries, statistics = container.queries(), container.statistics()
+            queries, statistics, replays = (
+                container.queries(),
+                container.statistics(),
+                container.replays(),
+            )
             now = queries.now()
+            shown = {"now": now, "replays": replays.list(limit=_REPLAYS, now=now), "unknown": None}
             try:
-                found = [*queries.failures(which, before=before, limit=_LISTED + 1)]
-                unknown = None
+                return shown | {
+                    "found": [*queries.failures(which, before=before, limit=_LISTED + 1)],
+                    "count": replays.count(which),
+                    "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
+                    "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
+                }
             except NotFound as error:
-                found, unknown = [], str(error)
-            return {
-                "found": found,
-                "unknown": unknown,
-                "count": container.records().count_failures(which),
-                "reasons": statistics.failures(which, by=[By.REASON], limit=_GROUPS),
-                "schedules": statistics.failures(which, by=[By.SCHEDULE], limit=_GROUPS),
-                "replays": container.replays().list(limit=_REPLAYS, now=now),
-                "now": now,
-            }
+                return shown | {"found": [], "count": 0, "unknown": str(error)}
 
         looked = await pages.ask(look)
         found = looked["found"]

@@ -1,0 +1,105 @@
+"""The names of tasks and queues that a ledger knows: each is looked for where an index has it."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, Engine, Table, func, literal, or_, select
+
+from cronhare.domain.execution import UNFINISHED
+from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
+from cronhare.domain.schedules.topic import ref_of_topic
+from cronhare.ports.clock import ClockPort
+
+from ..mapping.task_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
+from ..schedule_names import IS_USERS
+from ..schema.tables import executions, failed_tasks, schedulers
+from ..transactions.database import Database, repeatable
+from .failure_conditions import rows_of_task
+
+_ROW: Final = schedulers.c
+#: From an index alone: the system's own have no name.
+_TASKS: Final = select(_ROW.task_name).where(_ROW.task_name > "").distinct()
+
+#: A task may have very many schedules, and they all say the same.
+_READ: Final = 1_000
+
+
+class SqlNames:
+    """Satisfies `NamesPort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def numbers_of(self, task: str) -> Collection[TaskRef]:
+        """See `NamesPort.numbers_of`."""
+        columns = [_ROW[name] for name in TASK_COLUMNS]
+        newest = (
+            select(*columns)
+            .where(_ROW.task_name == task, IS_USERS)
+            .order_by(_ROW.id.desc())
+            .limit(_READ)
+            .subquery()
+        )
+        with self._database.read("looking for a task's numbers") as connection:
+            rows = connection.execute(select(newest).distinct()).all()
+        found = [read_task(tuple(row)) for row in rows]
+        return {one.ref for one in found if not one.faults}
+
+    @repeatable
+    def has_task(self, task: str, numbers: Collection[TaskRef]) -> bool:
+        """See `NamesPort.has_task`."""
+        tables = (executions, failed_tasks)
+        with self._database.read("looking for a task") as connection:
+            return _has(connection, schedulers, _of_schedules(task, numbers)) or any(
+                _has(connection, table, rows_of_task(table, task, numbers)) for table in tables
+            )
+
+    @repeatable
+    def has_queue(self, queue: str) -> bool:
+        """See `NamesPort.has_queue`."""
+        open_ones = executions.c.state.in_([state.value for state in UNFINISHED])
+        conditions = (
+            (schedulers, _ROW.queue == queue),
+            (executions, open_ones & (executions.c.queue == queue)),
+            (failed_tasks, failed_tasks.c.queue == queue),
+        )
+        with self._database.read("looking for a queue") as connection:
+            return any(_has(connection, table, [condition]) for table, condition in conditions)
+
+    @repeatable
+    def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
+        """See `NamesPort.tasks_near`."""
+        half, column = limit // 2, _ROW.task_name
+        before = _TASKS.where(column < name).order_by(column.desc()).limit(half)
+        after = _TASKS.where(column >= name).order_by(column).limit(half)
+        with self._database.read("looking for names of tasks") as connection:
+            return [*reversed(connection.scalars(before).all()), *connection.scalars(after)]
+
+
+def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the schedules of a task: one by an index, one by reading all."""
+    yield _ROW.task_name == task
+    others = [*_by_number(task, numbers)]
+    if ref_of_topic(task) in numbers:
+        others.append(_ROW.topic == task)
+    if others:
+        yield or_(*others)
+
+
+def _by_number(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnElement[bool]]:
+    asked = TaskRef.read(task)
+    is_nameless = func.coalesce(_ROW.task_name, task) == task
+    for ref in {*numbers} if asked is None else {asked}:
+        if ref.id > LARGEST_NUMBER:
+            continue  # no row can have it
+        column = COLUMN_OF_TYPE.get(ref.type)
+        own = (_ROW.task_type == ref.type) & (_ROW.task_id == ref.id)
+        has_number = own if column is None else _ROW[column] == ref.id
+        yield has_number if asked else has_number & is_nameless
+
+
+def _has(connection: Connection, table: Table, conditions: Iterable[ColumnElement[bool]]) -> bool:
+    found = (select(literal(1)).select_from(table).where(each).limit(1) for each in conditions)
+    return any(connection.execute(each).first() is not None for each in found)

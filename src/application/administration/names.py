@@ -1,0 +1,89 @@
+"""What a filter names: a task is found by its numbers too, and what nobody knows is refused."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Final, TypeVar
+
+import attrs
+
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.topic import ref_of_topic
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.names import NamesPort
+from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.schedules import ScheduleStorePort
+
+from .lookup import LOOKED_AT, find_schedule, not_found
+
+Filter = TypeVar("Filter", ExecutionFilter, FailureFilter)
+
+#: A task may have a number in each jobs file, and each stands for a range that is read.
+_MOST_NUMBERS: Final = 20
+
+
+@attrs.define(kw_only=True, eq=False)
+class Names:
+    """Tasks are known by this process's jobs file, and by the ledger; *now* is the ledger's clock.
+
+    Each method may raise `LedgerUnavailable`.
+    """
+
+    _names: NamesPort
+    _schedules: ScheduleStorePort
+    _nodes: NodeStorePort
+    _tasks: Iterable[Task]
+    _now: Callable[[], datetime]
+
+    def resolved(self, which: Filter) -> Filter:
+        """Add the numbers of the task that is asked for by its name, or by a topic.
+
+        A row that somebody has written, or made over HTTP, has a number alone.
+        """
+        if which.task is None or TaskRef.read(which.task) is not None:
+            return which
+        return attrs.evolve(which, numbers=self._numbers_of(which.task))
+
+    def refuse_unknown(self, which: ExecutionFilter | FailureFilter) -> None:
+        """Refuse a filter that takes nothing because it names what does not exist.
+
+        It is asked once nothing was found. A task is known while anything is left of it.
+
+        Raises:
+            NotFound: with the names that come close.
+        """
+        if which.schedule is not None and not which.schedule.startswith(SYSTEM_PREFIX):
+            find_schedule(self._schedules, which.schedule)
+        if which.task is not None:
+            self._expect_task(which.task)
+        if isinstance(which, FailureFilter) and which.queue is not None:
+            self._expect_queue(which.queue)
+
+    def _numbers_of(self, name: str) -> tuple[TaskRef, ...]:
+        registered = {task.ref for task in self._tasks if task.name == name}
+        stored = self._names.numbers_of(name)
+        found = {ref_of_topic(name), *registered, *stored}
+        return tuple(sorted(found)[:_MOST_NUMBERS])
+
+    def _expect_task(self, asked: str) -> None:
+        tasks = [*self._tasks]
+        if any(task.ref.is_meant(asked, name=task.name) for task in tasks):
+            return
+        numbers = () if TaskRef.read(asked) else self._numbers_of(asked)
+        if not self._names.has_task(asked, numbers):
+            there = self._names.tasks_near(asked, limit=LOOKED_AT)
+            raise not_found("task", asked, {*there, *(task.name for task in tasks)})
+
+    def _expect_queue(self, queue: str) -> None:
+        known = {*self._queues()}
+        if queue not in known and not self._names.has_queue(queue):
+            raise not_found("queue", queue, known)
+
+    def _queues(self) -> Iterator[str]:
+        yield MAIN_QUEUE
+        yield from self._schedules.on_queues()
+        for report in self._nodes.nodes(now=self._now(), limit=MOST_REPORTS).reports:
+            yield from report.queues

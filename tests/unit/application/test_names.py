@@ -1,0 +1,94 @@
+from datetime import timedelta
+
+import pytest
+
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.application.administration.lookup import NotFound
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.topic import ref_of_topic
+from cronhare.ports.records import ExecutionFilter
+from tests.unit.application.house import REPORT, House
+
+BACKUP = TaskRef("worker", 7)
+
+
+def house_with(*drafts: ScheduleDraft) -> House:
+    house = House()
+    house.schedules.save(drafts, source="shop", now=house.now)
+    return house
+
+
+def nightly(**changes: object) -> ScheduleDraft:
+    fields = {"name": "nightly", "task": BACKUP, "task_name": "backup", "schedule": "@daily"}
+    return ScheduleDraft(**fields | changes)  # type: ignore[arg-type]
+
+
+def test_a_task_has_the_numbers_of_its_jobs_file_and_of_its_schedules() -> None:
+    names = house_with(nightly(task_name=REPORT.name)).names
+
+    found = names.resolved(ExecutionFilter(task=REPORT.name))
+
+    assert {*found.numbers} == {REPORT.ref, BACKUP, ref_of_topic(REPORT.name)}
+    assert names.resolved(FailureFilter(task="backup")).numbers == (ref_of_topic("backup"),)
+
+
+def test_who_asks_by_number_or_for_no_task_asks_for_no_other_number() -> None:
+    names = house_with(nightly()).names
+
+    for which in (ExecutionFilter(task="worker 7"), ExecutionFilter()):
+        assert names.resolved(which) == which
+    assert not names.resolved(FailureFilter(task="worker 7")).numbers
+
+
+@pytest.mark.parametrize("asked", [REPORT.name, "report 25", "backup", "worker 7", "orders.paid"])
+def test_a_task_that_is_known_is_not_refused(asked: str) -> None:
+    topic = "orders.paid"
+    paid = nightly(name="paid", task=ref_of_topic(topic), topic=topic, task_name=None)
+    house = house_with(nightly(), paid)
+
+    house.names.refuse_unknown(ExecutionFilter(task=asked))
+    house.names.refuse_unknown(FailureFilter(task=asked))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("bakcup", "there is no task 'bakcup'; did you mean backup?"),
+        ("daily-reprot", "there is no task 'daily-reprot'; did you mean daily-report?"),
+        ("zzz", "there is no task 'zzz'; there is backup, daily-report"),
+        ("worker 8", "there is no task 'worker 8'"),
+    ],
+)
+def test_an_unknown_task_is_refused_with_those_that_come_close(asked: str, told: str) -> None:
+    names = house_with(nightly()).names
+
+    for which in (ExecutionFilter(task=asked), FailureFilter(task=asked)):
+        with pytest.raises(NotFound) as refused:
+            names.refuse_unknown(which)
+        assert str(refused.value).startswith(told)
+
+
+def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> None:
+    house = house_with(nightly(queue="backups"))
+    worker = NodeReport(
+        name="bee",
+        role="worker",
+        host="hive",
+        version="1",
+        started_at=house.now,
+        seen_at=house.now,
+        queues=("mails",),
+    )
+    MemoryNodeStore(house.ledger).report(worker, kept_for=timedelta(hours=1))
+
+    for queue in ("backups", "mails", "cron_scheduler"):
+        house.names.refuse_unknown(FailureFilter(queue=queue))
+    with pytest.raises(NotFound, match="no queue 'mail'; did you mean mails"):
+        house.names.refuse_unknown(FailureFilter(queue="mail"))
+
+
+def test_the_systems_own_schedules_are_not_refused() -> None:
+    House().names.refuse_unknown(ExecutionFilter(schedule="cronhare-cleanup"))
