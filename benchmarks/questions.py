@@ -32,7 +32,7 @@ Question = Callable[[], Any]
 
 def questions(container: Container) -> Mapping[str, Question]:
     """Name each question, and say how it is asked."""
-    q, now = container.queries(), container.claims().now()
+    q, e, now = container.queries(), container.explanations(), container.claims().now()
     hour, day = now - timedelta(hours=1), now - timedelta(days=1)
     week, missed = now - timedelta(days=7), now - timedelta(days=6, minutes=3)
     store, stats, replays = container.statistics(), container.metrics(), container.replays()
@@ -90,10 +90,10 @@ def questions(container: Container) -> Mapping[str, Question]:
         "execution": lambda: q.execution(found.id),
         "execution, old": lambda: q.execution(old.id),
         "output": lambda: q.output(old.id),
-        "explain an execution": lambda: q.explain_execution(old.id),
-        "explain an instant": lambda: q.explain_instant(DAILY, None),
-        "explain an instant of a busy one": lambda: q.explain_instant(BUSY, None),
-        "explain an instant without a row": lambda: q.explain_instant(BUSY, missed),
+        "explain an execution": lambda: e.of_execution(old.id),
+        "explain an instant": lambda: e.of_instant(DAILY, None),
+        "explain an instant of a busy one": lambda: e.of_instant(BUSY, None),
+        "explain an instant without a row": lambda: e.of_instant(BUSY, missed),
         "next runs": lambda: q.upcoming(BUSY, count=20),
         **{
             f"failures {what}": partial(q.failures, which, limit=PAGE)

@@ -10,7 +10,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.publishing import publish_pipeline as pipeline
@@ -21,7 +21,7 @@ from . import rabbitmq
 from .background import BackgroundExecutor
 from .injection import containers, providers
 from .node_identity import is_alive, this_holder, this_node
-from .parts import LATE, OPTIONAL
+from .parts import LATE, OPTIONAL, Deferred
 from .probes.vitals import Vitals
 from .settings.settings import Settings
 
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.commands import Administrator
     from cronhare.application.administration.days import Days
     from cronhare.application.administration.doctor import Doctor
+    from cronhare.application.administration.explanations import Explanations
     from cronhare.application.administration.files_together import FileContent
     from cronhare.application.administration.jobs_files import JobsFileApplier
     from cronhare.application.administration.metrics import Metrics
@@ -125,6 +126,10 @@ def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
     return providers.ThreadSafeSingleton(
         ThreadPoolExecutor, max_workers=most, thread_name_prefix=name
     )
+
+
+def _deferred(part: "providers.Provider[Any]") -> "providers.Factory[Deferred]":
+    return providers.Factory(Deferred, part.provider)
 
 
 class Container(containers.DeclarativeContainer):
@@ -229,10 +234,10 @@ class Container(containers.DeclarativeContainer):
     catalog = providers.ThreadSafeSingleton(Catalog, tasks)
     names = providers.ThreadSafeSingleton(
         Names,
-        names=providers.ThreadSafeSingleton(SqlNames, engine, clock),
-        schedules=schedules,
-        nodes=nodes,
-        tasks=catalog,
+        names=_deferred(providers.ThreadSafeSingleton(SqlNames, engine, clock)),
+        schedules=_deferred(schedules),
+        nodes=_deferred(nodes),
+        tasks=_deferred(catalog),
         now=ledger_time.provided.now,
     )
     policies = providers.ThreadSafeSingleton(
@@ -489,14 +494,21 @@ class Container(containers.DeclarativeContainer):
             rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),
     )
-    queries = providers.ThreadSafeSingleton(
-        Queries,
+    explanations = providers.ThreadSafeSingleton(
+        Explanations,
         schedules=schedules,
         records=records,
-        names=names,
         nodes=nodes,
         replays=replay_store,
         limits=limit_desk,
+        now=ledger_time.provided.now,
+    )
+    queries = providers.ThreadSafeSingleton(
+        Queries,
+        schedules=_deferred(schedules),
+        records=_deferred(records),
+        names=_deferred(names),
+        nodes=_deferred(nodes),
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
         policy=settings.provided.policy,

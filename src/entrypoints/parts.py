@@ -4,6 +4,7 @@ A command that lists nodes needs neither the worker nor what lies behind it, and
 the time of whoever asks one question. What lives long imports all of them before it begins.
 """
 
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ _PLACES: Final = (
     "cronhare.application.administration.commands:Administrator",
     "cronhare.application.administration.days:Days",
     "cronhare.application.administration.doctor:Doctor",
+    "cronhare.application.administration.explanations:Explanations",
     "cronhare.application.administration.files_together:FileContent",
     "cronhare.application.administration.jobs_files:JobsFileApplier",
     "cronhare.application.administration.metrics:Metrics",
@@ -113,6 +115,24 @@ class Late:
     def __call__(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as it takes them
         """Call it."""
         return self.found()(*arguments, **options)
+
+
+class Deferred:
+    """A part that is made when something is first asked of it.
+
+    Whoever answers many questions has parts of which each question needs but some.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        """*make* gives the same one each time."""
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the part has
+        """Make it, if need be."""
+        return getattr(self._make(), name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._make())
 
 
 LATE: Final = {late.name: late for late in map(Late, _PLACES)}

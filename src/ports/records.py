@@ -2,21 +2,24 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from cronhare.domain.access.audit import KEPT_FOR
-from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from .runner import AttemptResult, Captured
+
+if TYPE_CHECKING:
+    # Here: a list of executions has no failures, and diagnoses nothing.
+    from cronhare.domain.diagnosis.overdue import LastClaim
+    from cronhare.domain.lifecycle.archive import Archived
+    from cronhare.domain.lifecycle.failures import Failure, Unproven
 
 
 @attrs.frozen(kw_only=True)
@@ -200,7 +203,7 @@ class RecordsPort(Protocol):
         """Count unfinished executions by queue and state."""
         ...
 
-    def last_claim(self) -> LastClaim | None:
+    def last_claim(self) -> "LastClaim | None":
         """The newest claim of a due instant; None if there is none of late."""
         ...
 
@@ -210,14 +213,14 @@ class RecordsPort(Protocol):
         *,
         before: int | None = None,
         limit: int = 100,
-    ) -> Sequence[Archived]:
+    ) -> "Sequence[Archived]":
         """List the rows of the archive that a filter takes, newest first.
 
         The next page is of those *before* the last id of this one.
         """
         ...
 
-    def archived(self, ids: Collection[int]) -> Sequence[Archived]:
+    def archived(self, ids: Collection[int]) -> "Sequence[Archived]":
         """Find rows of the archive, newest first, resolved or not."""
         ...
 
@@ -226,8 +229,8 @@ class RecordsPort(Protocol):
         ...
 
     def keep_failure(
-        self, failure: Failure, *, now: datetime, node: str
-    ) -> Archived | Unproven | None:
+        self, failure: "Failure", *, now: datetime, node: str
+    ) -> "Archived | Unproven | None":
         """Make sure that a failure which a worker reported, ours or not, is in the archive.
 
         Answers its new row; None if it needs none, because the ledger says so too.

@@ -21,6 +21,7 @@ from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
+from cronhare.application.administration.explanations import Explanations
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.views.work import NodesView
@@ -144,11 +145,17 @@ class Desk:
             records=ledger.records,
             names=ledger.asked,
             nodes=ledger.nodes,
-            replays=ledger.replays,
-            limits=self.limits,
             broker=MemoryInspection(),
             retry_delay=timedelta(seconds=30),
             policy=RetryPolicy(),
+            now=ledger.clock.now,
+        )
+        self.explanations = Explanations(
+            schedules=ledger.schedules,
+            records=ledger.records,
+            nodes=ledger.nodes,
+            replays=ledger.replays,
+            limits=self.limits,
             now=ledger.clock.now,
         )
         self.broker = MemoryBroker(ledger.clock)
@@ -321,7 +328,7 @@ class Desk:
             explain(stored, self.ledger.now, records=records, now=self.ledger.now)
         difference([draft("innocent"), draft(name)], schedules.schedules(), source="jobs")
         for run in self.queries.executions(ExecutionFilter(limit=200)):
-            shown = self.queries.explain_execution(run.id)
+            shown = self.explanations.of_execution(run.id)
             attempts = [*shown.attempts, *self.queries.execution(run.id).attempts]
             yield run.problem
             yield from (one.problem for one in attempts)

@@ -1,13 +1,15 @@
-"""Finding a schedule by its name; what its row says, and its calendars."""
+"""Finding a schedule by its name, an execution by its number; what a row says, its calendars."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.listing import listed
+from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 #: Names among which those that come close are looked for: it takes a tenth of a second.
@@ -52,6 +54,18 @@ def not_found(what: str, name: str, known: Iterable[str]) -> NotFound:
     return NotFound(f"there is no {what} {name!r}; {hint}")
 
 
+def find_execution(records: RecordsPort, execution_id: int) -> Execution:
+    """Find an execution by its number.
+
+    Raises:
+        NotFound: there is none.
+    """
+    execution = records.execution(execution_id)
+    if execution is None:
+        raise NotFound(f"there is no execution {execution_id}")
+    return execution
+
+
 def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
     return not_found("schedule", name, schedules.near(name, limit=LOOKED_AT))
 
@@ -63,6 +77,11 @@ def understood(stored: StoredSchedule) -> Schedule | None:
     return compile_schedule(
         stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
     )
+
+
+def zone_of(stored: StoredSchedule) -> str:
+    """Name the zone in which a schedule is due; UTC if its row is broken."""
+    return "UTC" if stored.draft is None else stored.draft.timezone
 
 
 def find_calendars(

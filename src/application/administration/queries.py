@@ -5,58 +5,45 @@ The command line, and every other surface, only prints what it gets here.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from cronhare.domain.cron import find_zone
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Kind, Thing
-from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
-from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
-from cronhare.domain.nodes import MOST_REPORTS, alive
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
-from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
-from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
-from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .follow import Followed, follow
-from .lookup import NotFound, find_calendars, find_schedule, understood
-from .names import Names
-from .on_request import on_request
+from .lookup import NotFound, find_execution, find_schedule, understood, zone_of
 from .preview import preview
-from .retry_limits import RetryLimitDesk
 from .schedule_lists import shown_schedules
-from .unheard import unless_unheard
 from .views.due import DueView
 from .views.executions import (
     AttemptView,
     ExecutionView,
     ExecutionWithAttempts,
     ExecutionWithOutput,
-    ExplanationView,
     OutputView,
 )
 from .views.failures import FailureView, FailureWithDetails, QuarantineView
 from .views.schedules import ScheduleView
 from .views.work import NodesView, QueueView
 from .watching import watch
-from .without_times import what_it_came_of, who_begins_it
 
-#: Runs that are named of those that another one waits for.
-MOST_BEFORE: Final = 5
+if TYPE_CHECKING:
+    # Here: most questions ask no broker, and name nothing.
+    from cronhare.ports.inspection import BrokerInspectionPort
 
-#: Replays, the newest, among which a backfill is looked for that is about to run an instant.
-MOST_REPLAYS: Final = 100
+    from .names import Names
 
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
@@ -71,11 +58,9 @@ class Queries:
         *,
         schedules: ScheduleStorePort,
         records: RecordsPort,
-        names: Names,
+        names: "Names",
         nodes: NodeStorePort,
-        replays: ReplayStorePort,
-        limits: RetryLimitDesk,
-        broker: BrokerInspectionPort,
+        broker: "BrokerInspectionPort",
         retry_delay: timedelta,
         policy: RetryPolicy,
         now: Callable[[], datetime],
@@ -88,8 +73,6 @@ class Queries:
         self._records = records
         self._names = names
         self._nodes = nodes
-        self._replays = replays
-        self._limits = limits
         self._broker = broker
         self._retry_delay = retry_delay
         self._policy = policy
@@ -161,7 +144,7 @@ class Queries:
         schedule = understood(stored)
         if schedule is None or stored.problem is not None:
             return ()
-        zone = find_zone(_zone_of(stored))
+        zone = find_zone(zone_of(stored))
         return [*preview(schedule, zone, after=self._now(), count=count)]
 
     def execution(self, execution_id: int) -> ExecutionWithAttempts:
@@ -170,7 +153,7 @@ class Queries:
         Raises:
             NotFound: there is none.
         """
-        execution = self._execution(execution_id)
+        execution = find_execution(self._records, execution_id)
         attempts = self._records.attempts(execution_id)
         reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
         of_last = reports.get(execution.attempt, NOTHING_REPORTED)
@@ -199,7 +182,7 @@ class Queries:
         Raises:
             NotFound: there is none.
         """
-        execution = self._execution(execution_id)
+        execution = find_execution(self._records, execution_id)
         running = execution.attempt if execution.state is State.RUNNING else None
         return ExecutionWithOutput(
             execution=ExecutionView.of(execution, now=self._now()),
@@ -240,7 +223,7 @@ class Queries:
             NotFound: there is none, or no more.
         """
         looks = 0
-        while (execution := self._execution(execution_id)).state in UNFINISHED:
+        while (execution := find_execution(self._records, execution_id)).state in UNFINISHED:
             has_begun = execution.state not in {State.CLAIMED, State.PUBLISHED}
             if looks == round(SILENT_FOR / LOOK_EVERY) and not has_begun:
                 on_silence(ExecutionView.of(execution, now=self._now()))
@@ -342,139 +325,6 @@ class Queries:
         running = ExecutionFilter(states={State.RUNNING}, limit=MOST_REPORTS)
         return found.with_runs(self._records.executions(running))
 
-    def explain_instant(self, name: str, instant: datetime | None) -> ExplanationView:
-        """Explain what became of a schedule's instant; of the last at which it was due, if None.
-
-        Raises:
-            NotFound: there is no such schedule; it says what is left of one that was deleted.
-        """
-        try:
-            stored, now = find_schedule(self._schedules, name), self._now()
-        except NotFound as error:
-            raise NotFound(f"{error}{self._left_of(name)}") from error
-        if instant is None and not has_times(stored):
-            return self._explain_without_times(stored, now)
-        asked = newest_instant(stored, now=now) if instant is None else instant
-        calendars = find_calendars(self._schedules, stored)
-        replays = self._replays.replays(limit=MOST_REPLAYS)
-        found = self._with_limits(
-            explain(
-                stored,
-                asked,
-                records=self._records,
-                now=now,
-                calendars=calendars,
-                replays=replays,
-            )
-        )
-        zone = _zone_of(stored)
-        return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)
-
-    def _explain_without_times(self, stored: StoredSchedule, now: datetime) -> ExplanationView:
-        """Explain the last run of a schedule that is never due, or why there is none."""
-        nodes = self._nodes.nodes(now=now, limit=MOST_REPORTS)
-        begins = who_begins_it(stored, nodes.reports, now=now)
-        last = self._records.last_runs([stored.id]).get(stored.id)
-        if last is None:
-            found = Explanation(ran=False, answer="It has not run yet", because=tuple(begins))
-        else:
-            found = explain_execution(last, self._records.attempts(last.id), now=now)
-            because = (what_it_came_of(last), *found.because)
-            found = self._with_limits(attrs.evolve(found, because=because))
-            if last.state not in UNFINISHED:  # or what it waits for is all that matters
-                found = attrs.evolve(found, because=(*found.because, *begins))
-        asked = now if last is None else last.due_at
-        zone = _zone_of(stored)
-        return ExplanationView.of(found, name=stored.name, timezone=zone, instant=asked, now=now)
-
-    def explain_execution(self, execution_id: int) -> ExplanationView:
-        """Explain why an execution is where it is.
-
-        Raises:
-            NotFound: there is none.
-        """
-        execution, now = self._execution(execution_id), self._now()
-        attempts = self._records.attempts(execution_id)
-        found = explain_execution(execution, attempts, now=now, asked=self._on_request(execution))
-        found = self._with_limits(found)
-        name, due = execution.schedule_name, execution.due_at
-        zone = next(map(_zone_of, self._schedules.schedules([name])), "UTC")
-        return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
-
-    def _on_request(self, execution: Execution) -> Iterator[str]:
-        """Say what would run a skipped instant; read when it is asked for."""
-        stored = self._schedules.with_id(execution.scheduler_id)
-        if stored is not None:
-            yield from on_request(
-                stored,
-                execution.due_at,
-                said=execution.last_error or "",
-                calendars=find_calendars(self._schedules, stored),
-                replays=self._replays.replays(limit=MOST_REPLAYS),
-            )
-
-    def _with_limits(self, found: Explanation) -> Explanation:
-        if found.execution is None:
-            return found
-        one, found = found.execution, unless_unheard(found, self._records)
-        more = (*self._before(one), *self._limits.about(one), *self._own_worker(one))
-        return attrs.evolve(found, because=(*found.because, *more))
-
-    def _own_worker(self, execution: Execution) -> Iterator[str]:
-        """Say whether the worker is there that alone serves a schedule with `stay_alive`."""
-        if not is_standalone(execution.queue) or execution.state not in UNFINISHED:
-            return
-        now = self._now()
-        nodes = alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-        serving = [node.name for node in nodes if execution.queue in node.queues]
-        if serving:
-            yield f"The worker of its own is {serving[0]}."
-        else:
-            start = start_standalone([execution.schedule_name], None)
-            yield f"No worker of its own is there, and no other runs it: `{start}`."
-
-    def _before(self, execution: Execution) -> Iterator[str]:
-        """Name the runs that one waits for which is held back, and whether they can begin."""
-        if execution.state is State.HELD and (key := key_of(execution.held_by or "")) is not None:
-            yield from self._with_places(key)
-        if execution.state is State.HELD and schedule_of(execution.held_by or "") is not None:
-            active = ExecutionFilter(
-                schedule=execution.schedule_name, states=ACTIVE, limit=MOST_BEFORE
-            )
-            for other in self._records.executions(active):
-                before = f"Execution {other.id} of the same schedule"
-                yield f"{before} has not ended: it is {other.state}."
-
-    def _with_places(self, key: str) -> Iterator[str]:
-        """Name the runs that have the places of a key: one that nobody serves keeps its own."""
-        now = self._now()
-        nodes = alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-        served = {queue for node in nodes if node.works for queue in node.queues}
-        placed = ExecutionFilter(concurrency_key=key, states=PLACED, limit=MOST_BEFORE)
-        for other in self._records.executions(placed):
-            has = f"Execution {other.id} with key {key} is {other.state}"
-            if other.state is State.RUNNING or other.queue in served:
-                yield f"{has}."
-            else:
-                yield f"{has}, and no worker reports that it serves its queue, {other.queue}."
-
-    def _left_of(self, name: str) -> str:
-        """Say what the archive knows of a schedule that is gone."""
-        try:
-            which = FailureFilter(schedule=name, unresolved=False)
-        except FailureFilterInvalid:  # no name that a schedule can have
-            return ""
-        for last in self._records.archive(which, limit=1):
-            at = say_moment(last.failed_at)
-            return f". One of that name was deleted or renamed: its last failure was at {at}"
-        return ""
-
-    def _execution(self, execution_id: int) -> Execution:
-        execution = self._records.execution(execution_id)
-        if execution is None:
-            raise NotFound(f"there is no execution {execution_id}")
-        return execution
-
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
         return shown_schedules(found, self._records, policy=self._policy, now=self._now())
 
@@ -486,10 +336,6 @@ class Queries:
         if not isinstance(facts, BrokerFacts):
             return {}
         return {thing.name: thing for thing in facts.things if thing.kind is Kind.QUEUE}
-
-
-def _zone_of(stored: StoredSchedule) -> str:
-    return "UTC" if stored.draft is None else stored.draft.timezone
 
 
 def _stand(execution: ExecutionView) -> tuple[object, ...]:

@@ -1,7 +1,8 @@
 """What commands print: tables for people, JSON for pipes.
 
-rich is imported for a table, a colour or a terminal: a plain line or JSON in a pipe goes without.
-So is what writes JSON: a page of help goes without both.
+rich is imported for a terminal, and for what must be folded or has letters of other widths: plain
+lines, plain tables and JSON in a pipe go without. So is what writes JSON: a page of help goes
+without both.
 """
 
 import sys
@@ -83,7 +84,7 @@ def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
     be pasted with it.
     """
     shown = printable(sentence)
-    if style or sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH - indent:
+    if sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH - indent:
         from rich.padding import Padding  # noqa: PLC0415 - as the module says
 
         said = text(sentence, style=style)
@@ -118,7 +119,9 @@ def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
     """
     cells = [tuple(row) for row in rows]
     if not cells:
-        _print(empty)
+        print_line(empty)
+        return
+    if print_plainly([columns, *([*map(_written, row)] for row in cells)]):
         return
     out, grid = console(), _grid(columns, [[*map(_cell, row)] for row in cells])
     if out.measure(grid, options=out.options.update(max_width=out.width + 1)).maximum > out.width:
@@ -126,6 +129,23 @@ def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
         narrow = [[*map(_narrow_cell, row)] for row in cells]
         grid = _grid(headings, narrow, whole=_whole_columns(headings, narrow, out.width))
     _print(grid)
+
+
+def print_plainly(lines: Sequence[Sequence[str]]) -> bool:
+    """Print rows of texts below each other, where that can be done without rich: tells whether.
+
+    In a pipe, if each letter is as wide as the others and no line is to be folded.
+    """
+    shown = [[printable(cell) for cell in line] for line in lines]
+    if sys.stdout.isatty() or not all(cell.isascii() for line in shown for cell in line):
+        return False
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    if sum(widths) + _GAP * (len(widths) - 1) > PIPE_WIDTH:
+        return False
+    for line in shown:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write(f"{(' ' * _GAP).join(cells).rstrip()}\n")
+    return True
 
 
 def _grid(
@@ -181,9 +201,24 @@ def _print(content: "RenderableType", *, soft_wrap: bool = False) -> None:
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def state(name: str) -> "Text":
+class Styled:
+    """The name of a state, and what is said beside it: rich's text only where it is drawn."""
+
+    def __init__(self, name: str, rest: str) -> None:
+        """The *name* alone has a colour."""
+        self._name, self._rest = name, rest
+
+    def __str__(self) -> str:
+        return f"{self._name}{self._rest}"
+
+    def drawn(self) -> "Text":
+        """Give it as it is drawn."""
+        return text(self._name, style=STATE_COLOURS.get(self._name, "")).append(self._rest)
+
+
+def state(name: str, rest: str = "") -> Styled:
     """Show a state in its colour."""
-    return text(name, style=STATE_COLOURS.get(name, ""))
+    return Styled(name, rest)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
@@ -194,7 +229,10 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in pairs:
         if value is not None:
-            shown = value if isinstance(value, Text) else Text(printable_lines(_written(value)))
+            if isinstance(value, Styled):
+                shown = value.drawn()
+            else:
+                shown = value if isinstance(value, Text) else Text(printable_lines(_written(value)))
             grid.add_row(Text(name, style="bold"), shown)
     _print(grid)
 
@@ -223,6 +261,8 @@ def local_time(value: datetime, zone: tzinfo | None = None) -> datetime | None:
 def _cell(value: object) -> "Text":
     from rich.text import Text  # noqa: PLC0415 - as the module says
 
+    if isinstance(value, Styled):
+        return value.drawn()
     return value if isinstance(value, Text) else text(_written(value))
 
 

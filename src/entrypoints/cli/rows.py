@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_beside, say_moment
 
-from .output import console, print_json, text
+from .output import Styled, console, print_json, print_plainly, text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -49,10 +49,14 @@ def print_rows(
     if not found:
         print(empty)  # noqa: T201 - it is a CLI
         return
-    cells = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
+    of_columns = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
     now = datetime.now(UTC) if _is_terminal() else None
-    rows = [[_cell(cell(each), now) for cell in cells] for each in found]
-    grid = Grid([*columns], rows)
+    cells = [[of(each) for of in of_columns] for each in found]
+    if now is None and print_plainly(
+        [[*columns], *([_plain(one) for one in row] for row in cells)]
+    ):
+        return
+    grid = Grid([*columns], [[_cell(one, now) for one in row] for row in cells])
     if now is not None:
         grid.fit(console().width, spare=spare, elastic=elastic)
     grid.print()
@@ -157,12 +161,22 @@ def _cell(value: object, now: datetime | None) -> "Text":
     match value:
         case Text():
             return value
-        case None:
-            return text("-")
-        case datetime():
-            return text(say_moment(value) if now is None else say_beside(value, now))
+        case Styled():
+            return value.drawn()
+        case datetime() if now is not None:
+            return text(say_beside(value, now))
         case _:
-            return text(str(value))
+            return text(_plain(value))
+
+
+def _plain(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case datetime():
+            return say_moment(value)
+        case _:
+            return str(value)
 
 
 def _is_terminal() -> bool:

@@ -29,7 +29,7 @@ def change_line(
 ) -> "Text":
     """Write one line that fits 80 letters, as far as names allow."""
     said = "" if attempt is None else f"#{attempt}"
-    line = text(f"{number:>8}  {say_moment(at)}  ") + state(stands)
+    line = text(f"{number:>8}  {say_moment(at)}  ") + state(stands).drawn()
     return line + text(f"{'':{_STATE - len(stands)}}{said:<4} {schedule}{rest}")
 
 

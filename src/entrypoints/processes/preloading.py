@@ -6,9 +6,17 @@ that use it, or here: in a function for the sake of commands that end soon. The 
 calendars alone may come later, if a jobs file names its first calendar: they weigh 3 MB.
 """
 
+import email.utils  # noqa: F401 - somebody's Retry-After is a date
 import encodings.idna  # noqa: F401 - a host's name is looked up
 
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
+
+# What lists of a ledger do without.
+import cronhare.adapters.sql.claims.manual_claims
+import cronhare.adapters.sql.inspection.scheduler_activity
+import cronhare.adapters.sql.limits.cleanup
+import cronhare.adapters.sql.records.reported_failures
+import cronhare.adapters.sql.records.retention  # noqa: F401
 
 from .. import parts, rabbitmq
 from ..settings.settings import Settings

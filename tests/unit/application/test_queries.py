@@ -15,6 +15,7 @@ from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.system.ledger_clock import HostClock
+from cronhare.application.administration.explanations import Explanations
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
 from cronhare.application.administration.retry_limits import RetryLimitDesk
@@ -79,13 +80,22 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         records=house.records,
         names=house.names,
         nodes=MemoryNodeStore(house.ledger),
+        broker=broker or MemoryInspection(),
+        retry_delay=timedelta(seconds=30),
+        policy=RetryPolicy(),
+        now=house.clock.now,
+    )
+
+
+def explanations(house: House) -> Explanations:
+    return Explanations(
+        schedules=house.schedules,
+        records=house.records,
+        nodes=MemoryNodeStore(house.ledger),
         replays=MemoryReplayStore(house.ledger),
         limits=RetryLimitDesk(
             limits=MemoryLimitStore(house.ledger), trail=house.trail, now=house.clock.now
         ),
-        broker=broker or MemoryInspection(),
-        retry_delay=timedelta(seconds=30),
-        policy=RetryPolicy(),
         now=house.clock.now,
     )
 
@@ -127,7 +137,7 @@ def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
     [first] = house.executions(State.PUBLISHED)
     [second] = house.executions(State.HELD)
 
-    told = queries(house).explain_execution(second.id)
+    told = explanations(house).of_execution(second.id)
 
     assert told.answer == "It is held back"
     named = f"Execution {first.id} of the same schedule has not ended: it is published."
@@ -143,7 +153,7 @@ def test_a_run_that_waits_for_a_place_names_who_has_it_and_that_nobody_serves_it
     [first] = house.executions(State.PUBLISHED)
     [second] = house.executions(State.HELD)
 
-    told = queries(house).explain_execution(second.id)
+    told = explanations(house).of_execution(second.id)
 
     assert told.because[-1] == (
         f"Execution {first.id} with key customer-42 is published, and no worker reports that it "
@@ -183,10 +193,8 @@ def test_a_schedule_is_json_with_real_types() -> None:
     [
         (lambda of: of.schedule("reprot"), "did you mean report?"),
         (lambda of: of.executions(ExecutionFilter(schedule="reprot")), "did you mean report?"),
-        (lambda of: of.explain_instant("reprot", None), "did you mean report?"),
         (lambda of: of.execution(7), "no execution 7"),
         (lambda of: of.output(7), "no execution 7"),
-        (lambda of: of.explain_execution(7), "no execution 7"),
         (lambda of: of.failure(7), "no row 7"),
     ],
 )
@@ -196,6 +204,21 @@ def test_what_is_not_there_is_said_so(ask: Any, told: str) -> None:  # noqa: ANN
 
     with pytest.raises(NotFound, match=told.replace("?", r"\?")):
         ask(queries(house))
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda of: of.of_instant("reprot", None), "did you mean report?"),
+        (lambda of: of.of_execution(7), "no execution 7"),
+    ],
+)
+def test_what_is_not_there_is_not_explained(ask: Any, told: str) -> None:  # noqa: ANN401
+    house = House()
+    house.add()
+
+    with pytest.raises(NotFound, match=told.replace("?", r"\?")):
+        ask(explanations(house))
 
 
 # Why an execution is where it is
@@ -228,7 +251,7 @@ def test_what_was_sent_again_says_how_often() -> None:
     house.clock.advance(6 * MINUTE)
     house.reconciler.tick(house.now)
 
-    told = queries(house).explain_execution(house.only.id)
+    told = explanations(house).of_execution(house.only.id)
 
     assert told.execution is not None
     assert told.execution.resends == 1
@@ -246,7 +269,7 @@ def test_a_skipped_execution_says_whether_a_backfill_runs_it(stays_alive: bool, 
     house.dispatcher.tick(house.now)
     skipped = house.executions(State.SKIPPED)[0]
 
-    assert queries(house).explain_execution(skipped.id).because[-1].startswith(told)
+    assert explanations(house).of_execution(skipped.id).because[-1].startswith(told)
 
 
 def test_what_begins_later_waits_for_its_time() -> None:
@@ -266,7 +289,7 @@ async def test_what_runs_says_where_and_until_when_its_lease_is() -> None:
     house = House(holds=True)
     await begin(house)
 
-    told = queries(house).explain_execution(house.only.id)
+    told = explanations(house).of_execution(house.only.id)
 
     assert told.execution is not None
     assert (told.ran, told.answer) == (True, "It is running")
@@ -281,7 +304,7 @@ async def test_of_a_lease_that_is_over_nobody_is_said_to_renew_it() -> None:
     await begin(house)
     house.clock.advance(2 * LEASE)
 
-    told = queries(house).explain_execution(house.only.id)
+    told = explanations(house).of_execution(house.only.id)
 
     assert any("a scheduler that gives attempt 1 up for lost" in line for line in told.because)
     assert not any("while it lives" in line for line in told.because)
@@ -291,7 +314,7 @@ async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
     house = House()
     await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
 
-    told = queries(house).explain_execution(house.only.id)
+    told = explanations(house).of_execution(house.only.id)
 
     assert (told.ran, told.answer) == (
         False,
@@ -304,7 +327,7 @@ async def test_an_event_that_was_heard_ran() -> None:
     house = House(tasks=[attrs.evolve(REPORT, topics=("orders.due",))])
     await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
 
-    told = queries(house).explain_execution(house.only.id)
+    told = explanations(house).of_execution(house.only.id)
 
     assert (told.ran, told.answer) == (True, "It ran and succeeded")
 
@@ -360,7 +383,7 @@ async def test_what_has_ended_waits_for_nothing() -> None:
     house = House()
     await run(house)
 
-    told = queries(house).explain_execution(house.only.id)
+    told = explanations(house).of_execution(house.only.id)
 
     assert told.execution is not None
     assert (told.execution.waits_for, told.execution.sent_again_at) == (None, None)
@@ -376,7 +399,7 @@ async def test_an_instant_that_nobody_named_is_the_last_at_which_it_was_due() ->
     await run(house)
     house.clock.advance(9 * MINUTE)
 
-    told = queries(house).explain_instant("report", None)
+    told = explanations(house).of_instant("report", None)
 
     assert (told.instant, told.answer) == (NOON + MINUTE, "It ran and succeeded")
 
@@ -716,23 +739,23 @@ async def test_of_a_schedule_that_is_gone_it_is_told_what_is_left() -> None:
     house.ledger.archive[archived.id] = attrs.evolve(archived, schedule_name="gone")
 
     with pytest.raises(NotFound, match="One of that name was deleted or renamed: its last failure"):
-        queries(house).explain_instant("gone", None)
+        explanations(house).of_instant("gone", None)
     with pytest.raises(NotFound, match="there is no schedule"):
-        queries(house).explain_instant("\x00" * 999, None)
+        explanations(house).of_instant("\x00" * 999, None)
 
 
 def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_came_of() -> None:
     house = House()
     house.add(schedule=None)
-    asked = queries(house)
+    asked = explanations(house)
 
-    never = asked.explain_instant("report", None)
+    never = asked.of_instant("report", None)
     house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
     house.clock.advance(MINUTE)
     house.administrator.run_at_start("report", now=house.now)
     for one in house.executions():
         house.administrator.cancel(one.id, now=house.now, actor=ADA)
-    last = asked.explain_instant("report", None)
+    last = asked.of_instant("report", None)
 
     assert (never.ran, never.answer) == (False, "It has not run yet")
     assert never.because[0] == "It has no times of its own: `cronhare run report` begins it."
@@ -750,7 +773,7 @@ def test_a_run_that_has_not_ended_says_what_it_waits_for_and_not_who_would_begin
     house.add(schedule=None)
     house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
 
-    because = queries(house).explain_instant("report", None).because
+    because = explanations(house).of_instant("report", None).because
 
     assert any(line.startswith("It waits for ") for line in because)
     assert not any("has no times of its own" in line for line in because)
@@ -775,7 +798,7 @@ def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
     assert stored.draft is not None
     house.schedules.save([stored.draft], source="jobs.toml", now=house.now)
 
-    because = queries(house).explain_instant("report", None).because
+    because = explanations(house).of_instant("report", None).because
 
     assert told in because
     assert any("If its jobs file, jobs.toml, says on_start" in line for line in because)

@@ -22,9 +22,9 @@ from cronhare.application.administration.views.due import ClockEffectView
 from cronhare.application.administration.views.executions import (
     AttemptView,
     ExecutionView,
-    ExplanationView,
     OutputView,
 )
+from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.application.administration.views.findings import DiagnosisView
 from cronhare.application.administration.views.schedules import LastRun, PauseView, ScheduleView

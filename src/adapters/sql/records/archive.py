@@ -22,7 +22,6 @@ from ..schema.types import UtcDateTime
 from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 from .failure_conditions import those_of
-from .reported_failures import could_archive_another, keep_failure
 
 _ARCHIVE = select(failed_tasks).order_by(failed_tasks.c.id.desc())
 _THESE = failed_tasks.c.id.in_(bindparam("ids", expanding=True))
@@ -86,6 +85,10 @@ class ArchiveRecords(StorePart):
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
         """See `RecordsPort.keep_failure`."""
+        from .reported_failures import (  # noqa: PLC0415 - lists do without
+            could_archive_another,
+            keep_failure,
+        )
 
         @repeatable
         def keep() -> Archived | Unproven | None:

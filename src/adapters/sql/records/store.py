@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from sqlalchemy import Engine, Row, bindparam, func, select
 
-from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import begins_by_hand
 from cronhare.domain.lifecycle.transitions import cancel
@@ -24,9 +23,6 @@ from cronhare.ports.records import (
 )
 from cronhare.ports.runner import Captured
 
-from ..claims.manual_claims import claim_by_hand, find_by_key
-from ..inspection.scheduler_activity import last_claim
-from ..limits.cleanup import forget_idle_limits
 from ..mapping.execution_rows import (
     BY_IDS,
     EXECUTION,
@@ -42,7 +38,9 @@ from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
 from .execution_lists import newest
 from .last_runs import last_runs, loads
-from .retention import clean_up
+
+if TYPE_CHECKING:
+    from cronhare.domain.diagnosis.overdue import LastClaim
 
 _ATTEMPTS = (
     select(attempts)
@@ -148,6 +146,8 @@ class SqlRecords(ArchiveRecords):
     @repeatable
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """See `RecordsPort.covering`."""
+        from ..claims.manual_claims import find_by_key  # noqa: PLC0415 - lists do without
+
         with self._database.read("looking for an instant") as connection:
             own = find_by_key(connection, scheduler_id, key)
             if own is not None:
@@ -169,8 +169,10 @@ class SqlRecords(ArchiveRecords):
             return [*loads(connection)]
 
     @repeatable
-    def last_claim(self) -> LastClaim | None:
+    def last_claim(self) -> "LastClaim | None":
         """See `RecordsPort.last_claim`."""
+        from ..inspection.scheduler_activity import last_claim  # noqa: PLC0415 - lists do without
+
         with self._database.read("looking for the newest claim") as connection:
             return last_claim(connection)
 
@@ -186,6 +188,11 @@ class SqlRecords(ArchiveRecords):
         head_start: timedelta = timedelta(0),
     ) -> Execution:
         """See `RecordsPort.run_now`."""
+        from ..claims.manual_claims import (  # noqa: PLC0415 - lists do without
+            claim_by_hand,
+            find_by_key,
+        )
+
         changes: dict[str, Any] = {} if params is None else {"params": params}
         with self._database.write("claiming a manual run") as connection:
             asked_before = find_by_key(connection, scheduler_id, key)
@@ -219,6 +226,9 @@ class SqlRecords(ArchiveRecords):
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
         """See `RecordsPort.clean_up`."""
+        from ..limits.cleanup import forget_idle_limits  # noqa: PLC0415 - lists do without
+        from .retention import clean_up  # noqa: PLC0415 - likewise
+
         forget_idle_limits(self._database, now)
         return clean_up(self._database, now=now, retention=retention, between=between)
 

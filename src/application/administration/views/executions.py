@@ -1,4 +1,4 @@
-"""Executions, their attempts and output, and why they are where they are."""
+"""Executions, their attempts and output."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,6 @@ from cronhare.domain.texts.naming import called
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 
-from ..explain import Explanation
 from ..waits import sent_again_at, what_it_waits_for
 from .values import ErrorView, RetryView, json_value, seconds
 
@@ -179,37 +178,3 @@ class ExecutionWithOutput:
 
     execution: ExecutionView
     outputs: Sequence[OutputView]
-
-
-@attrs.frozen(kw_only=True)
-class ExplanationView:
-    """Why a schedule ran at an instant, or did not; or why an execution is where it is.
-
-    *answer* is the short one, *because* what it rests on, sentence by sentence.
-    """
-
-    schedule_name: str
-    instant: datetime
-    timezone: str
-    ran: bool
-    answer: str
-    because: tuple[str, ...]
-    execution: ExecutionView | None
-    attempts: tuple[AttemptView, ...]
-
-    @classmethod
-    def of(
-        cls, found: Explanation, *, name: str, timezone: str, instant: datetime, now: datetime
-    ) -> Self:
-        """Show an explanation of an instant of the schedule *name*, whose zone that is."""
-        execution = found.execution
-        return cls(
-            schedule_name=name,
-            instant=instant,
-            timezone=timezone,
-            ran=found.ran,
-            answer=found.answer,
-            because=found.because,
-            execution=None if execution is None else ExecutionView.of(execution, now=now),
-            attempts=tuple(map(AttemptView.of, found.attempts)),
-        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
@@ -14,10 +14,13 @@ from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.naming import called
 from cronhare.ports.schedules import StoredSchedule
 
-from ..commands import Discarded, Replayed
 from .executions import AttemptView, OutputView
 from .schedules import ScheduleView
 from .values import ErrorView, json_value
+
+if TYPE_CHECKING:
+    # Here: a list of failures replays none.
+    from ..commands import Discarded, Replayed
 
 #: The type of task that has a `report_id`.
 REPORT: Final = "report"
@@ -128,7 +131,7 @@ class ReplayedView:
     refused: Mapping[str, str]
 
     @classmethod
-    def of(cls, done: Replayed) -> Self:
+    def of(cls, done: "Replayed") -> Self:
         """Show what was done."""
         return cls(
             executions=done.executions,
@@ -148,7 +151,7 @@ class DiscardedView:
     resolved_before: int
 
     @classmethod
-    def of(cls, done: Discarded) -> Self:
+    def of(cls, done: "Discarded") -> Self:
         """Show what was done."""
         return cls(failures=done.failures, asked=done.asked, resolved_before=done.resolved_before)
 

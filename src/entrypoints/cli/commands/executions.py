@@ -19,7 +19,7 @@ from ..completion import EXECUTIONS, SCHEDULES
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
-from ..output import Json, print_json, print_line, state
+from ..output import Json, Styled, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..times import read_past
 from ..watched import Watch, change_line, print_changes
@@ -149,13 +149,11 @@ def cancel(execution_id: ID) -> None:
     print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
-def _state(execution: "ExecutionView") -> "Text":
+def _state(execution: "ExecutionView") -> Styled:
     """Show the state, how far a running task is, and whether a backfill asked for it."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
-    shown = state(execution.state)
-    if execution.trigger is Trigger.BACKFILL:
-        shown = shown.append(" (backfill)")
-    return shown.append(f" {progress}") if progress else shown
+    backfill = " (backfill)" if execution.trigger is Trigger.BACKFILL else ""
+    return state(execution.state, f"{backfill} {progress}" if progress else backfill)
 
 
 def _took(execution: "ExecutionView") -> str | None:

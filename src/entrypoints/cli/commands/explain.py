@@ -45,12 +45,15 @@ def explain(
     A number is an execution's, as `cronhare executions list` and the logs have it; a schedule
     whose name is a number needs --at.
     """
-    queries = open_ledger().queries()
+    container = open_ledger()
+    explanations = container.explanations()
     is_an_execution = at is None and what.isascii() and what.isdigit()
     found = (
-        queries.explain_execution(_execution_id(what))
+        explanations.of_execution(_execution_id(what))
         if is_an_execution
-        else queries.explain_instant(what, None if at is None else _instant(queries, what, at))
+        else explanations.of_instant(
+            what, None if at is None else _instant(container.queries(), what, at)
+        )
     )
     if json:
         print_json(found)

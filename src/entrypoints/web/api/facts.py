@@ -8,7 +8,7 @@ from pydantic import BeforeValidator
 
 from cronhare.application.administration.calendars import CalendarView
 from cronhare.application.administration.views.audit import AuditView
-from cronhare.application.administration.views.executions import ExplanationView
+from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.domain.access import Scope
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import Fault
@@ -86,13 +86,13 @@ class Facts:
 
         Without `at` it is about the schedule's last due instant.
         """
-        queries = self._container.queries()
+        explanations = self._container.explanations()
         if execution is not None and schedule is None and at is None:
-            return as_answer(await self._asker.ask(lambda: queries.explain_execution(execution)))
+            return as_answer(await self._asker.ask(lambda: explanations.of_execution(execution)))
         if schedule is None or execution is not None:
             text = "give a schedule, with `at` or without, or an execution alone"
             raise invalid_request([Fault("schedule", text)])
-        return as_answer(await self._asker.ask(lambda: queries.explain_instant(schedule, at)))
+        return as_answer(await self._asker.ask(lambda: explanations.of_instant(schedule, at)))
 
     async def list_audit(
         self,

@@ -114,7 +114,7 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
                 "now": story.now,
                 "strip": strip(story),
                 "outputs": container.queries().output(id_).outputs,
-                "why": container.queries().explain_execution(id_),
+                "why": container.explanations().of_execution(id_),
                 "failure_id": stories.failure_of(story.execution),
             }
 

@@ -112,8 +112,8 @@ def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def explain(request: Request) -> Response:
         name = request.path_params["name"]
         at = asked_moment_or_none(request, "at")
-        queries = pages.container.queries()
-        found = await pages.ask(lambda: queries.explain_instant(name, at))
+        explanations, queries = pages.container.explanations(), pages.container.queries()
+        found = await pages.ask(lambda: explanations.of_instant(name, at))
         now = await pages.ask(queries.now)
         return pages.render(request, "explain.html", found=found, now=now)
 
