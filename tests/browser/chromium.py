@@ -28,6 +28,15 @@ NARROW, WIDE = 390, 1440
 #: Where screenshots are left: they are build output.
 PICTURES: Final = Path(__file__).parents[2] / "build" / "pictures"
 
+#: Gives the page itself if it is too wide, and what lies outside of it and cannot be scrolled to.
+_OUTSIDE: Final = """() => {
+  const root = document.documentElement, wide = root.scrollWidth > innerWidth ? [root] : [];
+  const out = [...document.querySelectorAll("main *")].filter(
+    each => each.checkVisibility() && !each.closest(".scroll, svg, .heard, .skip")
+      && each.getBoundingClientRect().right > innerWidth + 1);
+  return [...wide, ...out].slice(0, 3).map(each => each.outerHTML.slice(0, 120));
+}"""
+
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
@@ -74,9 +83,15 @@ class Window:
         options = {"runOnly": list(rules)} if rules else None
         found = Axe().run(self.page, options=options).response["violations"]
         faults = [f"{each['id']}: {_first(each)}" for each in found]
-        if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            faults.append("it is wider than its window")
-        return [f"{self.page.url}: {each}" for each in (*faults, *self.complaints)]
+        return [
+            *(f"{self.page.url}: {each}" for each in (*faults, *self.complaints)),
+            *self.too_wide(),
+        ]
+
+    def too_wide(self) -> list[str]:
+        """Say whether it is wider than its window, or something in it lies outside."""
+        outside = self.page.evaluate(_OUTSIDE)
+        return [f"{self.page.url}: outside of its window: {each}" for each in outside]
 
 
 @contextmanager

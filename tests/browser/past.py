@@ -1,6 +1,6 @@
 """A past for the schedules of a house: runs by the hundred, as if it had stood there for weeks.
 
-And what it has come to: alerts that hold.
+And what it has come to: alerts that hold, and a poison pill.
 """
 
 from collections.abc import Iterator
@@ -51,6 +51,14 @@ INSERT INTO EventDelivery (event_key, event, target, source, scheduler_id, sched
   occurred_at, payload, state, tries, finished_at, last_error)
 VALUES (?, 'alert', ?, 'jobs.toml', 0, '', ?, '{}', ?, ?, ?, ?)
 """
+_PILL = """
+INSERT INTO FailedTask (execution_id, scheduler_id, schedule_name, execution_key, kind, task_type,
+  task_id, queue, params, failed_at, failed_reason, attempts, retry_count, crash_count,
+  first_crash_at)
+SELECT id, scheduler_id, 'price-feed', execution_key, 'quarantined', 'report', 1, 'cron_scheduler',
+  '{}', ?, 'crashed 3 times within 300 s: killed by SIGKILL, as by the kernel for want of memory',
+  3, 2, 3, ? FROM SchedulerExecution WHERE scheduler_id = ? ORDER BY id DESC LIMIT 1
+"""
 _LATE = "nightly-invoices, due at 2026-03-02 01:30:00 UTC, was to have ended by 04:00, and has not"
 
 
@@ -64,6 +72,7 @@ def write_past(ledger: Connection) -> None:
         for name, (minutes, bad) in _EVERY.items():
             ledger.executemany(_INSERT, _runs(ids[name], name, minutes, bad, now))
         write_alerts(ledger, ids["nightly-invoices"])
+        ledger.execute(_PILL, (_text(now), _text(now), ids["price-feed"]))
 
 
 def write_alerts(ledger: Connection, late: int) -> None:

@@ -208,9 +208,13 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     other: Literal["dark", "light"] = "light" if theme == "dark" else "dark"
     with window(browser, width=width, theme=theme) as opened:
         faults = []
-        for path in (*VIEWS, f"/ui/executions/{id_}"):
+        for path in (*VIEWS, f"/ui/executions/{id_}", "/ui/failed/1"):
             opened.page.goto(home.address(path))
             faults += opened.faults()
+            for opens in opened.page.locator("main details").all():
+                opens.evaluate("each => { each.open = true; }")
+                faults += opened.too_wide()
+                opens.evaluate("each => { each.open = false; }")
             name = path.strip("/").replace("/", "-").removeprefix("ui-") or "now"
             opened.photograph(f"{name}-{width}-{theme}")
             opened.page.emulate_media(color_scheme=other)  # nothing but colours differs

@@ -8,3 +8,6 @@ import { themes } from "./themes.js";
 import { times } from "./times.js";
 
 for (const begin of [themes, times, keys, live, output, preview, fresh]) begin();
+
+// On a narrow screen the views stand in a line that scrolls.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
