@@ -98,11 +98,22 @@ class ScheduleStorePort(Protocol):
         """
         ...
 
-    def create(self, draft: ScheduleDraft, *, now: datetime) -> int | None:
+    def create(
+        self, draft: ScheduleDraft, *, now: datetime, request: str | None = None
+    ) -> int | None:
         """Create a schedule of no source; answers its id, None if its name is taken.
+
+        *request* is the digest of what asked for it, kept as long as the schedule is.
 
         Raises:
             LedgerRefused: the table refuses a value, or takes the name for another's.
+        """
+        ...
+
+    def made_by(self, request: str, *, name: str) -> int | None:
+        """Find the schedule of that name, of no source, that was created with this *request*.
+
+        Answers its id, whatever became of it since; None if there is none.
         """
         ...
 

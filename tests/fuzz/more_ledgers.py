@@ -116,7 +116,7 @@ COLUMNS = {
     "Scheduler": "schedule date_time params status description timezone retry misfire_policy "
     "misfire_window_ms misfire_cap overlap_policy timeout_ms jitter_ms starts_at ends_at queue "
     "every_ms gap_policy fold_policy retention "
-    "source created_at updated_at worker_id task_type task_id topic no_listener",
+    "source created_at updated_at worker_id task_type task_id topic no_listener request",
     "SchedulerPlan": "next_due_at planned_at problem",
     "SchedulerExecution": "execution_key executed_at container_id due_at state attempt deaths "
     "crashes version task_type task_id queue params retry timeout_ms owner lease_until "

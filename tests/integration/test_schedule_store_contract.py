@@ -237,6 +237,29 @@ def test_a_schedule_is_created_with_an_id_and_no_source(ledger: Ledger) -> None:
     assert (stored.created_at, stored.planned) == (NOON, False)
 
 
+def test_what_a_request_has_made_is_found_by_it_until_it_is_deleted_or_a_files(
+    ledger: Ledger,
+) -> None:
+    asked = "a1" * 32
+    id_ = ledger.schedules.create(draft("http-1"), now=ledger.now, request=asked)
+    ledger.schedules.create(draft("by-hand"), now=ledger.now)
+
+    def made(request: str = asked, name: str = "http-1") -> int | None:
+        return ledger.schedules.made_by(request, name=name)
+
+    assert id_ is not None
+    assert (made(), made("b2" * 32), made(name="by-hand"), made(name="none")) == (id_, *[None] * 3)
+    ledger.edits.edit(id_, draft("http-1", timeout=MINUTE), seen=None, now=ledger.now)
+    ledger.schedules.switch(["http-1"], on=False, now=ledger.now)
+    assert made() == id_
+    ledger.schedules.save([draft("http-1")], source="jobs.toml", now=ledger.now)
+    assert made() is None
+    again = ledger.schedules.create(draft("http-2"), now=ledger.now, request=asked)
+    assert again is not None
+    ledger.edits.delete(again, seen=None)
+    assert made(name="http-2") is None
+
+
 def test_of_several_who_create_one_name_one_is_answered_an_id(ledger: Ledger) -> None:
     answers = at_once(4, lambda number: ledger.schedules.create(_numbered(number), now=ledger.now))
 

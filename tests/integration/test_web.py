@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import TaskPolicy
 from cronhare.entrypoints.container import Container
@@ -168,6 +169,30 @@ def test_a_key_makes_one_schedule_however_often_it_is_posted(
     assert web.post("/schedulers", SCHEDULE, key="k2").json()["id"] != answers[0].json()["id"]
     other = web.post("/schedulers", {**SCHEDULE, "params": {}}, key="k1")
     assert (other.status, "used before" in other.json()["detail"]) == (422, True)
+
+
+def test_a_key_is_answered_what_it_made_after_that_was_edited_and_its_task_is_gone(
+    web: Site, container: Container
+) -> None:
+    made = web.post("/schedulers", SCHEDULE, key="k")
+    seen = {"If_Match": made.headers["etag"]}
+    edit = {"params": {"n": 2}, "schedule": "30 6 * * *", "status": False}
+    edited = web.send_json("PATCH", made.headers["location"], edit, **seen)
+    assert edited.status == 200
+
+    reordered = dict(reversed(SCHEDULE.items()))
+    again = web.post("/schedulers", reordered, key="k")
+    other = web.post("/schedulers", {**SCHEDULE, **edit, "status": True}, key="k")
+
+    assert (again.status, again.json()["id"]) == (201, made.json()["id"])
+    assert (again.json()["schedule"], again.headers["etag"]) == (
+        "30 6 * * *",
+        edited.headers["etag"],
+    )
+    assert (other.status, "used before" in other.json()["detail"]) == (422, True)
+    container.catalog.override(Catalog([]))
+    assert web.post("/schedulers", SCHEDULE, key="k").json()["id"] == made.json()["id"]
+    assert web.post("/schedulers", SCHEDULE, key="k2").status == 422
 
 
 def test_a_key_beside_a_name_is_refused_as_it_would_be_bound_to_nothing(

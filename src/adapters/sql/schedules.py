@@ -77,6 +77,12 @@ _USERS = select(
     schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
 ).where(schedulers.c.system_id.is_(None), _NAMED)
 
+_MADE_BY = select(schedulers.c.id).where(
+    schedulers.c.name == bindparam("made"),
+    schedulers.c.request == bindparam("request"),
+    schedulers.c.source.is_(None),
+)
+
 _CALENDARS = select(calendars.c.name, calendars.c.source)
 
 _INSERT = insert(schedulers)
@@ -199,9 +205,12 @@ class SqlScheduleStore(ScheduleNames):
             save_calendars(connection, calendars, source=source, dropped=dropped)
 
     @repeatable
-    def create(self, draft: ScheduleDraft, *, now: datetime) -> int | None:
+    def create(
+        self, draft: ScheduleDraft, *, now: datetime, request: str | None = None
+    ) -> int | None:
         """See `ScheduleStorePort.create`."""
-        values = {**row_values(draft), "source": None, "created_at": now, "updated_at": now}
+        made = {"source": None, "request": request, "created_at": now, "updated_at": now}
+        values = {**row_values(draft), **made}
         with self._database.write("creating a schedule") as connection:
             found = _find(connection, self._users, [draft.name])
             if any(display_name(row.name, row.id) == draft.name for row in found):
@@ -209,6 +218,13 @@ class SqlScheduleStore(ScheduleNames):
             _refuse_namesakes(connection, self._users, [draft.name])
             [id_] = connection.execute(_INSERT, values).inserted_primary_key or [None]
             return None if id_ is None else int(id_)
+
+    @repeatable
+    def made_by(self, request: str, *, name: str) -> int | None:
+        """See `ScheduleStorePort.made_by`."""
+        with self._database.read("looking for what a request has made") as connection:
+            found = connection.scalar(_MADE_BY, {"request": request, "made": name})
+        return None if found is None else int(found)
 
     @repeatable
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:

@@ -41,11 +41,12 @@ class ScheduleDesk:
         self._trail = trail
 
     def create(
-        self, draft: ScheduleDraft, *, now: datetime, actor: Actor, again: bool = False
+        self, draft: ScheduleDraft, *, now: datetime, actor: Actor, request: str | None = None
     ) -> int:
         """Create a schedule of a draft without faults; answers its id.
 
-        *again* says that this may be a repetition: if that name has just such a schedule, it is it.
+        A *request*, its digest, may be a repetition: if that name has just such a schedule, it is
+        it. See `made_by`, too.
 
         Raises:
             ScheduleInvalid: it names a calendar that there is not.
@@ -56,14 +57,27 @@ class ScheduleDesk:
         with self._trail.change(
             actor, Action.CREATE, draft.name, now=now, after=values_of(draft)
         ) as note:
-            id_ = self._schedules.create(draft, now=now)
+            id_ = self._schedules.create(draft, now=now, request=request)
             if id_ is not None:
                 return id_
             for stored in self._schedules.schedules([draft.name]):
-                if again and stored.source is None and _is_made_of(stored.draft, draft):
+                is_again = request is not None and stored.source is None
+                if is_again and _is_made_of(stored.draft, draft):
                     note.unless(changed=False)
                     return stored.id
             raise NameTaken(f"there is a schedule {draft.name} already")
+
+    def made_by(self, request: str, *, name: str, now: datetime, actor: Actor) -> int | None:
+        """Find the schedule that a request has made, to which it gave that *name*.
+
+        It may have been edited since, and its task may be gone: a repetition is answered what the
+        first one began.
+        """
+        id_ = self._schedules.made_by(request, name=name)
+        if id_ is not None:
+            with self._trail.change(actor, Action.CREATE, name, now=now) as note:
+                note.unless(changed=False)
+        return id_
 
 
 def _is_made_of(stored: ScheduleDraft | None, draft: ScheduleDraft) -> bool:

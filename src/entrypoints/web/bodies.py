@@ -1,6 +1,8 @@
 """The body of a request: bounded, in time too, and strict JSON."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final
@@ -50,6 +52,12 @@ async def read_object(
         if beyond:
             del content[name]
     return content
+
+
+def digest_of_object(content: Mapping[str, Any]) -> str:
+    """Tell a body from others, however it is spaced and in whatever order its members are."""
+    said = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def beyond_bounds(name: str, value: object) -> list[Fault]:

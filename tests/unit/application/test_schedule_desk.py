@@ -6,6 +6,7 @@ from uuid import UUID
 import attrs
 import pytest
 
+from cronhare.application.administration.audit_queries import AuditQueries
 from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.repetition import RequestReused
@@ -29,6 +30,9 @@ DRAFT = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 8 * * *")
 ONE, OTHER = UUID(int=1), UUID(int=2)
 
 
+ASKED = "a1" * 32
+
+
 def report_desk(house: House, tasks: Sequence[Task] = (REPORT,)) -> ReportDesk:
     return ReportDesk(
         schedules=house.schedules,
@@ -42,9 +46,9 @@ def test_a_repetition_is_the_schedule_that_was_made_whatever_its_policies_are_by
     desk = ScheduleDesk(house.schedules, house.trail)
     id_ = desk.create(DRAFT, now=NOON, actor=ADA)
 
-    assert desk.create(DRAFT, now=NOON, again=True, actor=ADA) == id_
+    assert desk.create(DRAFT, now=NOON, request=ASKED, actor=ADA) == id_
     stricter = attrs.evolve(DRAFT, retry=RetryPolicy(attempts=1))
-    assert desk.create(stricter, now=NOON, again=True, actor=ADA) == id_
+    assert desk.create(stricter, now=NOON, request=ASKED, actor=ADA) == id_
 
 
 def test_what_is_not_said_to_be_a_repetition_is_refused() -> None:
@@ -62,10 +66,24 @@ def test_a_repetition_that_says_something_else_or_meets_a_files_schedule_is_refu
     desk.create(DRAFT, now=NOON, actor=ADA)
 
     with pytest.raises(NameTaken):
-        desk.create(attrs.evolve(DRAFT, params='{"a":1}'), now=NOON, again=True, actor=ADA)
+        desk.create(attrs.evolve(DRAFT, params='{"a":1}'), now=NOON, request=ASKED, actor=ADA)
     house.schedules.save([DRAFT], source="jobs.toml", now=NOON)
     with pytest.raises(NameTaken):
-        desk.create(DRAFT, now=NOON, again=True, actor=ADA)
+        desk.create(DRAFT, now=NOON, request=ASKED, actor=ADA)
+
+
+def test_a_repetition_is_the_schedule_that_was_made_whatever_became_of_it() -> None:
+    house = House()
+    desk = ScheduleDesk(house.schedules, house.trail)
+    id_ = desk.create(DRAFT, now=NOON, request=ASKED, actor=ADA)
+    house.schedules.save([attrs.evolve(DRAFT, params='{"a":1}')], source=None, now=NOON)
+
+    def made_by(request: str) -> int | None:
+        return desk.made_by(request, name=DRAFT.name, now=NOON, actor=ADA)
+
+    assert (made_by(ASKED), made_by("b2" * 32)) == (id_, None)
+    [again, made] = AuditQueries(house.audit).entries()
+    assert (made.outcome, again.outcome) == ("done", "unchanged")
 
 
 async def test_a_report_that_is_asked_for_runs_with_the_params_of_the_request() -> None:

@@ -50,6 +50,7 @@ class ScheduleTable:
         self._due_heap: list[tuple[datetime, int]] = []
         self.pauses: dict[int, Pause] = {}
         self.calendars: dict[str, StoredCalendar] = {}
+        self.requests: dict[int, str] = {}  # the digests of what asked for them
         self.claimed: Counter[int] = Counter()  # runs that were due, where they are counted
 
     def rows(self) -> tuple[ScheduleRow, ...]:
@@ -97,6 +98,7 @@ class ScheduleTable:
         self._id_of.pop(row.draft.name, None)
         self._cursors[row.id] = Cursor()  # what is left of it in the heap is stale
         self.pauses.pop(row.id, None)
+        self.requests.pop(row.id, None)
         self.claimed.pop(row.id, None)
 
     def name_task(self, row: ScheduleRow, task_name: str) -> None:

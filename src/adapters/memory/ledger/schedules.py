@@ -68,14 +68,28 @@ class MemoryScheduleStore:
                 stored = StoredCalendar(name=calendar.name, source=source, draft=calendar)
                 self._schedules.calendars[calendar.name] = stored
 
-    def create(self, draft: ScheduleDraft, *, now: datetime) -> int | None:
+    def create(
+        self, draft: ScheduleDraft, *, now: datetime, request: str | None = None
+    ) -> int | None:
         """See `ScheduleStorePort.create`."""
         with self._ledger.lock:
             if self._schedules.named(draft.name) is not None:
                 return None
             self._schedules.save(draft, source=None, now=now)
             row = self._schedules.named(draft.name)
-            return None if row is None else row.id
+            if row is None:
+                return None
+            if request is not None:
+                self._schedules.requests[row.id] = request
+            return row.id
+
+    def made_by(self, request: str, *, name: str) -> int | None:
+        """See `ScheduleStorePort.made_by`."""
+        with self._ledger.lock:
+            row = self._schedules.named(name)
+            if row is None or row.source is not None:
+                return None
+            return row.id if self._schedules.requests.get(row.id) == request else None
 
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
         """See `ScheduleStorePort.with_id`."""

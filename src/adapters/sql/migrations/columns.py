@@ -69,7 +69,7 @@ TABLE_OPTIONS: dict[str, Any] = {
 
 
 #: An UPDATE of one of these alone is no edit of a schedule: nothing is planned by them.
-_NO_EDIT: Final = {"id", "task_name", "retention", "created_at", "updated_at"}
+_NO_EDIT: Final = {"id", "task_name", "retention", "request", "created_at", "updated_at"}
 
 
 def schema() -> Schema:

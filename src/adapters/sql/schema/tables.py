@@ -76,6 +76,8 @@ schedulers = Table(
     Column("task_id", Integer),
     Column("topic", String(255)),
     Column("no_listener", String(16)),
+    # The digest of what was asked for, in rows that a request with a key has made.
+    Column("request", String(64)),
     # Kept up by the database itself in rows that people write: see migration 0004.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),

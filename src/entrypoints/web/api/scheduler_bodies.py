@@ -121,15 +121,20 @@ AS_IN_A_FILE: Final = tuple(
 )
 
 
+def name_for(request: UUID) -> str:
+    """Name a schedule for which its request has no name."""
+    return f"http-{request.hex}"
+
+
 def read_new(
     content: Mapping[str, Any],
     faults: list[Fault],
     *,
-    request: UUID,
+    name: str,
     catalog: Catalog,
     policy: RetryPolicy,
 ) -> ScheduleDraft:
-    """Read a body as a jobs file's schedule is read; without a name the *request* gives one.
+    """Read a body as a jobs file's schedule is read; without a name it has this one.
 
     Raises:
         ScheduleInvalid: with every fault at once, those in *faults* among them.
@@ -142,8 +147,7 @@ def read_new(
         faults.append(TASK_AND_TOPIC)
     if not {"schedule", "date_time", "every"} & tried and not body.stay_alive:
         faults.append(WITHOUT_TIMES)
-    name = body.name or f"http-{request.hex}"
-    draft = draft_of(name, body, task, faults, policy=policy)
+    draft = draft_of(body.name or name, body, task, faults, policy=policy)
     if faults:
         raise ScheduleInvalid(each_once(faults))
     return attrs.evolve(draft, task_name=None)  # a row of no file has the number alone

@@ -17,11 +17,11 @@ from cronhare.ports.schedules import StoredSchedule
 
 from ..access import actor_of
 from ..asking import Asker
-from ..bodies import read_object
+from ..bodies import digest_of_object, read_object
 from .answers import as_answer, as_page
 from .operations import Operation, operation
 from .parameters import ROWS, Id, IdempotencyKey, Limit, Switch, Text, named
-from .scheduler_bodies import NewScheduler, read_new
+from .scheduler_bodies import NewScheduler, name_for, read_new
 from .scheduler_patches import SchedulerPatch, read_patch
 from .scheduler_views import SchedulerView
 from .versions import Seen, etag, read_if_match, stale
@@ -122,15 +122,25 @@ class Schedulers:
         content = await read_object(request, faults)
         if idempotency_key is not None and content.get("name") is not None:
             faults.append(Fault("name", _NAMED_TWICE))
-        draft = read_new(
-            content,
-            faults,
-            request=named(request, idempotency_key) or uuid4(),
-            catalog=self._container.catalog(),
-            policy=self._container.settings().policy,
-        )
-        actor, is_again = actor_of(request), idempotency_key is not None
-        view = await self._asker.ask(lambda: self._create(draft, actor, again=is_again))
+        key, actor = named(request, idempotency_key), actor_of(request)
+        name = name_for(key or uuid4())
+
+        def ask() -> ScheduleView:
+            said = None if key is None else digest_of_object(content)
+            if said is not None and not faults:
+                made = self._made_by(said, name, actor)
+                if made is not None:
+                    return made
+            draft = read_new(
+                content,
+                faults,
+                name=name,
+                catalog=self._container.catalog(),
+                policy=self._container.settings().policy,
+            )
+            return self._create(draft, actor, said=said)
+
+        view = await self._asker.ask(ask)
         return _shown(view, 201, Location=f"/schedulers/{view.id}")
 
     async def show_scheduler(self, scheduler_id: Id) -> Response:
@@ -167,12 +177,17 @@ class Schedulers:
             raise stale(error, request, None) from error
         return Response(status_code=204)
 
-    def _create(self, draft: ScheduleDraft, actor: Actor, *, again: bool) -> ScheduleView:
+    def _made_by(self, said: str, name: str, actor: Actor) -> ScheduleView | None:
+        now, desk = self._container.ledger_time().now(), self._container.schedule_desk()
+        id_ = desk.made_by(said, name=name, now=now, actor=actor)
+        return None if id_ is None else self._container.queries().schedule_with_id(id_)
+
+    def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> ScheduleView:
         now = self._container.ledger_time().now()
         try:
-            id_ = self._container.schedule_desk().create(draft, now=now, again=again, actor=actor)
+            id_ = self._container.schedule_desk().create(draft, now=now, request=said, actor=actor)
         except NameTaken as error:
-            if again:
+            if said is not None:
                 raise RequestReused(f"{error}, and not as it is asked for now") from error
             raise
         return self._container.queries().schedule_with_id(id_)

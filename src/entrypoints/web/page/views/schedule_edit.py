@@ -18,7 +18,7 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
 from ...access import actor_of
-from ...api.scheduler_bodies import read_new
+from ...api.scheduler_bodies import name_for, read_new
 from ...api.scheduler_patches import read_patch
 from ...api.versions import etag
 from ..addresses import schedule_path
@@ -71,7 +71,7 @@ class _Desk:
             draft = read_new(
                 content | {"name": name or None},
                 faults,
-                request=uuid4(),
+                name=name_for(uuid4()),
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
