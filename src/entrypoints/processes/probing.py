@@ -52,10 +52,7 @@ class Probes:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Show that the event loop turns; if nobody asks, it is not woken for it."""
-        if self._server is None:
-            yield
-            return
+        """Show that the event loop turns, whether it is asked for here or beside the page."""
         task = asyncio.create_task(self._beat(), name="beat")
         try:
             yield
@@ -65,10 +62,13 @@ class Probes:
     async def _beat(self) -> None:
         turn = Turn("event loop")
         self._vitals.turns.watch([turn])
-        while True:
-            turn.begin()
-            turn.rest(BEAT)
-            await asyncio.sleep(BEAT)
+        try:
+            while True:
+                turn.begin()
+                turn.rest(BEAT)
+                await asyncio.sleep(BEAT)
+        finally:
+            turn.end()
 
     def close(self) -> None:
         """Answer no more."""

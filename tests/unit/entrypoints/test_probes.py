@@ -1,5 +1,6 @@
 """The probes: whether loops turn, what is proven, and what a hostile client gets."""
 
+import asyncio
 import http.client
 import json
 import socket
@@ -13,13 +14,20 @@ import pytest
 
 from cronhare.application.administration.views.metrics import MetricsView
 from cronhare.domain.addresses import ListenAddress
+from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.probes import server as probe_server
+from cronhare.entrypoints.probes import turns
 from cronhare.entrypoints.probes.application import probe_application
 from cronhare.entrypoints.probes.measuring import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.entrypoints.probes.proofs import GOOD_FOR, LOOK_AGAIN, LOOK_EVERY, Proofs
 from cronhare.entrypoints.probes.server import MOST_CONNECTIONS, ProbeServer
 from cronhare.entrypoints.probes.turns import LONGEST_TURN, MARGIN, Turn, Turns
 from cronhare.entrypoints.probes.vitals import Vitals
+from cronhare.entrypoints.processes import probing
+from cronhare.entrypoints.processes.probing import Probes
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.signals.forced_exit import ForcedExit
+from cronhare.entrypoints.signals.shutdown import Shutdown
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.services.finding import wait_until
 
@@ -73,6 +81,28 @@ def test_a_loop_that_has_ended_or_not_begun_is_not_missed(watch: Stopwatch) -> N
     watch.seconds += 1e6
 
     assert turns.faults() == []
+
+
+async def test_an_event_loop_is_watched_without_an_address_of_its_probes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probing, "BEAT", 0.05)
+    monkeypatch.setattr(turns, "MARGIN", 0.1)
+    container = Container(settings=Settings.read())
+    probes, watched = Probes(container, Shutdown(ForcedExit(grace=0))), container.vitals().turns
+
+    with probes.beating():
+        await asyncio.sleep(0.01)
+        assert watched.faults() == []
+        time.sleep(0.5)  # noqa: ASYNC251 - it stands still
+        stands_still = watched.faults()
+        await asyncio.sleep(0.01)
+        assert watched.faults() == []
+    await asyncio.sleep(0.01)
+    time.sleep(0.3)  # noqa: ASYNC251 - nobody is to be missed any more
+
+    assert [fault.partition(":")[0] for fault in stands_still] == ["event loop stands still"]
+    assert watched.faults() == []
 
 
 def test_what_is_needed_is_proven_for_a_while(watch: Stopwatch) -> None:
