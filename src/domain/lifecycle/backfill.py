@@ -118,6 +118,8 @@ def left_out(
     schedule: Schedule, circumstances: Circumstances, instant: datetime
 ) -> tuple[bool, str | None]:
     """Tell whether an instant is among the `instants`, and why it is left out, if it is."""
+    if instant.microsecond:
+        return False, None  # a row says so: after the last moment there is no second either
     second = second_of(instant)
     for due, why_not in instants(schedule, circumstances, first=second, last=second):
         return due == instant, why_not
