@@ -22,8 +22,10 @@ from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.explanations import Explanations
+from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.retry_limits import RetryLimitDesk
+from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.application.administration.views.work import NodesView
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
@@ -50,6 +52,7 @@ from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.attempts import Finish, Limited
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
+from cronhare.ports.schedule_edits import ScheduleFilter
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import FAILURE, IN_30_S, NOON, Ledger, draft, sql_ledger
 from tests.unit.application.house import Inline
@@ -157,6 +160,9 @@ class Desk:
             replays=ledger.replays,
             limits=self.limits,
             now=ledger.clock.now,
+        )
+        self.pages = ScheduleLists(
+            lists=ledger.lists, records=ledger.records, policy=RetryPolicy(), now=ledger.clock.now
         )
         self.broker = MemoryBroker(ledger.clock)
         publisher = ExecutionPublisher(
@@ -339,7 +345,10 @@ class Desk:
         yield nodes.broken or None
         limits = (self.limits.budgets(), self.limits.breakers())
         unheard = self.ledger.records.unheard(limit=9)
-        lists = (self.queries.schedules(), self.queries.queues(), failures, nodes, limits, unheard)
+        with suppress(NotFound):
+            self.queries.executions(ExecutionFilter(task="no-such-task"))
+        page = self.pages.page(ScheduleFilter(), limit=200)
+        lists = (page, self.queries.queues(), failures, nodes, limits, unheard)
         as_json(lists, encode=str)
         facts = self.inspection.inspect()
         if not isinstance(facts, LedgerFacts):

@@ -82,10 +82,6 @@ class Queries:
         """Give the ledger's time."""
         return self._now()
 
-    def schedules(self) -> Sequence[ScheduleView]:
-        """List the schedules by name."""
-        return self._shown(self._schedules.schedules())
-
     def schedule(self, name: str) -> ScheduleView:
         """Show one schedule.
 

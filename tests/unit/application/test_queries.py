@@ -116,7 +116,7 @@ async def test_a_schedule_is_shown_with_its_last_and_its_next_run() -> None:
     await run(house)
     house.dispatcher.tick(house.now)
 
-    [report] = queries(house).schedules()
+    report = queries(house).schedule("report")
 
     assert report.last_run is not None
     assert (report.last_run.execution_id, report.last_run.state) == (

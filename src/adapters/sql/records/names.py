@@ -75,7 +75,8 @@ class SqlNames:
         before = _TASKS.where(column < name).order_by(column.desc()).limit(half)
         after = _TASKS.where(column >= name).order_by(column).limit(half)
         with self._database.read("looking for names of tasks") as connection:
-            return [*reversed(connection.scalars(before).all()), *connection.scalars(after)]
+            found = [*reversed(connection.scalars(before).all()), *connection.scalars(after)]
+        return [name for name in found if isinstance(name, str)]
 
 
 def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnElement[bool]]:
