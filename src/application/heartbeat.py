@@ -33,6 +33,7 @@ class Heartbeat:
 
     *told* is called with each report, and whether the node is to be drained. That is reported in
     turn: the ledger may have forgotten the node while it was away.
+    *is_connected* says whether what its queues bring gets here; None where it runs no tasks.
     *offset* is how far this node's clock is ahead of the ledger's, as it was last measured.
     """
 
@@ -46,10 +47,12 @@ class Heartbeat:
     concurrency: int | None = None
     running: Callable[[], int | None] = lambda: None
     consuming: Callable[[], bool | None] = lambda: None
+    is_connected: Callable[[], bool] | None = None
     told: Callable[[bool], None] = lambda _: None
     offset: timedelta | None = attrs.field(init=False, default=None)
     _began: datetime | None = attrs.field(init=False, default=None)
     _drained_at: datetime | None = attrs.field(init=False, default=None)
+    _consumed_at: datetime | None = attrs.field(init=False, default=None)
 
     def round(self) -> float:
         """Report once; answers how many seconds to rest.
@@ -60,6 +63,8 @@ class Heartbeat:
             offset, now = self.clock.measure(), self.clock.now()
             self.offset = offset
             self._began = self._began or now
+            if self.is_connected is not None and (self._consumed_at is None or self.is_connected()):
+                self._consumed_at = now
             report = NodeReport(
                 name=self.name,
                 role=self.role,
@@ -73,6 +78,7 @@ class Heartbeat:
                 clock_offset=offset,
                 consuming=self.consuming(),
                 drain_asked_at=self._drained_at,
+                consumed_at=self._consumed_at,
             )
             drained = self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
             self._drained_at = (self._drained_at or now) if drained else None

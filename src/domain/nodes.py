@@ -40,6 +40,9 @@ SILENT_AFTER: Final = 3 * REPORT_EVERY
 #: Where something is decided from its silence, it is longer than a node or a database stands still.
 PRESUMED_DEAD_AFTER: Final = timedelta(seconds=45)
 
+#: A worker that has been cut off from its broker for so long serves nothing: shorter is a restart.
+DISCONNECTED_AFTER: Final = timedelta(minutes=2)
+
 #: A report that is so old, or of a time so far ahead, is removed when another node begins.
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
 
@@ -70,6 +73,7 @@ class NodeState(enum.StrEnum):
     AT_WORK = "at work"
     DRAINING = "draining"  # it was asked to take no more, or still runs what it had taken
     DRAINED = "drained"  # it runs nothing, and waits to be taken back
+    DISCONNECTED = "disconnected"  # its broker is away, or it is cut off from it
     SILENT = "silent"
 
 
@@ -81,7 +85,8 @@ class NodeReport:
     *concurrency*; *consuming* says whether it takes more. All three are None where it runs no
     tasks. *clock_offset* is how far its own clock is ahead of the ledger's. At *drain_asked_at*
     somebody asked it to take no more; that stays in the ledger until it is taken back. The node's
-    own word for it, when it first heard so, counts where the ledger has forgotten the node.
+    own word for it, when it first heard so, counts where the ledger has forgotten the node. It was
+    connected to its queues at *consumed_at*, or began then; None is of an older version.
     """
 
     name: str
@@ -96,6 +101,7 @@ class NodeReport:
     clock_offset: timedelta = timedelta(0)
     consuming: bool | None = None
     drain_asked_at: datetime | None = None
+    consumed_at: datetime | None = None
 
     def is_silent(self, now: datetime) -> bool:
         """Whether it has not reported itself of late: it was killed, or is cut off.
@@ -117,6 +123,16 @@ class NodeReport:
         """
         return self.runs_tasks and self.consuming is not False
 
+    def is_disconnected(self, now: datetime, *, watched_since: datetime | None = None) -> bool:
+        """Whether it would take tasks, and has long been cut off from what brings them.
+
+        Before *watched_since* the ledger may have been away, and it could not say so.
+        """
+        at = self.consumed_at
+        if at is None or not self.works:
+            return False
+        return max(at, watched_since or at) < now - DISCONNECTED_AFTER
+
     @property
     def runs_tasks(self) -> bool:
         """Whether it is there to run tasks, and can be drained."""
@@ -130,7 +146,7 @@ class NodeReport:
             return NodeState.DRAINING if self.running else NodeState.DRAINED
         if self.drain_asked_at is not None and self.runs_tasks:
             return NodeState.DRAINING
-        return NodeState.AT_WORK
+        return NodeState.DISCONNECTED if self.is_disconnected(now) else NodeState.AT_WORK
 
 
 @attrs.frozen(kw_only=True)

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,10 @@ def test_a_worker_that_waits_for_its_broker_tells_events_and_heeds_a_drain(tmp_p
     ):
         shell.write(JOBS.replace("{port}", str(port)))
         ledger.execute(FAILED, (1, 1, 2, "manual-1"))
+
+        def is_there(what: str) -> bool:
+            return bool(ledger.execute(f"SELECT 1 FROM SchedulerNode WHERE {what}").fetchall())
+
         worker = subprocess.Popen(
             [sys.executable, "-c", PROCESS, "worker", "--jobs", "jobs.toml"],
             cwd=tmp_path,
@@ -58,10 +63,14 @@ def test_a_worker_that_waits_for_its_broker_tells_events_and_heeds_a_drain(tmp_p
         )
         try:
             wait_until(lambda: bool(heard), seconds=60, what="the failure to be told")
-            ledger.execute("UPDATE SchedulerNode SET drain_asked_at = seen_at")
-            asked = "SELECT 1 FROM SchedulerNode WHERE consuming = 0"
             wait_until(
-                lambda: ledger.execute(asked).fetchone() is not None,
+                partial(is_there, "consumed_at = started_at AND seen_at > started_at"),
+                seconds=30,
+                what="the worker to say that it has got nothing yet",
+            )
+            ledger.execute("UPDATE SchedulerNode SET drain_asked_at = seen_at")
+            wait_until(
+                partial(is_there, "consuming = 0"),
                 seconds=30,
                 what="the worker to say that it takes nothing",
             )

@@ -29,6 +29,7 @@ ANT = NodeReport(
     running=3,
     clock_offset=timedelta(milliseconds=-1_500),
     consuming=True,
+    consumed_at=NOON - SECOND,
 )
 BEE = NodeReport(
     name="bee-2-0a1b2c3d4e5f6071",
@@ -247,6 +248,33 @@ def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> N
     beat.round()
 
     assert heard == [False, True, True, True, False, False]
+
+
+def test_a_worker_says_when_it_was_connected_to_its_queues_last(ledger: Ledger) -> None:
+    connected = False
+    beat = Heartbeat(
+        nodes=ledger.nodes,
+        clock=BeatingClock(ledger),
+        name="ant",
+        role="worker",
+        host="web-1",
+        version="1",
+        queues=("cron_scheduler",),
+        is_connected=lambda: connected,
+    )
+
+    def beats() -> datetime | None:
+        ledger.clock.advance(SECOND)
+        beat.round()
+        [found] = ledger.nodes.nodes(now=ledger.now, limit=9).reports
+        return found.consumed_at
+
+    began = ledger.now + SECOND
+    assert [beats(), beats()] == [began, began]  # it has not been for longer than it is there
+    connected = True
+    assert [beats(), beats()] == [began + 2 * SECOND, began + 3 * SECOND]
+    connected = False
+    assert beats() == began + 3 * SECOND
 
 
 class BeatingClock:

@@ -42,7 +42,16 @@ _LET_GO: Final = delete(holds).where(
 )
 
 _SEPARATOR: Final = "\n"
-_AS_THEY_ARE: Final = ("role", "host", "version", "started_at", "seen_at", "concurrency", "running")
+_AS_THEY_ARE: Final = (
+    "role",
+    "host",
+    "version",
+    "started_at",
+    "seen_at",
+    "concurrency",
+    "running",
+    "consumed_at",
+)
 _DRAIN: Final = _UPDATE.values(
     drain_asked_at=bindparam("asked_at", type_=nodes.c.drain_asked_at.type)
 )

@@ -149,7 +149,8 @@ def judge_unserved(
     )
     if not activity.nodes or unknown or (in_memory and not present):
         return
-    served = {queue for node in present if node.works for queue in node.queues}
+    working = [node for node in present if node.works and not node.is_disconnected(now)]
+    served = {queue for node in working for queue in node.queues}
     if unserved := sorted({*queues} - served):
         start = start_up(None) if in_memory else start_worker(unserved, jobs)
         yield Finding(

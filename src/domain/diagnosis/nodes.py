@@ -40,7 +40,10 @@ def judge_nodes(
     """
     there = present(nodes, now)
     names = {node.name for node in there}
-    yield from _first([Finding(Severity.OK, SUBJECT, _at_work(node)) for node in there], AT_WORK)
+    cut_off = [node for node in there if node.is_disconnected(now)]
+    well = [Finding(Severity.OK, SUBJECT, _at_work(node)) for node in there if node not in cut_off]
+    yield from _first(well, AT_WORK)
+    yield from _first([_cut_off(node) for node in cut_off], "cut off from its broker")
     judged = [
         finding
         for owner in owners
@@ -71,6 +74,15 @@ def _silent(node: NodeReport) -> Finding:
     )
     cure = "if it was to go on, its log says why it does not; start it again"
     return Finding(Severity.NOTE, SUBJECT, f"{what}is cut off from the database", cure)
+
+
+def _cut_off(node: NodeReport) -> Finding:
+    since = say_moment(node.consumed_at or node.started_at)
+    what = (
+        f"{node.name} ({node.role}) takes nothing since {since}: its broker is away, or it is cut"
+    )
+    cure = "its log says why it cannot consume; look at the broker, and at the way from its host"
+    return Finding(Severity.WARNING, SUBJECT, f"{what} off from it", cure)
 
 
 def _ahead(node: NodeReport) -> Finding:

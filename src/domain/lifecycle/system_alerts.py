@@ -8,12 +8,15 @@ import attrs
 
 from ..nodes import NodeReport, present
 from ..schedules.alert_rules import Rule
-from ..texts.listing import counted
+from ..texts.listing import counted, listed
 from ..texts.moments import say_moment
 from .alerts import CRITICAL, HIGH, Alert, alert
 
 #: What is so late has nobody who looks after it: a scheduler looks every few seconds.
 OVERDUE_AFTER: Final = timedelta(minutes=2)
+
+#: So many nodes are named; the others are counted.
+MOST_NAMED: Final = 5
 
 
 @attrs.frozen(kw_only=True)
@@ -48,9 +51,13 @@ class SystemSigns:
 def served(
     nodes: Sequence[NodeReport], now: datetime, *, watched_since: datetime | None = None
 ) -> frozenset[str]:
-    """Give the queues that a worker serves which does not count as ended."""
-    there = present(nodes, now, watched_since=watched_since)
-    return frozenset(queue for node in there if node.works for queue in node.queues)
+    """Give the queues of workers that do not count as ended, and are connected to their broker."""
+    return frozenset(
+        queue
+        for node in present(nodes, now, watched_since=watched_since)
+        if node.works and not node.is_disconnected(now, watched_since=watched_since)
+        for queue in node.queues
+    )
 
 
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
@@ -65,7 +72,7 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     for name, queue in sorted(signs.unserved.items()):
         message = (
             f"{counted(queue.runs, 'run')} in the queue {name} since {say_moment(queue.since)}, "
-            "and no worker serves it"
+            f"and {_who_does_not_serve(name, signs, now)}"
         )
         yield alert(Rule.QUEUE, message, subject=name, value=queue.runs, severity=CRITICAL)
     yield from _silent(signs, now)
@@ -85,6 +92,20 @@ def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     message = f"Nothing that was due since {say_moment(due)} is claimed, {who}"
     late = round((now - due).total_seconds())
     yield alert(Rule.SCHEDULER, message, value=late, severity=CRITICAL)
+
+
+def _who_does_not_serve(queue: str, signs: SystemSigns, now: datetime) -> str:
+    watched = signs.watched_since
+    there = present(signs.nodes, now, watched_since=watched)
+    cut_off = [
+        node.name
+        for node in there
+        if queue in node.queues and node.is_disconnected(now, watched_since=watched)
+    ]
+    if not cut_off:
+        return "no worker serves it"
+    verb = "is" if len(cut_off) == 1 else "are"
+    return f"{listed(cut_off, most=MOST_NAMED)} {verb} cut off from the broker, or it is away"
 
 
 def _silent(signs: SystemSigns, now: datetime) -> Iterator[Alert]:

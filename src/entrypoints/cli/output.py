@@ -52,6 +52,7 @@ STATE_COLOURS = {
     "draining": "yellow",
     "drained": "yellow",
     "silent": "red",
+    "disconnected": "red",
 }
 
 

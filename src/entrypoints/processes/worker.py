@@ -65,6 +65,7 @@ async def run(
         running=lambda: consumer.at_hand,
         # One that waits for its broker is at work: it was not drained.
         consuming=lambda: not consumer.rests,
+        is_connected=consumer.is_proven,
         told=draining.told,
     )
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)

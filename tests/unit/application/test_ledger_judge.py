@@ -1,7 +1,7 @@
 """Alerts of the whole ledger are judged by whoever is left, and none is of our own blindness."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.application.events.judging import LONGEST_GAP, LedgerJudge
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
+from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.house import House
 from tests.unit.application.test_events import house
 
@@ -24,6 +25,7 @@ class Watched:
         self.nodes = MemoryNodeStore(made.ledger)
         self.alerts = MemoryAlertStore(made.ledger)
         self.judge = LedgerJudge(alerts=self.alerts, nodes=self.nodes, policy=AlertPolicy())
+        self.broker_lost_at: datetime | None = None
 
     def goes_on(self, seconds: float, *alive: str) -> None:
         for _ in range(round(seconds / LOOK.total_seconds())):
@@ -35,7 +37,14 @@ class Watched:
     def report(self, name: str) -> None:
         now = self.house.now
         report = NodeReport(
-            name=name, role="worker", host=name, version="1", started_at=now, seen_at=now
+            name=name,
+            role="worker",
+            host=name,
+            version="1",
+            started_at=now,
+            seen_at=now,
+            queues=(MAIN_QUEUE,),
+            consumed_at=self.broker_lost_at or now,
         )
         self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
 
@@ -74,6 +83,24 @@ def test_what_fell_due_while_the_ledger_was_away_is_not_a_schedulers_fault(
 
     assert "scheduler " not in early
     assert "scheduler " in watched.raised()
+
+
+def test_workers_whose_broker_is_lost_serve_nothing_after_two_minutes(watched: Watched) -> None:
+    watched.house.dispatcher.tick(watched.house.now)
+    watched.house.clock.advance(timedelta(minutes=1))
+    watched.house.dispatcher.tick(watched.house.now)  # it is sent, and waits
+    watched.goes_on(300, "ant")
+    served = [*watched.raised()]
+
+    watched.broker_lost_at = watched.house.now
+    watched.goes_on(120, "ant")
+    soon = [*watched.raised()]
+    watched.goes_on(60, "ant")
+
+    about = f"queue {MAIN_QUEUE}"
+    assert about not in served
+    assert about not in soon
+    assert about in watched.raised()
 
 
 def test_a_node_that_is_killed_is_told_within_two_minutes(watched: Watched) -> None:

@@ -12,11 +12,12 @@ from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.node_desk import NodeDesk, NotDrainable
-from cronhare.domain.nodes import NodeReport, NodeState
+from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.ports.audit import AuditFilter
 from tests.actors import ADA
 from tests.integration.ledgers import NOON, SECOND
 
+LONG = DISCONNECTED_AFTER + timedelta(seconds=1)
 ANT = NodeReport(
     name="ant-1-0a1b2c3d4e5f6071",
     role="worker",
@@ -94,6 +95,8 @@ def test_a_scheduler_cannot_be_drained() -> None:
         (attrs.evolve(ANT, drain_asked_at=NOON), NodeState.DRAINING, True),
         (attrs.evolve(ANT, consuming=False), NodeState.DRAINING, False),
         (attrs.evolve(ANT, consuming=False, running=0), NodeState.DRAINED, False),
+        (attrs.evolve(ANT, consumed_at=NOON - LONG), NodeState.DISCONNECTED, True),
+        (attrs.evolve(ANT, consumed_at=NOON - LONG, consuming=False), NodeState.DRAINING, False),
         (attrs.evolve(ANT, seen_at=NOON - timedelta(hours=1)), NodeState.SILENT, True),
         (attrs.evolve(BEE, drain_asked_at=NOON), NodeState.AT_WORK, False),
     ],

@@ -382,6 +382,7 @@ NODE: dict[str, Any] = {
     "running": 3,
     "consuming": True,
     "drain_asked_at": None,
+    "consumed_at": NOON - SECOND,
 }
 
 LOADS = [

@@ -356,6 +356,7 @@ nodes = Table(
     Column("clock_offset_ms", BigInteger, nullable=False),
     Column("consuming", Integer),
     Column("drain_asked_at", UtcDateTime),
+    Column("consumed_at", UtcDateTime),
 )
 
 #: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/limit_rows.py`.

@@ -76,6 +76,7 @@ class NodeView:
     clock_offset_seconds: float
     consuming: bool | None
     drain_asked_at: datetime | None
+    consumed_at: datetime | None
 
     @classmethod
     def of(cls, report: NodeReport, *, now: datetime) -> Self:

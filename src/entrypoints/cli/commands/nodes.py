@@ -23,7 +23,8 @@ def list_(*, json: Json = False) -> None:
     """List schedulers and workers: what they run, when they were seen, and how far clocks are off.
 
     A node that is silent has not reported itself for 9 s: it was killed, or is cut off from the
-    database, and what it ran is listed below. An hour later it is forgotten, once another begins.
+    database, and what it ran is listed below. One that is disconnected gets nothing from its broker
+    for two minutes. An hour later it is forgotten, once another begins.
     The 1,000 that were seen last are listed.
     """
     found = open_ledger().queries().nodes()

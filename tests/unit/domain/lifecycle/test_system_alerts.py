@@ -10,7 +10,7 @@ from cronhare.domain.lifecycle.system_alerts import (
     judge_system,
     served,
 )
-from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.schedules.alert_rules import Rule
 from tests.unit.executions import NOON
 
@@ -90,6 +90,20 @@ def test_workers_that_report_serve_their_queues() -> None:
         node("c", queues=("c",), seen=NOON - 5 * MINUTE),
     ]
     assert served(nodes, NOON) == {"a"}
+
+
+def test_workers_that_are_cut_off_from_their_broker_serve_nothing_and_are_named() -> None:
+    long_ago = NOON - DISCONNECTED_AFTER - timedelta(seconds=1)
+    cut_off = node(queues=("a", "b"), consumed_at=long_ago)
+    lately = node("b", queues=("b",), consumed_at=NOON - DISCONNECTED_AFTER)
+    older = node("c", queues=("c",))  # which does not say
+    nodes = [cut_off, lately, older]
+
+    said = messages(nodes=nodes, unserved={"a": QueueSigns(runs=1, since=long_ago)})
+
+    assert served(nodes, NOON) == {"b", "c"}
+    assert said["queue:a"].endswith("and web-1-7 is cut off from the broker, or it is away")
+    assert served(nodes, NOON, watched_since=NOON - MINUTE) == {"a", "b", "c"}
 
 
 def test_each_subject_has_an_alert_of_its_own() -> None:
