@@ -215,6 +215,20 @@ def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     assert 'class="conflict"' in conflict.text
 
 
+@pytest.mark.parametrize(
+    "base", ['{"queue": "\\ud800"}', "[" * 9_000, "[1]", "null", '{"queue": 1}']
+)
+def test_an_edit_of_what_no_form_of_ours_began_with_is_asked_for_again(
+    web: Site, schedule: str, base: str
+) -> None:
+    form = filled(web.get(f"{schedule}/edit")) | {"seen": "long ago", "base": base}
+
+    again = sent(web, f"{schedule}/edit", form | {"timeout": "1m"})
+
+    assert again.status == 412
+    assert filled(again)["timeout"] == "1m"
+
+
 MORE = {
     "misfire_policy": "all",
     "misfire_window": "2d",

@@ -437,6 +437,20 @@ def test_who_takes_no_answer_makes_room_for_who_asks(
         assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
 
 
+def test_who_says_that_it_sends_no_more_is_answered(web: Site) -> None:
+    asked = ASKED.replace(b"Connection: close\r\n", b"")
+    for sent, statuses in (
+        (asked, [b"200"]),
+        (asked * 2, [b"200", b"200"]),
+        (POST.replace(b"Connection: close\r\n", b"") + b"\r\n{}", [b"422"]),
+        (asked[:-2], []),
+    ):
+        with socket.create_connection(("127.0.0.1", web.port), timeout=10) as link:
+            link.sendall(sent)
+            link.shutdown(socket.SHUT_WR)
+            assert re.findall(rb"HTTP/1.1 (\d+)", _answer_of(link)) == statuses
+
+
 def test_the_log_has_each_request_and_nothing_that_may_be_secret(
     web: Site, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,6 +59,7 @@ class BoundedProtocol(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     _answering = False
     _has_no_place = False
+    _hears_no_more = False
     _idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -85,6 +86,11 @@ class BoundedProtocol(H11Protocol):
         elif self.is_open():
             self._tell(_FULL, with_body=not data.startswith(b"HEAD "))
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer whoever has sent all it will; who has no request here, or follows one, is gone."""
+        self._hears_no_more = self._answering and not self._streams()
+        return self._hears_no_more
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._give(None)
@@ -107,6 +113,8 @@ class BoundedProtocol(H11Protocol):
         self._idle_since = self.loop.time()
         self._give(ANSWER if self.transport.get_write_buffer_size() else ARRIVAL)
         super().on_response_complete()
+        if self._hears_no_more and not self._answering:
+            self.transport.close()
 
     def shutdown(self) -> None:
         """End what would go on; wait for other answers."""

@@ -1,8 +1,9 @@
 """Edits of a form: what somebody has changed in it, and two of them put together."""
 
-import json
 from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from .schedule_form import FIELDS, TABLE_OF
 
@@ -40,8 +41,8 @@ def _differing(values: Mapping[str, str], base: Mapping[str, str]) -> set[str]:
 def read_base(text: str) -> dict[str, str]:
     """Read the values that an edit began with, as its form brought them back."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = msgspec.json.decode(text)  # no text of it has a lone surrogate
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
