@@ -19,6 +19,7 @@ from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
 from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.inspection import schedule_groups
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.inspection.overdue_runs import outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
@@ -42,7 +43,9 @@ from cronhare.domain.retries.budget import BudgetPolicy
 from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Plan
-from cronhare.domain.topology import LANES, topology
+from cronhare.domain.schedules.standalone import standalone_queue
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
@@ -508,6 +511,81 @@ def both(request: pytest.FixtureRequest) -> tuple[Ledger, Engine]:
     """Each ledger with a second look at it."""
     kind = request.param
     return request.getfixturevalue(kind), request.getfixturevalue(f"{kind}_engine")
+
+
+def test_schedules_that_are_alike_are_counted_and_the_first_of_them_named(
+    both: tuple[Ledger, Engine], clock: FrozenClock
+) -> None:
+    ledger, engine = both
+    names = [f"each-{number}" for number in range(7)]
+    hours = timedelta(hours=3)
+    ledger.save(
+        *(draft(name, schedule=f"{minute} * * * *") for minute, name in enumerate(names)),
+        draft("off", status=False),
+        draft("long", timeout=hours),
+        draft("elsewhere", queue="mails"),
+        draft("alone", stay_alive=True, schedule=None),
+    )
+    ledger.plan_edited()
+
+    facts = look(engine, clock)
+
+    found = {each.name: each for each in facts.schedules or ()}
+    assert found.keys() == {"each-0", "off", "long", "elsewhere", "alone"}
+    assert found["each-0"].names == tuple(names[:5])
+    assert {name: each.count for name, each in found.items() if each.count > 1} == {"each-0": 7}
+    assert (found["each-0"].task, found["each-0"].queue) == (TaskRef("report", 25), MAIN_QUEUE)
+    assert [name for name, each in found.items() if not each.enabled] == ["off"]
+    assert [name for name, each in found.items() if each.timeout] == ["long"]
+    assert found["long"].timeout == hours
+    assert found["elsewhere"].queue == "mails"
+    assert found["alone"].queue == standalone_queue("alone")
+    assert [each.problem for each in found.values() if each.problem] == []
+
+
+def test_of_what_nobody_has_planned_a_part_is_read_and_the_rest_is_counted(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_groups, "MOST_READ", 2)
+    sqlite.save(*(draft(f"each-{number}") for number in range(5)))
+
+    facts = look(sqlite_engine, clock)
+
+    assert [each.name for each in facts.schedules or ()] == ["each-0", "each-1"]
+    assert facts.unread_schedules == 3
+    assert facts.activity is not None
+    assert len(facts.activity.unplanned) == 5
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("description", b"\xff", "is not text"),
+        ("user_id", "ada", "is not a whole number"),
+        ("retention", "{", "not JSON"),
+    ],
+)
+def test_what_no_scheduler_looks_at_is_seen_to_be_broken(
+    sqlite: Ledger,
+    sqlite_engine: Engine,
+    clock: FrozenClock,
+    *,
+    column: str,
+    value: object,
+    told: str,
+) -> None:
+    sqlite.save(draft("sound"), draft("broken"))
+    with sqlite_engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"UPDATE \"Scheduler\" SET {column} = ? WHERE name = 'broken'", (value,)
+        )
+    sqlite.plan_edited()
+
+    facts = look(sqlite_engine, clock)
+
+    problems = {each.name: each.problem for each in facts.schedules or ()}
+    assert problems["sound"] is None
+    assert told in (problems["broken"] or "")
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["claimed", "published"])

@@ -23,12 +23,12 @@ HAS_NONE: Final = or_(_ROW.name.is_(None), _ROW.name == "")
 
 _NAMES: Final = select(_ROW.name, _ROW.id).where(IS_USERS, HAS_NAME)
 _NAMELESS: Final = select(_ROW.id).where(IS_USERS, HAS_NONE).order_by(_ROW.id)
-_STAYS: Final = func.coalesce(_ROW.stay_alive, 0) != 0
+STAYS: Final = func.coalesce(_ROW.stay_alive, 0) != 0
 _ON_QUEUES: Final = (
-    select(_ROW.queue, func.count()).where(IS_USERS, IS_ON, ~_STAYS).group_by(_ROW.queue)
+    select(_ROW.queue, func.count()).where(IS_USERS, IS_ON, ~STAYS).group_by(_ROW.queue)
 )
 #: Their names are asked for apart: so this is read from an index alone, as is the one above.
-_ALIVE: Final = select(_ROW.id).where(IS_USERS, IS_ON, _STAYS)
+_ALIVE: Final = select(_ROW.id).where(IS_USERS, IS_ON, STAYS)
 _NAMED: Final = select(_ROW.id, _ROW.name).where(_ROW.id.in_(bindparam("ids", expanding=True)))
 
 #: So many names are asked for in one statement.

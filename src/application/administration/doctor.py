@@ -27,7 +27,12 @@ from cronhare.domain.diagnosis.servers import (
 )
 from cronhare.domain.diagnosis.targets import judge_untold
 from cronhare.domain.diagnosis.waiting import judge_waiting
-from cronhare.domain.diagnosis.work import judge_rows, judge_tasks, judge_timeouts
+from cronhare.domain.diagnosis.work import (
+    ScheduleFacts,
+    judge_rows,
+    judge_tasks,
+    judge_timeouts,
+)
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
@@ -99,7 +104,7 @@ def _of_ledger(facts: LedgerAnswer) -> Iterator[Finding]:
         case LedgerFacts():
             yield from judge_ledger(facts)
             if facts.schedules is not None:
-                yield from judge_rows(facts.schedules)
+                yield from judge_rows(facts.schedules, unread=facts.unread_schedules)
 
 
 def _of_runs(
@@ -124,22 +129,22 @@ def _consumers(broker: BrokerAnswer) -> Mapping[str, int] | InMemory | Unreachab
     return {thing.name: thing.consumers for thing in broker.things if thing.fit is not Fit.MISSING}
 
 
-def _queues_asked_for(ledger: LedgerAnswer) -> Mapping[str, Sequence[str]]:
+def _queues_asked_for(ledger: LedgerAnswer) -> Mapping[str, Sequence[ScheduleFacts]]:
     """Name the queues of schedules, each with these; not of what is disabled and has run out."""
     if not isinstance(ledger, LedgerFacts):
         return {}
     in_use = ledger.activity.queues if ledger.activity is not None else ()
-    found = dict[str, list[str]]()
+    found = dict[str, list[ScheduleFacts]]()
     for schedule in ledger.schedules or ():
         if schedule.queue is not None and (schedule.enabled or schedule.queue in in_use):
-            found.setdefault(schedule.queue, []).append(schedule.name)
+            found.setdefault(schedule.queue, []).append(schedule)
     return found
 
 
 def _of_broker(
     facts: BrokerAnswer,
     task_queues: Sequence[str],
-    others: Mapping[str, Sequence[str]],
+    others: Mapping[str, Sequence[ScheduleFacts]],
     jobs: str | None,
 ) -> Iterator[Finding]:
     match facts:

@@ -36,9 +36,9 @@ class Finding:
 NAMES_TOLD = 5
 
 
-def named(names: Sequence[str]) -> str:
-    """List names, and count those beyond the first few."""
-    return listed(names, most=NAMES_TOLD)
+def named(names: Sequence[str], *, total: int | None = None) -> str:
+    """List names, and count those beyond the first few; see `listed`."""
+    return listed(names, most=NAMES_TOLD, total=total)
 
 
 #: So many findings that are alike are told one by one; of more there are examples.

@@ -9,7 +9,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.listing import counted
 
 from .finding import Finding, Severity, named
-from .work import ScheduleFacts, lookup
+from .work import ScheduleFacts, count_of, lookup, named_of
 
 _LEAVE_OUT = "leave `id` out of one of the files, and apply it: a number of its own is assigned"
 
@@ -40,18 +40,18 @@ def _same_numbers(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
     Our own workers go by names; other programs know the number alone.
     """
     holders: defaultdict[TaskRef, dict[str, str]] = defaultdict(dict)
-    by_hand: defaultdict[TaskRef, list[str]] = defaultdict(list)
+    by_hand: defaultdict[TaskRef, list[ScheduleFacts]] = defaultdict(list)
     for schedule in schedules:
         assert schedule.task is not None
         if schedule.source:
             holders[schedule.task].setdefault(schedule.source, schedule.name)
         else:
-            by_hand[schedule.task].append(schedule.name)
+            by_hand[schedule.task].append(schedule)
     for ref, places in sorted(holders.items()):
         if len(places) > 1:
             where = " and ".join(f"{name} of {source}" for source, name in sorted(places.items()))
             rows = by_hand[ref]
-            whose = f"rows by hand ({named(rows)})" if rows else "rows by hand"
+            whose = f"rows by hand ({named_of(rows)})" if rows else "rows by hand"
             said = "and other programs' messages may mean either"
             what = f"{ref} is the task of {where}: {whose} {said}"
             yield Finding(Severity.WARNING, "sources", what, _LEAVE_OUT)
@@ -65,24 +65,29 @@ def _unnamed(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
     ]
     if found:
         sources = sorted({str(schedule.source) for schedule in found})
-        what = f"{counted(len(found), 'schedule')} of {named(sources)} know their tasks by number"
+        whose = f"{counted(count_of(found), 'schedule')} of {named(sources)}"
+        what = f"{whose} know their tasks by number"
         cure = "apply each file once more: that fills the names in, and is no edit"
         yield Finding(Severity.NOTE, "sources", what, cure)
 
 
 def _of_this_file(schedules: Sequence[ScheduleFacts], catalog: Catalog) -> Iterator[Finding]:
-    foreign: defaultdict[str, list[str]] = defaultdict(list)
+    foreign: defaultdict[str, list[ScheduleFacts]] = defaultdict(list)
     for schedule in schedules:
         match lookup(schedule, catalog):
             case MissingTask(MissingKind.FOREIGN):
-                foreign[str(schedule.source)].append(schedule.name)
+                foreign[str(schedule.source)].append(schedule)
             case MissingTask(MissingKind.CONTRADICTED, reason, cure):
-                what = f"Schedule {schedule.name} runs neither: {reason}"
+                names = named_of([schedule])
+                alone = schedule.count == 1
+                runs = f"Schedule {names} runs" if alone else f"Schedules {names} run"
+                what = f"{runs} neither: {reason}"
                 yield Finding(Severity.WARNING, "sources", what, cure)
     # With schedules of its own a file is one of several. Without, it may be the wrong one.
     ours = any(schedule.source in catalog.sources for schedule in schedules if schedule.source)
     severity = Severity.NOTE if ours else Severity.WARNING
-    for source, names in sorted(foreign.items()):
-        what = f"{counted(len(names), 'schedule')} of {source}, another file: {named(names)}"
+    for source, theirs in sorted(foreign.items()):
+        whose = f"{counted(count_of(theirs), 'schedule')} of {source}, another file"
+        what = f"{whose}: {named_of(theirs)}"
         cure = "fine if workers have that file; if it is this one under another name, apply this"
         yield Finding(severity, "sources", what, cure)

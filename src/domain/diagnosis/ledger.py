@@ -74,7 +74,8 @@ class SchemaFault:
 class LedgerFacts:
     """A ledger. *activity* and *schedules* are None where the schema does not let us look.
 
-    *skew* is how far this node's own clock is ahead of the ledger's.
+    Of the schedules so many are *unread_schedules*: what nobody has planned yet is read one by one,
+    and there may be too many. *skew* is how far this node's own clock is ahead of the ledger's.
     """
 
     database: DatabaseFacts
@@ -82,6 +83,7 @@ class LedgerFacts:
     skew: timedelta = timedelta(0)
     activity: Activity | None = None
     schedules: Sequence[ScheduleFacts] | None = None
+    unread_schedules: int = 0
 
 
 def judge_ledger(facts: LedgerFacts) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -11,6 +12,9 @@ from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 from .finding import Finding, Severity, named
 from .guide import BrokerGuide
 from .starting import start_worker
+
+if TYPE_CHECKING:
+    from .work import ScheduleFacts
 
 SUBJECT = "queues"
 
@@ -60,7 +64,7 @@ def judge_things(
     guide: BrokerGuide,
     *,
     task_queues: Collection[str],
-    others: Mapping[str, Sequence[str]] | None = None,
+    others: "Mapping[str, Sequence[ScheduleFacts]] | None" = None,
     jobs: str | None = None,
 ) -> Iterator[Finding]:
     """Judge all of the topology. From the *task_queues* workers take their tasks.
@@ -98,11 +102,15 @@ def _missing(names: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def _missing_others(queues: Mapping[str, Sequence[str]], jobs: str | None) -> Iterator[Finding]:
+def _missing_others(
+    queues: "Mapping[str, Sequence[ScheduleFacts]]", jobs: str | None
+) -> Iterator[Finding]:
     """A process declares the queues that it is to serve, and no other."""
+    from .work import count_of, named_of  # noqa: PLC0415 - a list of queues does without
+
     if queues:
-        schedules = list(dict.fromkeys(name for names in queues.values() for name in names))
-        whose = f"{plural(len(schedules), 'schedule')} {named(schedules)}"
+        schedules = [each for alike in queues.values() for each in alike]
+        whose = f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
         yield Finding(
             Severity.WARNING,
             SUBJECT,

@@ -1,7 +1,9 @@
 """Schedules against the tasks of a jobs file, and tasks against the broker's patience."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from operator import itemgetter
+from typing import Final
 
 import attrs
 
@@ -14,15 +16,22 @@ from cronhare.domain.texts.listing import counted
 from .finding import Finding, Severity, named
 from .guide import BrokerGuide
 
+#: A shorter timeout outlasts no broker's patience: schedules that differ in it alone are alike.
+SHORT_TIMEOUT: Final = timedelta(minutes=5)
+
 
 @attrs.frozen(kw_only=True)
 class ScheduleFacts:
-    """A row of the users' table. *task* is None if it cannot be understood; see *problem*.
+    """Rows of the users' table that are alike: one, or *count* of them.
 
-    *timeout* replaces the task's own where it is set.
+    *name* is the first by name, *others* are those that follow, as far as they would be told.
+    *task* is None if a row cannot be understood; see *problem*. *timeout* replaces the task's own
+    where it is set; one of up to `SHORT_TIMEOUT` may be left out.
     """
 
     name: str
+    others: tuple[str, ...] = ()
+    count: int = 1
     task: TaskRef | None
     enabled: bool = True
     queue: str | None = None
@@ -32,15 +41,39 @@ class ScheduleFacts:
     task_name: str | None = None
     topic: str | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are known of them."""
+        return (self.name, *self.others)
 
-def judge_rows(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
-    """Judge the rows by themselves."""
+
+def count_of(schedules: Iterable[ScheduleFacts]) -> int:
+    """Count the rows."""
+    return sum(each.count for each in schedules)
+
+
+def named_of(
+    schedules: Sequence[ScheduleFacts],
+    say: Callable[[str, ScheduleFacts], str] = lambda name, _: name,
+) -> str:
+    """List the first rows by name, and count the others."""
+    known = sorted(((name, each) for each in schedules for name in each.names), key=itemgetter(0))
+    return named([say(name, each) for name, each in known], total=count_of(schedules))
+
+
+def judge_rows(schedules: Sequence[ScheduleFacts], *, unread: int = 0) -> Iterator[Finding]:
+    """Judge the rows by themselves; so many others are *unread*."""
     broken = [schedule for schedule in schedules if schedule.problem is not None]
-    for problem, names in _by_problem(broken).items():
-        what = f"{named(names)} cannot be planned: {problem}"
+    for problem, alike in _by_problem(broken).items():
+        what = f"{named_of(alike)} cannot be planned: {problem}"
         yield Finding(Severity.WARNING, "schedules", what, _cure_of(problem, broken))
+    if unread:
+        more = f"{counted(unread, 'more schedule')} {'is' if unread == 1 else 'are'}"
+        what = f"{more} not planned yet, or not as others are, and not looked at here"
+        cure = "ask again once a scheduler has planned them, or those are mended that are named"
+        yield Finding(Severity.NOTE, "schedules", what, cure)
     if not broken:
-        what = f"{counted(len(schedules), 'schedule')}, none with a fault"
+        what = f"{counted(count_of(schedules), 'schedule')}, none with a fault"
         yield Finding(Severity.OK, "schedules", what)
 
 
@@ -54,10 +87,10 @@ def _cure_of(problem: str, broken: Sequence[ScheduleFacts]) -> str:
     return f"apply the jobs file that has it, or mend the name in {where}"
 
 
-def _by_problem(broken: Sequence[ScheduleFacts]) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _by_problem(broken: Sequence[ScheduleFacts]) -> Mapping[str, list[ScheduleFacts]]:
+    found: dict[str, list[ScheduleFacts]] = {}
     for schedule in broken:
-        found.setdefault(str(schedule.problem), []).append(schedule.name)
+        found.setdefault(str(schedule.problem), []).append(schedule)
     return found
 
 
@@ -100,13 +133,13 @@ def judge_tasks(
 
 def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
     """Tell them together: with another file than the workers' it is all of them."""
-    wanted = [f"{schedule.name} ({schedule.task})" for schedule in schedules]
+    wanted = named_of(schedules, lambda name, each: f"{name} ({each.task})")
     first, queues = schedules[0].task, dict.fromkeys(str(each.queue) for each in schedules)
     assert first is not None
     return Finding(
         Severity.WARNING,
         "tasks",
-        f"{counted(len(schedules), 'schedule')} without a task in this jobs file: {named(wanted)}. "
+        f"{counted(count_of(schedules), 'schedule')} without a task in this jobs file: {wanted}. "
         "With a worker of this file their runs fail for good",
         f'add the tasks (type = "{first.type}", id = {first.id}, …) to the file of the workers of '
         f"{named(list(queues))}; fine if they have another file; else disable the schedules",
@@ -119,7 +152,8 @@ def _unheard(schedules: Sequence[ScheduleFacts]) -> Finding:
         Severity.NOTE,
         "tasks",
         f"No task in this jobs file listens to {named(list(topics))}, the topics of "
-        f"{counted(len(schedules), 'schedule')}: their runs are completed, or fail if they say so",
+        f"{counted(count_of(schedules), 'schedule')}: their runs are completed, or fail if they "
+        "say so",
         f'let a task of their workers\' file listen: topics = ["{next(iter(topics))}"]',
     )
 
@@ -147,16 +181,18 @@ def judge_timeouts(
     Where *tasks* or *schedules* are not known, none is called fine.
     """
     timeout = guide.consumer_timeout
-    long = {
+    long = [
         f"task {task.name}"
         for task in tasks or ()
         if task.timeout > timeout and task.timeout != DEFAULT_TIMEOUT
-    }
-    long |= {
-        f"schedule {schedule.name}"
+    ]
+    patient = [
+        schedule
         for schedule in schedules or ()
         if schedule.timeout is not None and schedule.timeout > timeout
-    }
+    ]
+    total = len(long) + count_of(patient)
+    long += [f"schedule {name}" for schedule in patient for name in schedule.names]
     usual = f"the broker's consumer timeout, {say_duration(timeout)} unless somebody changed it"
     if not long:
         if tasks is not None and schedules is not None:
@@ -166,7 +202,8 @@ def judge_timeouts(
     yield Finding(
         Severity.NOTE,
         "tasks",
-        f"Longer than {usual}, may run: {named(sorted(long))}. That is harmless: the broker hands "
-        "out the message again, the start fence refuses the copy, the task goes on undisturbed",
+        f"Longer than {usual}, may run: {named(sorted(long), total=total)}. That is harmless: the "
+        "broker hands out the message again, the start fence refuses the copy, the task goes on "
+        "undisturbed",
         f"nothing must be done. To spare the worker a new channel, {guide.longer}",
     )

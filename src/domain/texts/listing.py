@@ -23,13 +23,14 @@ def plural(number: int, noun: str) -> str:
     return noun if number == 1 else f"{noun}s"
 
 
-def listed(names: Sequence[str], *, most: int = MOST_LISTED) -> str:
-    """List names, and count those beyond the first few.
+def listed(names: Sequence[str], *, most: int = MOST_LISTED, total: int | None = None) -> str:
+    """List names, and count those beyond the first few; *total* says how many there are in all.
 
-    >>> listed(["a", "b"]), listed(list("abcdefgh"), most=5)
-    ('a, b', 'a, b, c, d, e and 3 others')
+    >>> listed(["a", "b"]), listed(list("abcdefgh"), most=5), listed(["a", "b"], total=1200)
+    ('a, b', 'a, b, c, d, e and 3 others', 'a, b and 1,198 others')
     """
-    first, rest = ", ".join(names[:most]), len(names) - most
+    shown = names[:most]
+    first, rest = ", ".join(shown), (len(names) if total is None else total) - len(shown)
     return f"{first} and {counted(rest, 'other')}" if rest > 0 else first
 
 

@@ -1,6 +1,6 @@
 """Examining the database, and what its rows show of schedulers and workers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,24 +8,21 @@ from sqlalchemy import Connection, Engine, func, select
 
 from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts, SchemaFault
 from cronhare.domain.diagnosis.nodes import Owner
-from cronhare.domain.diagnosis.overdue import Late
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.domain.diagnosis.work import ScheduleFacts
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
-from cronhare.ports.schedules import StoredSchedule
 
 from ..claims.store import SqlClaimStore
 from ..dialect import dialect_of
 from ..limits.store import SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
-from ..schedules import SqlScheduleStore
 from ..schema.tables import executions
 from ..transactions.database import Database
 from .overdue_runs import outstanding, quarantined, queues_in_use, unresolved_failures
+from .schedule_groups import schedules_seen
 from .scheduler_activity import last_claim, overdue
 from .untold_targets import untold
 
@@ -64,7 +61,7 @@ class SqlInspection:
         except LedgerOutdated as error:
             return LedgerFacts(database=kept_in, schema=_fault(error), skew=skew)
         claims = SqlClaimStore(engine, self._clock)
-        stored, now = SqlScheduleStore(engine, self._clock).schedules(), claims.now()
+        now = claims.now()
         nodes = SqlNodeStore(engine, self._clock).nodes(now=now, limit=MOST_REPORTS)
         limits = SqlLimitStore(engine, self._clock)
         with database.read("examining the runs") as connection:
@@ -73,6 +70,7 @@ class SqlInspection:
             queues = queues_in_use(connection)
             apart, failures = quarantined(connection), unresolved_failures(connection)
             late, claim = overdue(connection, now), last_claim(connection)
+            seen = schedules_seen(connection)
             not_told = tuple(untold(connection))
         return LedgerFacts(
             database=kept_in,
@@ -82,7 +80,7 @@ class SqlInspection:
                 now=now,
                 next_due=claims.next_due(),
                 overdue=late,
-                unplanned=_unplanned(stored),
+                unplanned=seen.unplanned,
                 last_claim=claim,
                 nodes=nodes.reports,
                 unread_nodes=nodes.unread,
@@ -96,7 +94,8 @@ class SqlInspection:
                 budgets=limits.budgets(now=now, limit=MOST_LIMITS),
                 untold=not_told,
             ),
-            schedules=tuple(map(_schedule, stored)),
+            schedules=seen.schedules,
+            unread_schedules=seen.unread,
         )
 
     def _skew(self, database: Database) -> timedelta:
@@ -124,29 +123,3 @@ def _owners(connection: Connection) -> Iterator[Owner]:
         if isinstance(owner, str):
             lease_until = until if isinstance(until, datetime) else None
             yield Owner(name=owner, running=count, lease_until=lease_until)
-
-
-def _unplanned(stored: Sequence[StoredSchedule]) -> Sequence[Late]:
-    waiting = [
-        Late(schedule.name, schedule.updated_at)
-        for schedule in stored
-        if not schedule.planned and schedule.draft is not None and schedule.draft.status
-    ]
-    return sorted(waiting, key=lambda late: late.since)
-
-
-def _schedule(stored: StoredSchedule) -> ScheduleFacts:
-    draft = stored.draft
-    if draft is None:
-        return ScheduleFacts(name=stored.name, task=None, problem=stored.problem or "unreadable")
-    return ScheduleFacts(
-        name=stored.name,
-        task=draft.task,
-        enabled=draft.status,
-        queue=draft.runs_on,
-        timeout=draft.timeout,
-        problem=stored.problem,
-        source=stored.source or None,
-        task_name=draft.task_name,
-        topic=draft.topic,
-    )

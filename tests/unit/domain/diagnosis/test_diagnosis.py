@@ -180,7 +180,10 @@ def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_ser
     None
 ):
     missing = [queue("cron_scheduler", fit=Fit.MISSING), queue("mails", fit=Fit.MISSING)]
-    others = {"mails": ["other", "third"], "served": ["fourth"]}
+    other, third, fourth = (
+        ScheduleFacts(name=name, task=REPORT) for name in ("other", "third", "fourth")
+    )
+    others = {"mails": [other, third], "served": [fourth]}
 
     ours, theirs = judge_things(
         missing, GUIDE, task_queues=["cron_scheduler", "mails"], others=others, jobs="jobs.toml"
@@ -497,6 +500,36 @@ def test_schedules_without_a_task_are_one_warning_however_many() -> None:
     ]
 
     assert "12 schedules" in only(judge_tasks(homeless, [task()]), WARNING).what
+
+
+def test_rows_that_are_alike_are_counted_and_their_first_names_told() -> None:
+    many = ScheduleFacts(
+        name="b",
+        others=("c", "d"),
+        count=1_200,
+        task=TaskRef("worker", 3),
+        timeout=timedelta(days=1),
+    )
+    one = ScheduleFacts(name="a", task=TaskRef("worker", 4), queue="mails")
+
+    homeless = only(judge_tasks([many, one], [task()]), WARNING).what
+    [patient] = judge_timeouts([many, one], [task("long", timeout=timedelta(days=1))], GUIDE)
+    [sound] = judge_rows([many, one])
+    [broken] = judge_rows([attrs.evolve(many, problem="minute: 61"), one])
+
+    assert "1,201 schedules" in homeless
+    assert "a (worker 4), b (worker 3), c (worker 3), d (worker 3) and 1,197 others" in homeless
+    assert "schedule b, schedule c, schedule d, task long and 1,197 others" in patient.what
+    assert sound.what == "1,201 schedules, none with a fault"
+    assert broken.what == "b, c, d and 1,197 others cannot be planned: minute: 61"
+
+
+def test_of_rows_that_were_not_read_it_is_said_how_many_they_are() -> None:
+    note, sound = judge_rows([ScheduleFacts(name="daily", task=REPORT)], unread=98_000)
+
+    assert (note.severity, sound.severity) == (NOTE, OK)
+    assert note.what.startswith("98,000 more schedules are not planned yet")
+    assert "scheduler" in note.cure
 
 
 def waiting(queue: str = "mails", *, sent: bool = True, runs: int = 14) -> Waiting:
