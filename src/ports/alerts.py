@@ -31,6 +31,7 @@ class AlertStorePort(Protocol):
     def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
         """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
 
+        Who began before and has not kept anything yet is waited for, until twice *every*.
         Where nobody has kept what holds for `UNJUDGED_AFTER`, what held then counts as held until
         *now*: those that began may have failed.
         """
@@ -53,8 +54,9 @@ class AlertStorePort(Protocol):
     def schedule_signs(
         self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
     ) -> Sequence[ScheduleSigns]:
-        """Read what is to be known of schedules; of *usual* ones also what is usual.
+        """Read what is to be known of schedules; of *usual* ones also what is usual, if it matters.
 
+        It does for what runs, or ended last, if that is so long that it may alert.
         Looked at are runs of due instants alone, none of a backfill, by hand, or replayed. The cost
         grows with the number of schedules, and with what of them has not ended.
         """

@@ -44,6 +44,7 @@ def test_of_all_callers_one_judges_in_each_minute(ledger: Ledger) -> None:
         return ledger.alerts.begin(now=ledger.now, every=MINUTE)
 
     first = at_once(4, begin)
+    ledger.alerts.keep([], now=ledger.now)
     ledger.clock.advance(MINUTE - SECOND)
     soon = begin(0)
     ledger.clock.advance(SECOND)
@@ -51,6 +52,21 @@ def test_of_all_callers_one_judges_in_each_minute(ledger: Ledger) -> None:
 
     assert sorted(first) == sorted(later) == [False, False, False, True]
     assert not soon
+
+
+def test_while_one_judges_no_other_begins_until_that_has_taken_twice_as_long(
+    ledger: Ledger,
+) -> None:
+    began = ledger.now
+    assert ledger.alerts.begin(now=began, every=MINUTE)
+    ledger.clock.advance(2 * MINUTE - SECOND)
+    meanwhile = ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    kept = ledger.alerts.keep([alert()], now=began)
+
+    assert (meanwhile, keys(kept.raised)) == (False, ["failed"])
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    ledger.clock.advance(2 * MINUTE)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # that one was killed
 
 
 def test_an_empty_ledger_shows_no_sign(ledger: Ledger) -> None:
@@ -265,7 +281,9 @@ def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_fro
     ledger.plan_edited()
     ledger.clock.advance(MINUTE)
     [newer] = ledger.claim_due().claimed
-    ledger.succeeded(newer)
+    begun = ledger.started(newer)
+    ledger.clock.advance(SECOND * 11)
+    ledger.finish(begun, Complete(), SUCCESS)
 
     assert waiting.running is None
     assert waiting.unfinished is not None
@@ -277,7 +295,7 @@ def test_a_run_that_waits_for_its_retry_does_not_run_and_each_attempt_counts_fro
 
 
 def test_what_is_usual_are_the_runs_before_the_last_that_succeeded(ledger: Ledger) -> None:
-    for seconds in (1, 2, 3, 9):
+    for seconds in (1, 2, 3, 11):
         ledger.save(draft("often", schedule=None, date_time=ledger.now + MINUTE))
         ledger.plan_edited()
         ledger.clock.advance(MINUTE)
@@ -290,10 +308,12 @@ def test_what_is_usual_are_the_runs_before_the_last_that_succeeded(ledger: Ledge
 
     [found] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
     [unasked] = ledger.alerts.schedule_signs(ids, usual=(), now=ledger.now)
+    ledger.clock.advance(CLEAR_AFTER + SECOND)
+    [long_ago] = ledger.alerts.schedule_signs(ids, usual=ids, now=ledger.now)
 
     assert [each.total_seconds() for each in found.usual] == [3, 1]
     assert (found.last and found.last.id) == run.id
-    assert unasked.usual == ()
+    assert (unasked.usual, long_ago.usual) == ((), ())  # it cannot alert any more
 
 
 def test_schedules_of_no_file_are_found_by_their_tasks(ledger: Ledger) -> None:
@@ -360,8 +380,8 @@ def test_what_held_while_all_judges_failed_is_not_over_before_one_has_seen_it(
 ) -> None:
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
     ledger.alerts.keep([alert()], now=ledger.now)
-    for _ in range(10):
-        ledger.clock.advance(MINUTE)
+    for _ in range(5):
+        ledger.clock.advance(2 * MINUTE)
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # and fails, as it looks for signs
 
     over = list[int]()

@@ -37,7 +37,15 @@ from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import metrics
-from cronhare.application.events import adding, alerting, announcing, backlog, pinging, relay
+from cronhare.application.events import (
+    adding,
+    alerting,
+    announcing,
+    backlog,
+    pinging,
+    relay,
+    schedule_judging,
+)
 from cronhare.application.events import finding as event_finding
 from cronhare.application.publishing import sending_bell
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
@@ -467,6 +475,8 @@ BOUNDS: dict[str, list[str]] = {
         f"{nodes.MOST_REPORTS:,} nodes",
         f"{alerting.MOST_WATCHED:,} schedules",
         f"{schedule_alerts.USUAL_RUNS} earlier runs",
+        f"{schedule_judging.AT_ONCE} schedules at a time",
+        f"turns of {schedule_judging.TURN:.0f} s",
     ],
     "schedules of a file with a `ping`; its body": [
         f"{notify.MOST_PINGS};",

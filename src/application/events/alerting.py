@@ -13,13 +13,11 @@ import attrs
 from cronhare.domain.lifecycle.alerts import (
     EVERY,
     TOLD_ANEW_AFTER,
-    Alert,
     RaisedAlert,
     cleared,
     raised,
 )
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.lifecycle.schedule_alerts import judge_schedule
 from cronhare.domain.schedules.alert_rules import AlertConditions
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.ports.alerts import AlertStorePort
@@ -27,6 +25,7 @@ from cronhare.ports.events import EventStorePort
 
 from .adding import Adder
 from .judging import LedgerJudge, say_changes
+from .schedule_judging import ScheduleJudgement
 
 #: Between two looks for the ids of schedules that may alert: one that is new waits so long.
 LOOK_UP_EVERY: Final = timedelta(minutes=5)
@@ -52,28 +51,50 @@ class AlertWatch:
         self._watched = _Watched(alerts, events)
         self._looked_at: datetime | None = None
         self._told_of: Hashable = None
+        self._under_way: ScheduleJudgement | None = None
 
-    def look(self, subscriptions: Subscriptions, now: datetime) -> None:
+    def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
 
         What another has judged is told at the next look: it may note it just after ours has begun.
+        Answers whether there are schedules left to judge, by the next look: it is best soon.
         """
         if not subscriptions.alerted:
-            return
+            return False
         self._judge.look(now)
-        last, source = self._looked_at, subscriptions.source or ""
-        if last is not None and timedelta(0) <= now - last < EVERY:
-            if self._alerts.revision() != self._told_of:
-                self._tell(subscriptions, now)
-            return
-        watched = self._watched.at(subscriptions, now)
-        if (watched or self._watched.were_some) and self._alerts.begin(
-            now=now, every=EVERY, source=source
-        ):
-            held = [*self._of_schedules(watched, now, source)]
-            say_changes(self._alerts.keep(held, now=now, source=source))
+        # Taken out first: what fails half-way is begun anew, a minute later.
+        judgement, self._under_way = self._under_way, None
+        if judgement is None and not self._is_due(now):
+            self._tell_changes(subscriptions, now)
+            return False
+        if judgement is None:
+            judgement = self._begin(subscriptions, now)
+        if judgement is not None and judgement.go_on():
+            self._under_way = judgement
+            self._tell_changes(subscriptions, now)
+            return True
+        if judgement is not None:
+            say_changes(judgement.keep())
         self._tell(subscriptions, now)
-        self._looked_at = now
+        self._looked_at = now if judgement is None else judgement.now
+        return False
+
+    def _is_due(self, now: datetime) -> bool:
+        last = self._looked_at
+        return last is None or not timedelta(0) <= now - last < EVERY
+
+    def _begin(self, subscriptions: Subscriptions, now: datetime) -> ScheduleJudgement | None:
+        """Begin to judge the schedules, if there are some and no other judges them."""
+        watched, source = self._watched.at(subscriptions, now), subscriptions.source or ""
+        if not (watched or self._watched.were_some):
+            return None
+        if not self._alerts.begin(now=now, every=EVERY, source=source):
+            return None
+        return ScheduleJudgement(self._alerts, watched, source=source, now=now)
+
+    def _tell_changes(self, subscriptions: Subscriptions, now: datetime) -> None:
+        if self._alerts.revision() != self._told_of:
+            self._tell(subscriptions, now)
 
     def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
         revision = self._alerts.revision()
@@ -83,13 +104,6 @@ class AlertWatch:
         places = [(row.event_key, row.target) for row in rows if row.event == EventKind.ALERT]
         self._events.tell_anew(places, before=now - TOLD_ANEW_AFTER, now=now)
         self._told_of = revision
-
-    def _of_schedules(
-        self, watched: Mapping[int, AlertConditions], now: datetime, source: str
-    ) -> Iterator[Alert]:
-        usual = {id_ for id_, each in watched.items() if each.longer_than_usual}
-        for signs in self._alerts.schedule_signs(watched, usual=usual, now=now):
-            yield from judge_schedule(signs, watched[signs.scheduler_id], now, source=source)
 
     def _rows(self, subscriptions: Subscriptions, now: datetime) -> Iterator[OutboxRow]:
         """Give what is told: of what is over only to those who were told that it held."""

@@ -80,9 +80,9 @@ class Announcer:
         more = self._announce(subscriptions, full, now)
         self._finder.look(subscriptions, full, now)
         self._pinger.look(subscriptions, full, now)
-        self._alerts.look(subscriptions, now)
+        judges = self._alerts.look(subscriptions, now)
         self._expire(now)
-        if more:
+        if more or judges:
             return 0.0
         return EVERY_FOR_NOBODY if subscriptions.is_empty else EVERY
 

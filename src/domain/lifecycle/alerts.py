@@ -29,6 +29,9 @@ CLEAR_AFTER: Final = timedelta(minutes=5)
 #: failed before they had kept anything.
 UNJUDGED_AFTER: Final = 2 * EVERY
 
+#: Who began so many times later than he may at the earliest is waited for no more.
+JUDGED_WITHIN: Final = 2
+
 #: What is over is remembered for so long: whoever tells of it may have been away.
 CLEARED_KEPT: Final = timedelta(days=1)
 
@@ -166,6 +169,26 @@ def nobody_judged(ended_at: datetime | None, now: datetime) -> bool:
     [True, True, False]
     """
     return ended_at is None or ended_at < now - UNJUDGED_AFTER
+
+
+def may_begin(
+    began_at: datetime, ended_at: datetime | None, now: datetime, every: timedelta
+) -> bool:
+    """Tell whether it is time to judge anew, and nobody judges still: very many take long.
+
+    Who began last may have been killed, or have failed. A time ahead is of a clock that was.
+
+    >>> now, minute = datetime(2026, 3, 2, 12, 0), timedelta(minutes=1)
+    >>> ago = [now - each * minute for each in range(3)]
+    >>> [may_begin(each, each, now, minute) for each in ago], may_begin(ago[1], None, now, minute)
+    ([False, True, True], False)
+    >>> may_begin(ago[2], None, now, minute), may_begin(now + 2 * minute, None, now, minute)
+    (True, True)
+    """
+    if began_at > now + every or began_at <= now - JUDGED_WITHIN * every:
+        return True
+    has_ended = ended_at is not None and ended_at >= began_at
+    return has_ended and began_at <= now - every
 
 
 def is_superseded(judged_at: datetime, now: datetime) -> bool:

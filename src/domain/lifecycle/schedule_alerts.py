@@ -61,6 +61,14 @@ class ScheduleSigns:
     usual: Sequence[timedelta] = ()
 
 
+def may_be_long(run: RunSigns | None, now: datetime) -> bool:
+    """Tell whether a run is to be held against what is usual: it took long, and not long ago."""
+    if run is None or run.started_at is None:
+        return False
+    end = run.finished_at or now
+    return end - run.started_at > SHORTEST_LONG and end >= now - CLEAR_AFTER
+
+
 def judge_schedule(
     signs: ScheduleSigns, conditions: AlertConditions, now: datetime, *, source: str
 ) -> Iterator[Alert]:
@@ -113,11 +121,10 @@ def _long(signs: ScheduleSigns, factor: float, now: datetime) -> Alert | None:
     usual = timedelta(seconds=median(each.total_seconds() for each in signs.usual))
     limit = max(usual * factor, SHORTEST_LONG)
     for run, verb in ((signs.running, "runs for"), (signs.last, "took")):
-        if run is None or run.started_at is None:
+        if run is None or run.started_at is None or not may_be_long(run, now):
             continue
-        end = run.finished_at or now
-        if end - run.started_at > limit and end >= now - CLEAR_AFTER:
-            took = end - run.started_at
+        took = (run.finished_at or now) - run.started_at
+        if took > limit:
             message = (
                 f"{signs.name} {verb} {_said(took)}, and its last {len(signs.usual)} runs took "
                 f"{_said(usual)} at the median"

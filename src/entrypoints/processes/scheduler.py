@@ -150,7 +150,8 @@ def alert_loop(container: Container, *, stands_in: bool = False) -> Loop:
     def look() -> float:
         now, subscriptions = claims.now(), subscribers.current
         if stands_in and subscriptions.alerted:
-            container.alert_watch().look(subscriptions, now)
+            if container.alert_watch().look(subscriptions, now):
+                return 0.0
         else:
             judge.look(now)
         return LOOK_FOR_ALERTS_EVERY

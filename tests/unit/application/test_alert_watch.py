@@ -7,12 +7,21 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
+from cronhare.application.events import schedule_judging
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
 from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
 from cronhare.ports.events import NotDelivered
-from tests.unit.application.test_events import MINUTE, TASK, Notifier, Outpost, house, target
+from tests.unit.application.test_events import (
+    EVERY_MINUTE,
+    MINUTE,
+    TASK,
+    Notifier,
+    Outpost,
+    house,
+    target,
+)
 
 BOTH = (EventKind.ALERT, EventKind.CLEARED)
 
@@ -104,6 +113,35 @@ async def test_two_that_judge_raise_and_clear_an_alert_once(
     assert after[0][2].startswith("No more: Nothing that was due since ")
     told = [event for _, event in one.notifier.told if event in {"alert", "cleared"}]
     assert len(told) == len(one.store.rows(limit=1_000))
+
+
+async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
+    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
+    made, names = house(), ["report", "books", "charts"]
+    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
+    made.schedules.save(drafts, source="shop", now=made.now)
+    told, [named] = subscriptions(), subscriptions().schedules.values()
+    told = attrs.evolve(
+        told,
+        schedules=dict.fromkeys(names, named),
+        task_of=dict.fromkeys(names, TASK.name),
+    )
+    one, other = Outpost(made, told), Outpost(made, told, node="bee")
+    made.dispatcher.tick(made.now)
+    made.clock.advance(12 * MINUTE)
+
+    rests, notes = list[float](), list[int]()
+    for _ in range(4):
+        rests.append(one.announcer.round())
+        notes.append(len(documents(one, "not-started")))
+        assert other.announcer.round() > 0  # it does not judge what the first one does
+        made.clock.advance(timedelta(seconds=1))
+
+    assert [rest == 0 for rest in rests] == [True, True, False, False]
+    assert notes == [0, 0, 3, 3]
 
 
 async def test_who_dies_between_judging_and_telling_leaves_it_to_others(

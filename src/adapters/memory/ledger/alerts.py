@@ -22,9 +22,15 @@ from cronhare.domain.lifecycle.alerts import (
     is_forgotten,
     is_over,
     is_superseded,
+    may_begin,
     nobody_judged,
 )
-from cronhare.domain.lifecycle.schedule_alerts import USUAL_RUNS, RunSigns, ScheduleSigns
+from cronhare.domain.lifecycle.schedule_alerts import (
+    USUAL_RUNS,
+    RunSigns,
+    ScheduleSigns,
+    may_be_long,
+)
 from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, QueueSigns, SystemSigns
 from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.standalone import is_standalone
@@ -46,10 +52,11 @@ class MemoryAlertStore:
         """See `AlertStorePort.begin`."""
         with self._ledger.lock:
             last = self._ledger.alerts_begun_at.get(source)
-            if last is not None and now - every < last <= now + every:
+            ended = self._ledger.alerts_judged_at.get(source)
+            if last is not None and not may_begin(last, ended, now, every):
                 return False
             self._ledger.alerts_begun_at[source] = now
-            if last is not None and nobody_judged(self._ledger.alerts_judged_at.get(source), now):
+            if last is not None and nobody_judged(ended, now):
                 for key, row in [*self._rows.items()]:
                     if row.source == source and row.cleared_at is None:
                         self._rows[key] = attrs.evolve(row, held_at=now)
@@ -146,6 +153,9 @@ class MemoryAlertStore:
         ]
         cursor = self._ledger.schedules.cursor_of(row)
         due = cursor.next_due
+        running = self._first(open_, lambda run: run.state is State.RUNNING)
+        last = self._first(ended, lambda _: True)
+        matters = usual and (may_be_long(running, now) or may_be_long(last, now))
         return ScheduleSigns(
             scheduler_id=row.id,
             name=row.draft.name,
@@ -153,9 +163,9 @@ class MemoryAlertStore:
             unclaimed=due if due is not None and due <= now and not cursor.problem else None,
             waiting=self._first(open_, lambda run: run.started_at is None and run.attempt == 1),
             unfinished=self._first(open_, lambda _: True),
-            running=self._first(open_, lambda run: run.state is State.RUNNING),
-            last=self._first(ended, lambda _: True),
-            usual=durations[:USUAL_RUNS] if usual else (),
+            running=running,
+            last=last,
+            usual=durations[:USUAL_RUNS] if matters else (),
         )
 
     def _first(

@@ -28,6 +28,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import (
     CLEAR_AFTER,
     CLEARED_KEPT,
+    JUDGED_WITHIN,
     LOOKS_BACK,
     MOST_COUNTED,
     NEWEST,
@@ -82,8 +83,12 @@ _BEGIN: Final = (
     .where(
         alerts.c.rule == bindparam("key"),
         or_(
-            alerts.c.held_at <= bindparam("before", type_=UtcDateTime),
+            alerts.c.held_at <= bindparam("abandoned", type_=UtcDateTime),
             alerts.c.held_at > bindparam("ahead", type_=UtcDateTime),
+            and_(
+                alerts.c.held_at <= bindparam("before", type_=UtcDateTime),
+                alerts.c.cleared_at >= alerts.c.held_at,  # it has ended
+            ),
         ),
     )
     .values(held_at=_NOW)
@@ -150,7 +155,13 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
         """See `AlertStorePort.begin`. A time ahead of ours is of a clock that was set back."""
         key = key_of(_JUDGED, source or "", source)
-        asked = {"now": now, "before": now - every, "ahead": now + every, "key": key}
+        asked = {
+            "now": now,
+            "before": now - every,
+            "abandoned": now - JUDGED_WITHIN * every,
+            "ahead": now + every,
+            "key": key,
+        }
         with self._database.write("beginning to judge alerts") as connection:
             ended = connection.scalar(_ENDED_AT, {"key": key})
             if connection.execute(_BEGIN, asked).rowcount == 1:

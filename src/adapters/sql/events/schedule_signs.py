@@ -19,12 +19,12 @@ from sqlalchemy import (
 
 from cronhare.domain.cron.zones import find_zone
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER
 from cronhare.domain.lifecycle.schedule_alerts import (
     OUTPUT_LOOKED_FOR,
     USUAL_RUNS,
     RunSigns,
     ScheduleSigns,
+    may_be_long,
 )
 from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
@@ -194,7 +194,7 @@ def _signs(
     usual: Collection[int],
     now: datetime,
 ) -> ScheduleSigns:
-    due, last = row.next_due_at, runs.get(row.last)
+    due, running, last = row.next_due_at, runs.get(row.running), runs.get(row.last)
     is_due = _is(due) and due <= now and row.problem is None
     return ScheduleSigns(
         scheduler_id=row.id,
@@ -203,20 +203,11 @@ def _signs(
         unclaimed=due if is_due else None,
         waiting=runs.get(row.waiting),
         unfinished=runs.get(row.unfinished),
-        running=runs.get(row.running),
+        running=running,
         last=last,
         usual=[*_usual(connection, row.id, last)]
-        if row.id in usual and (row.running or _is_new(last, now))
+        if row.id in usual and (may_be_long(running, now) or may_be_long(last, now))
         else (),
-    )
-
-
-def _is_new(last: RunSigns | None, now: datetime) -> bool:
-    """Whether a run ended so lately that it may alert: of others no durations are read."""
-    return (
-        last is not None
-        and last.finished_at is not None
-        and (last.finished_at >= now - CLEAR_AFTER)
     )
 
 
