@@ -77,6 +77,18 @@ def test_an_upgrade_makes_what_the_statements_expect_and_a_second_one_has_nothin
             assert indexes == {index.name for index in table.indexes}
 
 
+def test_what_is_paged_by_a_moment_and_an_id_has_an_index_of_both(engine: Engine) -> None:
+    upgrade(engine)
+
+    for table, moment, id_ in (
+        ("scheduler", "updated_at", "id"),
+        ("schedulerplan", "next_due_at", "scheduler_id"),
+    ):
+        of_pages = [each["column_names"] for each in inspect(engine).get_indexes(table)]
+        assert [moment, id_] in of_pages
+        assert [moment] not in of_pages
+
+
 def test_of_four_that_upgrade_at_once_one_does(empty_postgresql: URL) -> None:
     url = empty_postgresql.render_as_string(hide_password=False)
     engines = [open_engine(url) for _ in range(4)]

@@ -88,6 +88,10 @@ class Schema(Protocol):
     def has_partial_indexes(self) -> bool:
         """Whether an index may be of some rows alone."""
 
+    @property
+    def indexes_end_with_ids(self) -> bool:
+        """Whether rows that an index takes for equal are in the order of their ids there."""
+
     def prepare_adoption(self, connection: Connection) -> None:
         """Let adopted tables keep all that ours keep. They stay usable meanwhile."""
 

@@ -21,7 +21,7 @@ _ROW: Final = schedulers.c
 _TASKS: Final = select(_ROW.task_name).where(_ROW.task_name > "").distinct()
 
 #: A task may have very many schedules, and they all say the same.
-_READ: Final = 1_000
+_READ: Final = 100
 
 
 class SqlNames:

@@ -82,7 +82,7 @@ schedulers = Table(
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
     Index("ux_scheduler_name", "name", unique=True),
-    Index("ix_scheduler_updated_at", "updated_at"),
+    Index("ix_scheduler_updated_at", "updated_at"),  # then the id, which PostgreSQL is told
     Index("ix_scheduler_queue", "queue", "status", "stay_alive", "system_id"),
     Index("ix_scheduler_task", "task_name"),
 )
@@ -100,7 +100,7 @@ plans = Table(
     Column("judged_by", String(255)),
     Column("resume_at", UtcDateTime),
     Column("idle", String(16)),
-    Index("ix_plan_next_due_at", "next_due_at"),
+    Index("ix_plan_next_due_at", "next_due_at"),  # likewise
 )
 
 #: In which schedules' due instants do not run. One that is over stays until the next.

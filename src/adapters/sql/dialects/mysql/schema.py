@@ -54,6 +54,7 @@ class MysqlSchema:
     has_transactional_ddl = False
     references_schedules = False
     has_partial_indexes = False
+    indexes_end_with_ids = True
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
         """See `Schema.prepare_adoption`."""

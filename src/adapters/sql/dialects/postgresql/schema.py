@@ -62,6 +62,7 @@ class PostgresqlSchema:
     has_transactional_ddl = True
     references_schedules = False
     has_partial_indexes = True
+    indexes_end_with_ids = False
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
         """See `Schema.prepare_adoption`."""

@@ -55,6 +55,7 @@ class SqliteSchema:
     has_transactional_ddl = True
     references_schedules = True
     has_partial_indexes = True
+    indexes_end_with_ids = True
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
         """Whatever a column is declared as, it takes our values."""
