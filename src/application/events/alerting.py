@@ -33,7 +33,7 @@ LOOK_UP_EVERY: Final = timedelta(minutes=5)
 #: Schedules that are judged; of more the first.
 MOST_WATCHED: Final = 10_000
 
-#: Alerts of which it is asked at once whether they were told.
+#: Alerts of which it is asked at once whether they were told, and rows that are added at once.
 _AT_ONCE: Final = 500
 
 
@@ -100,7 +100,8 @@ class AlertWatch:
         revision = self._alerts.revision()
         rows = [*self._rows(subscriptions, now)]
         self._adder.begin()
-        self._adder.add(rows)
+        for at in range(0, len(rows), _AT_ONCE):  # each a transaction, which others wait for
+            self._adder.add(rows[at : at + _AT_ONCE])
         places = [(row.event_key, row.target) for row in rows if row.event == EventKind.ALERT]
         self._events.tell_anew(places, before=now - TOLD_ANEW_AFTER, now=now)
         self._told_of = revision

@@ -1,5 +1,6 @@
 """Alerts: judged by one of all, raised once, cleared once, and told after a crash."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import attrs
@@ -7,7 +8,7 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
-from cronhare.application.events import schedule_judging
+from cronhare.application.events import alerting, schedule_judging
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
@@ -133,6 +134,14 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     made.dispatcher.tick(made.now)
     made.clock.advance(12 * MINUTE)
 
+    monkeypatch.setattr(alerting, "_AT_ONCE", 2)
+    add, added = one.store.add, list[int]()
+
+    def adds(rows: Sequence[OutboxRow]) -> int:
+        added.append(len(rows))
+        return add(rows)
+
+    monkeypatch.setattr(one.store, "add", adds)
     rests, notes = list[float](), list[int]()
     for _ in range(4):
         rests.append(one.announcer.round())
@@ -142,6 +151,7 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
 
     assert [rest == 0 for rest in rests] == [True, True, False, False]
     assert notes == [0, 0, 3, 3]
+    assert max(added) == 2  # no transaction that others wait for is long
 
 
 async def test_who_dies_between_judging_and_telling_leaves_it_to_others(
