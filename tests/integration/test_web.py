@@ -273,7 +273,7 @@ def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
 
     container.queries()  # which keeps the clock that there is when it is made
     with monkeypatch.context() as patch:
-        patch.setattr(container.claims(), "now", away)
+        patch.setattr(container.ledger_time(), "now", away)
         answer, _ = web.post("/schedulers", SCHEDULE), web.post("/reports/generate", REPORT)
     assert web.post("/schedulers", SCHEDULE).status == 201
 

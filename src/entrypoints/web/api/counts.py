@@ -45,6 +45,7 @@ class Counts:
             what="failures for good, resolved or not, by group",
             gives=FailureCountView,
             many=True,
+            refuses=(404,),
         )
         yield operation(
             "GET",
