@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from shutil import copyfile
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import pytest
 
@@ -192,6 +192,14 @@ def test_a_schedule_is_created_by_a_form_or_every_fault_is_told(
     ).text.replace("&#39;", "'")
 
 
+def test_a_moment_that_is_past_is_taken_and_told(web: Site) -> None:
+    form = filled(web.get("/ui/new-schedule")) | {"name": "late", "task": "report 25"}
+    made = sent(web, "/ui/new-schedule", form | {"date_time": "2020-01-01T08:00:00"})
+
+    said = unquote(made.headers["set-cookie"])
+    assert "late was created. Date_time is in the past: it will not run." in said
+
+
 def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     web: Site, container: Container, schedule: str
 ) -> None:
@@ -332,6 +340,8 @@ def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
     assert found.text.count("02:30 <span") == 6
     assert "minute: 99 is outside" in web.get("/ui/preview?schedule=99+2+*+*+*").text
     assert web.get("/ui/preview").status == 200
+    past = web.get("/ui/preview?date_time=2020-01-01T08:00:00").text
+    assert ("it will not run" in past, "never run" in past) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["<u>\"&'x</u>", "a b/c?d#e%41", "#7", "ü\u202e/edit"])

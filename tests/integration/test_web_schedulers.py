@@ -320,3 +320,16 @@ def test_what_stays_alive_needs_no_times_and_names_no_queue(web: Site) -> None:
     slow = edit(web, tagged(timed), queue="slow")
     assert edit(web, tagged(slow), stay_alive=True).faults == queue
     assert edit(web, tagged(slow), stay_alive=True, queue=None, schedule=None).status == 200
+
+
+def test_what_is_allowed_and_probably_not_meant_is_noted(web: Site) -> None:
+    past = create(web, "past", schedule=None, date_time="2020-01-01T08:00:00")
+    assert past["notes"] == ["date_time is in the past: it will not run"]
+    assert web.get(f"/schedulers/{past['id']}").json()["notes"] == []
+    assert edit(web, past, description="d").json()["notes"] == []
+    soon = edit(web, {**past, "etag": "*"}, date_time="2035-01-01T08:00:00")
+    assert (soon.status, soon.json()["notes"]) == (200, [])
+    again = edit(web, tagged(soon), date_time="2019-01-01T08:00:00")
+    assert again.json()["notes"] == past["notes"]
+    hasty = create(web, "hasty", schedule=None, every="1m", jitter="5m")
+    assert "jitter is longer than every" in hasty["notes"][0]

@@ -60,9 +60,6 @@ def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
         yield Note(NoteReason.NO_TASK, text)
     for draft in file.drafts:
         place = f"schedules.{draft.name}"
-        if draft.date_time is not None and draft.date_time <= now:
-            text = "date_time is in the past: it will not run"
-            yield Note(NoteReason.PAST, text, place)
         if draft.name in file.on_start:
             text = "on_start runs at each start of `cronhare up`, and of no worker"
             yield Note(NoteReason.ON_START, text, place)
@@ -72,12 +69,37 @@ def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
                 "file; whichever worker takes it, on any host"
             )
             yield Note(NoteReason.ON_BOOT, text, place)
-        if draft.every is not None and draft.jitter > draft.every:
-            text = "jitter is longer than every: runs may begin in another order"
-            yield Note(NoteReason.JITTER, text, place)
-        if draft.schedule is not None:
-            yield from _on_cron_text(draft, CronExpression.parse(draft.schedule, draft.name), place)
+        yield from notes_on_times(draft, now=now)
     yield from notes_on_keys(file)
+
+
+def notes_on_schedule(
+    draft: ScheduleDraft, *, before: ScheduleDraft | None = None, now: datetime
+) -> Sequence[str]:
+    """Note what is probably not meant in a schedule of no file; after an edit, what that brought.
+
+    *before* is the schedule as it was.
+    """
+    known = set[str]() if before is None else {note.text for note in _on_draft(before, now)}
+    return [note.text for note in _on_draft(draft, now) if note.text not in known]
+
+
+def _on_draft(draft: ScheduleDraft, now: datetime) -> Iterator[Note]:
+    yield from notes_on_times(draft, now=now)
+    yield from _on_key(draft)
+
+
+def notes_on_times(draft: ScheduleDraft, *, now: datetime) -> Iterator[Note]:
+    """Note what is probably not meant in the times of a draft without faults."""
+    place = f"schedules.{draft.name}"
+    if draft.date_time is not None and draft.date_time <= now:
+        text = "date_time is in the past: it will not run"
+        yield Note(NoteReason.PAST, text, place)
+    if draft.every is not None and draft.jitter > draft.every:
+        text = "jitter is longer than every: runs may begin in another order"
+        yield Note(NoteReason.JITTER, text, place)
+    if draft.schedule is not None:
+        yield from _on_cron_text(draft, CronExpression.parse(draft.schedule, draft.name), place)
 
 
 def _on_cron_text(draft: ScheduleDraft, expression: CronExpression, place: str) -> Iterator[Note]:

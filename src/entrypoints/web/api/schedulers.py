@@ -1,11 +1,12 @@
 """`/schedulers`: the users' table, and its rows."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
 from fastapi import Header, Request, Response
 
+from cronhare.application.administration.notes import notes_on_schedule
 from cronhare.application.administration.repetition import RequestReused
 from cronhare.application.administration.schedule_desk import NameTaken
 from cronhare.application.administration.schedule_editor import EditedMeanwhile
@@ -31,6 +32,9 @@ _NAMED_TWICE: Final = (
     "with an Idempotency-Key the key names the schedule; leave out one of them: a name is taken "
     "once, too (409)"
 )
+
+#: A schedule that was made or edited, and what is noted on it.
+Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
 
 #: Told of in the description; `read_if_match` reads it, as there may be several.
 IfMatch = Annotated[str | None, Header(description="the ETag that was seen, or *")]
@@ -125,12 +129,12 @@ class Schedulers:
         key, actor = named(request, idempotency_key), actor_of(request)
         name = name_for(key or uuid4())
 
-        def ask() -> ScheduleView:
+        def ask() -> Made:
             said = None if key is None else digest_of_object(content)
             if said is not None and not faults:
                 made = self._made_by(said, name, actor)
                 if made is not None:
-                    return made
+                    return made, ()
             draft = read_new(
                 content,
                 faults,
@@ -140,8 +144,8 @@ class Schedulers:
             )
             return self._create(draft, actor, said=said)
 
-        view = await self._asker.ask(ask)
-        return _shown(view, 201, Location=f"/schedulers/{view.id}")
+        view, notes = await self._asker.ask(ask)
+        return _shown(view, 201, notes=notes, Location=f"/schedulers/{view.id}")
 
     async def show_scheduler(self, scheduler_id: Id) -> Response:
         """Show a schedule, with its last and its next run."""
@@ -157,12 +161,12 @@ class Schedulers:
         faults: list[Fault] = []
         content = await read_object(request, faults)
         try:
-            view = await self._asker.ask(
+            view, notes = await self._asker.ask(
                 lambda: self._edit(scheduler_id, content, faults, seen=seen, actor=actor)
             )
         except EditedMeanwhile as error:
             raise stale(error, request, content) from error
-        return _shown(view)
+        return _shown(view, notes=notes)
 
     async def delete_scheduler(
         self, request: Request, scheduler_id: Id, if_match: IfMatch = None
@@ -182,7 +186,7 @@ class Schedulers:
         id_ = desk.made_by(said, name=name, now=now, actor=actor)
         return None if id_ is None else self._container.queries().schedule_with_id(id_)
 
-    def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> ScheduleView:
+    def _create(self, draft: ScheduleDraft, actor: Actor, *, said: str | None) -> Made:
         now = self._container.ledger_time().now()
         try:
             id_ = self._container.schedule_desk().create(draft, now=now, request=said, actor=actor)
@@ -190,7 +194,9 @@ class Schedulers:
             if said is not None:
                 raise RequestReused(f"{error}, and not as it is asked for now") from error
             raise
-        return self._container.queries().schedule_with_id(id_)
+        view = self._container.queries().schedule_with_id(id_)
+        # What was made before, and has run, is not told that it will not.
+        return view, () if view.last_run else notes_on_schedule(draft, now=now)
 
     def _edit(
         self,
@@ -200,9 +206,11 @@ class Schedulers:
         *,
         seen: Seen | None,
         actor: Actor,
-    ) -> ScheduleView:
+    ) -> Made:
+        now, notes = self._container.ledger_time().now(), list[str]()
+
         def change(stored: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
-            return read_patch(
+            new = read_patch(
                 content,
                 faults,
                 stored=stored,
@@ -210,9 +218,15 @@ class Schedulers:
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
+            notes[:] = notes_on_schedule(new, before=draft, now=now)
+            return new
 
-        return self._container.schedule_editor().edit(scheduler_id, change, seen=seen, actor=actor)
+        editor = self._container.schedule_editor()
+        return editor.edit(scheduler_id, change, seen=seen, actor=actor), notes
 
 
-def _shown(view: ScheduleView, status: int = 200, **headers: str) -> Response:
-    return as_answer(SchedulerView.with_columns(view), status, ETag=etag(view), **headers)
+def _shown(
+    view: ScheduleView, status: int = 200, *, notes: Sequence[str] = (), **headers: str
+) -> Response:
+    shown = SchedulerView.with_columns(view, notes)
+    return as_answer(shown, status, ETag=etag(view), **headers)

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from cronhare.adapters.jobs.tables import read_table
+from cronhare.application.administration.notes import notes_on_times
 from cronhare.application.administration.preview import preview
 from cronhare.application.administration.views.due import DueView
 from cronhare.domain.cron import find_zone
@@ -28,12 +29,13 @@ _TIMES: Final = (*_WHEN, "timezone", "gap", "fold", "starts_at", "ends_at")
 class Preview:
     """The next runs, or what is wrong with the times; neither where nothing is said yet.
 
-    What *stays_alive* needs no times.
+    What *stays_alive* needs no times. *notes* say what is allowed, and probably not meant.
     """
 
     now: datetime
     upcoming: Sequence[DueView] = ()
     faults: Sequence[Fault] = ()
+    notes: Sequence[str] = ()
     is_empty: bool = False
     stays_alive: bool = False
 
@@ -56,4 +58,6 @@ def preview_of(name: str, values: Mapping[str, str], *, now: datetime) -> Previe
     except ScheduleInvalid as error:
         return Preview(now=now, faults=error.faults)
     zone = find_zone(draft.timezone)
-    return Preview(now=now, upcoming=[*preview(schedule, zone, after=now, count=_SHOWN)])
+    notes = [note.text for note in notes_on_times(draft, now=now)]
+    upcoming = [*preview(schedule, zone, after=now, count=_SHOWN)]
+    return Preview(now=now, upcoming=upcoming, notes=notes)

@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute
 
+from cronhare.application.administration.notes import notes_on_schedule
 from cronhare.application.administration.schedule_desk import NameTaken
 from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
-from cronhare.domain.access import Scope
+from cronhare.domain.access import Actor, Scope
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
@@ -75,17 +76,18 @@ class _Desk:
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            await self._pages.ask(
-                lambda: self._container.schedule_desk().create(
-                    draft, now=self._container.ledger_time().now(), actor=actor
-                )
-            )
+            notes = await self._pages.ask(lambda: self._create(draft, actor))
         except ScheduleInvalid as error:
             return await self._form(request, values=values, name=name, faults=error.faults)
         except (NameTaken, LedgerRefused) as error:
             fault = Fault("name", str(error))
             return await self._form(request, values=values, name=name, faults=[fault])
-        return self._pages.done(schedule_path(name), f"{name} was created.")
+        return self._pages.done(schedule_path(name), _said(f"{name} was created.", notes))
+
+    def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
+        now = self._container.ledger_time().now()
+        self._container.schedule_desk().create(draft, now=now, actor=actor)
+        return notes_on_schedule(draft, now=now)
 
     async def open(self, request: Request) -> Response:
         stored, draft = await self._stored(request)
@@ -103,8 +105,10 @@ class _Desk:
         faults = list[Fault]()
         content = content_of(edited, faults, has_topic=bool(values["topic"]))
 
+        notes = list[str]()
+
         def change(seen: StoredSchedule, draft: ScheduleDraft) -> ScheduleDraft:
-            return read_patch(
+            new = read_patch(
                 content,
                 faults,
                 stored=seen,
@@ -112,6 +116,9 @@ class _Desk:
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
+            now = self._container.ledger_time().now()
+            notes[:] = notes_on_schedule(new, before=draft, now=now)
+            return new
 
         editor = self._container.schedule_editor()
         try:
@@ -131,7 +138,7 @@ class _Desk:
                 seen=form.get("seen"),
                 faults=error.faults,
             )
-        return self._pages.done(address, f"{stored.name} was edited.")
+        return self._pages.done(address, _said(f"{stored.name} was edited.", notes))
 
     async def preview(self, request: Request) -> Response:
         """Answer a piece of a page: what times would come of what is typed."""
@@ -222,6 +229,11 @@ class _Desk:
         if faults:
             status = HTTPStatus.UNPROCESSABLE_ENTITY
         return self._pages.render(request, "schedule_form.html", status=status, **context)
+
+
+def _said(done: str, notes: Sequence[str]) -> str:
+    """Say what was done, and what is probably not meant with it."""
+    return " ".join((done, *(f"{note[:1].upper()}{note[1:]}." for note in notes)))
 
 
 #: Fields of a fault that the form has under another name.
