@@ -186,6 +186,7 @@ def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
         "queues = hex(zeroblob(123))",
         "consuming = 2",
         "drain_asked_at = 'x'",
+        "consumed_at = 'x'",
     ],
 )
 def test_a_spoilt_report_is_left_out_and_counted(
