@@ -16,15 +16,11 @@ from .mapping.execution_rows import id_of_display_name
 from .schedule_edits import conditions_of
 from .schedule_names import HAS_NONE, IS_USERS
 from .schedules import STORED, stored
-from .schema.tables import pauses, schedulers
+from .schema.tables import schedulers
 from .transactions.database import Database, repeatable
 
 _ROW: Final = schedulers.c
-_IDS: Final = (
-    select(_ROW.id)
-    .select_from(schedulers.outerjoin(pauses, pauses.c.scheduler_id == _ROW.id))
-    .where(IS_USERS)
-)
+_IDS: Final = select(_ROW.id).where(IS_USERS)
 _NAME_OF: Final = select(_ROW.name).where(_ROW.id == bindparam("id"))
 _THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
 
