@@ -386,7 +386,7 @@ def test_a_request_that_has_come_is_answered_though_it_was_not_read_when_others_
 @contextlib.contextmanager
 def narrow_links(
     web: Site, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], socket.socket]]:
+) -> Iterator[Callable[..., socket.socket]]:
     """Connect, and ask for what fits no buffer."""
     made = BoundedProtocol.connection_made
 
@@ -398,12 +398,12 @@ def narrow_links(
     monkeypatch.setattr(BoundedProtocol, "connection_made", narrow)
     with contextlib.ExitStack() as held:
 
-        def connected() -> socket.socket:
+        def connected(more: bytes = b"") -> socket.socket:
             link = held.enter_context(socket.socket())
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             link.settimeout(10)
             link.connect(("127.0.0.1", web.port))
-            link.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            link.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n" + more + b"\r\n")
             return link
 
         yield connected
@@ -424,17 +424,20 @@ def test_an_answer_that_is_taken_slowly_is_not_cut_off(
     assert len(body) == int(length[1])
 
 
+@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"])
 def test_who_takes_no_answer_makes_room_for_who_asks(
-    web: Site, monkeypatch: pytest.MonkeyPatch
+    web: Site, monkeypatch: pytest.MonkeyPatch, more: bytes
 ) -> None:
     monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
     monkeypatch.setattr(protocol, "BREATH", 0.2)
     with narrow_links(web, monkeypatch) as connected:
-        links = [connected() for _ in range(3)]
+        links = [connected(more) for _ in range(3)]
         assert [link.recv(9) for link in links] == [b"HTTP/1.1 "] * 3
+        links[0].sendall(ASKED * 2)
         time.sleep(0.3)
 
         assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
+        assert len(_cut_off(links[0])) < len(_cut_off(links[1]))
 
 
 def test_who_says_that_it_sends_no_more_is_answered(web: Site) -> None:
@@ -513,6 +516,15 @@ def _answer_of(link: socket.socket) -> bytes:
     found = bytearray()
     while more := link.recv(65_536):
         found += more
+    return bytes(found)
+
+
+def _cut_off(link: socket.socket) -> bytes:
+    found = bytearray()
+    with contextlib.suppress(OSError):
+        link.shutdown(socket.SHUT_WR)
+        while more := link.recv(65_536):
+            found += more
     return bytes(found)
 
 

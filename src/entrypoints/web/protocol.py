@@ -3,11 +3,8 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Iterable
-from enum import IntEnum
 from fcntl import ioctl
 from http import HTTPStatus
-from operator import itemgetter
 from termios import FIONREAD
 from typing import Final
 
@@ -16,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cronhare.application.logs import say
 
+from .places import Loss, made_room
 from .problems import Problem
 
 log = logging.getLogger(__name__)
@@ -41,18 +39,6 @@ REFUSAL = 1.0
 STREAMS: Final = "streams"
 
 
-class Loss(IntEnum):
-    """What a connection loses that makes room for another one, from the least on.
-
-    `NOTHING`: it is at rest, and its client connects again unharmed. `REQUEST`: its request, or the
-    first one, has not come as a whole. `ANSWER`: it does not take what it was answered.
-    """
-
-    NOTHING = 0
-    REQUEST = 1
-    ANSWER = 2
-
-
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol, which by itself waits for ever for the rest of a request."""
 
@@ -61,6 +47,7 @@ class BoundedProtocol(H11Protocol):
     _has_no_place = False
     _hears_no_more = False
     _idle_since = 0.0
+    _untaken_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -68,8 +55,8 @@ class BoundedProtocol(H11Protocol):
         self.access_log = False  # the guard logs, and no query
         self._idle_since = self.loop.time()
         ours = (each for each in self.connections if isinstance(each, BoundedProtocol))
-        others = [each for each in ours if each is not self and each.is_open()]
-        if len(others) < MOST_CONNECTIONS or _made_room(others):
+        others = [each for each in ours if each is not self and each.has_place()]
+        if len(others) < MOST_CONNECTIONS or made_room(others):
             self._give(ARRIVAL)
         elif len(others) < 2 * MOST_CONNECTIONS:
             self._has_no_place = True
@@ -105,13 +92,15 @@ class BoundedProtocol(H11Protocol):
         if not self._answering:
             self._answering = True
             self._idle_since = self.loop.time()
+            self._look_whether_taken()
             self._give(ANSWER)
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request; what was answered may not have been taken yet."""
         self._answering = False
         self._idle_since = self.loop.time()
-        self._give(ANSWER if self.transport.get_write_buffer_size() else ARRIVAL)
+        self._look_whether_taken()
+        self._give(ARRIVAL if self._untaken_since is None else ANSWER)
         super().on_response_complete()
         if self._hears_no_more and not self._answering:
             self.transport.close()
@@ -136,23 +125,35 @@ class BoundedProtocol(H11Protocol):
         """Whether this is not being closed already."""
         return not self.transport.is_closing()
 
+    def has_place(self) -> bool:
+        """Whether this costs something, and be it what waits to be taken before it is closed."""
+        return self.is_open() or self.transport.get_write_buffer_size() > 0
+
     def standing(self) -> tuple[Loss, float] | None:
         """Say what this would lose with its place, and since when it is idle; None while at work.
 
         Who has just come is not at rest: under a flood of others it would be gone before it asks.
         """
-        is_slow = self.loop.time() - self._idle_since >= BREATH
+        breath_began = self.loop.time() - BREATH
         if self.transport.get_write_buffer_size():
-            return (Loss.ANSWER, self._idle_since) if is_slow else None
+            since = self._idle_since if self._untaken_since is None else self._untaken_since
+            return (Loss.ANSWER, since) if since <= breath_began else None
         if self._answering:
             return None
-        is_at_rest = is_slow and not self._has_begun()
+        is_at_rest = self._idle_since <= breath_began and not self._has_begun()
         return (Loss.NOTHING if is_at_rest else Loss.REQUEST), self._idle_since
 
     def has_unread(self) -> bool:
         """Whether bytes have come that are about to be read: they may be a whole request."""
         size = ioctl(self.transport.get_extra_info("socket").fileno(), FIONREAD, bytes(4))
         return int.from_bytes(size, sys.byteorder) > 0
+
+    def _look_whether_taken(self) -> None:
+        # Whoever asks again and again, and takes nothing, is idle all the time.
+        if not self.transport.get_write_buffer_size():
+            self._untaken_since = None
+        elif self._untaken_since is None:
+            self._untaken_since = self.loop.time()
 
     def _has_begun(self) -> bool:
         return self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
@@ -193,13 +194,3 @@ _FULL: Final = Problem(
     "all connections that this process takes are at work; try again in a second",
     headers={"Retry-After": "1"},
 )
-
-
-def _made_room(others: Iterable[BoundedProtocol]) -> bool:
-    # A request that has come as a whole is answered, also one that was not read yet.
-    found = [(standing, each) for each in others if (standing := each.standing()) is not None]
-    for _, each in sorted(found, key=itemgetter(0)):
-        if not each.has_unread():
-            each.transport.abort()
-            return True
-    return False
