@@ -6,6 +6,7 @@ from typing import Protocol
 
 import attrs
 
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert, Signs
 from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
 from cronhare.domain.lifecycle.system_alerts import SystemSigns
@@ -85,6 +86,15 @@ class AlertStorePort(Protocol):
         """Give what is another one after each change of what `raised` and `cleared` list.
 
         It costs a teller next to nothing, and lists them only when there is something new.
+        """
+        ...
+
+    def page(
+        self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
+    ) -> Sequence[RaisedAlert]:
+        """List alerts in the order of their places, at most *limit* beyond one of them.
+
+        The cost does not grow with how many there are beside those.
         """
         ...
 

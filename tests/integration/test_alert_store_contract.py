@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Any
 
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, Signs
 from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
 from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, SystemSigns
@@ -392,3 +394,34 @@ def test_what_held_while_all_judges_failed_is_not_over_before_one_has_seen_it(
     over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
 
     assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]
+
+
+def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger) -> None:
+    of_schedule = attrs.evolve(alert(Rule.TOO_LONG), subject="books", scheduler_id=7, source="j")
+    lasting = [alert(Rule.NODE), alert(Rule.QUEUE), attrs.evolve(alert(Rule.QUEUE), subject="b")]
+
+    def hold(*held: Alert, source: str | None = None) -> None:
+        ledger.clock.advance(MINUTE)
+        ledger.alerts.begin(now=ledger.now, every=MINUTE, source=source)
+        ledger.alerts.keep(held, now=ledger.now, source=source)
+
+    hold(alert(), *lasting)
+    hold(of_schedule, source="j")
+    for _ in range(CLEAR_AFTER // MINUTE + 1):
+        hold(*lasting)
+
+    def page(after: AlertPlace | None = None, most: int = 99, **asked: Any) -> list[str]:  # noqa: ANN401
+        found = ledger.alerts.page(AlertFilter(**asked), after=after, limit=most)
+        return [f"{each.rule} {each.subject}".strip() for each in found]
+
+    every = ["too-long books", "node", "queue", "queue b"]
+    assert page() == every
+    assert page(cleared=True) == [*every, "failed"]
+    assert page(severity="critical") == ["queue", "queue b"]
+    assert page(rule="failed") == page(rule="node", severity="warning") == []
+    assert page(schedule="books") == ["too-long books"]
+    assert page(schedule="b") == []
+    for at, one in enumerate(ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=9)):
+        rest = [*every, "failed"][at + 1 :]
+        assert page(AlertPlace.of(one), cleared=True) == rest
+        assert page(AlertPlace.of(one), 2, cleared=True) == rest[:2]

@@ -42,9 +42,8 @@ class AlertDesk:
         Each scheduler judges those of the whole ledger. Those of a schedule need a process with its
         file: where none runs, what held last is listed, and `held_at` says when that was.
         """
-        there = [*self._alerts.raised(), *(self._alerts.cleared() if which.cleared else ())]
-        chosen = sorted(filter(which.has, there), key=AlertPlace.of)
-        rest = [each for each in chosen if after is None or AlertPlace.of(each) > after]
+        most = None if limit is None else limit + 1
+        rest = self._alerts.page(which, after=after, limit=most)
         found = rest[:limit]
         told = self._told(found)
         return AlertPage(

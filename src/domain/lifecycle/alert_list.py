@@ -6,11 +6,11 @@ from typing import Final, Self
 
 import attrs
 
-from .alert_texts import AlertText
+from .alert_texts import SEVERITY_OF
 from .alerts import RaisedAlert
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_PLACE: Final = re.compile(r"(held|over)-(-?[0-9]{1,17})-(.{1,255})")
+_PLACE: Final = re.compile(r"(held|over)-(-[0-9]{1,16}|[0-9]{1,17})-(.{1,255})")
 
 
 @attrs.frozen(kw_only=True)
@@ -22,14 +22,20 @@ class AlertFilter:
     schedule: str | None = None
     cleared: bool = False
 
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules of which these are: how bad an alert is comes from its rule."""
+        return frozenset(
+            rule
+            for rule, severity in SEVERITY_OF.items()
+            if self.rule in {None, rule} and self.severity in {None, severity}
+        )
+
     def has(self, alert: RaisedAlert) -> bool:
         """Tell whether an alert is one of these."""
         is_its = bool(alert.scheduler_id) and alert.subject == self.schedule
-        return (
-            self.rule in {None, alert.rule}
-            and (self.schedule is None or is_its)
-            and (self.severity is None or AlertText.of(alert).severity == self.severity)
-        )
+        is_asked_for = self.cleared or alert.cleared_at is None
+        return is_asked_for and alert.rule in self.rules and (self.schedule is None or is_its)
 
 
 @attrs.frozen(order=True)
@@ -57,6 +63,11 @@ class AlertPlace:
         if (found := _PLACE.fullmatch(text)) is None:
             return None
         return cls(found[1] == "over", -int(found[2]), found[3])
+
+    @property
+    def at(self) -> datetime:
+        """When an alert here was raised, or what is over was cleared."""
+        return _EPOCH - timedelta(microseconds=self.before)
 
     def __str__(self) -> str:
         return f"{'over' if self.over else 'held'}-{-self.before}-{self.key}"

@@ -31,6 +31,23 @@ TITLES: Final[Mapping[str, str]] = {
     Rule.TOO_SHORT: "It wrote less than it is to",
 }
 
+#: How bad each is.
+SEVERITY_OF: Final[Mapping[str, str]] = {
+    Rule.FAILED: HIGH,
+    Rule.GROWING: WARNING,
+    Rule.CRITICAL: CRITICAL,
+    Rule.RETRIES: HIGH,
+    Rule.RETRY_RATE: HIGH,
+    Rule.SCHEDULER: CRITICAL,
+    Rule.UNSENT: CRITICAL,
+    Rule.QUEUE: CRITICAL,
+    Rule.NODE: HIGH,
+    Rule.NOT_STARTED: HIGH,
+    Rule.NOT_FINISHED: HIGH,
+    Rule.TOO_LONG: WARNING,
+    Rule.TOO_SHORT: WARNING,
+}
+
 _WAITING: Final = "docs/operators.md: Why is it stuck?"
 _WORKERS: Final = "docs/operators.md: Who works on it?"
 
@@ -73,7 +90,7 @@ class AlertText:
         data, rule = alert.data, alert.rule
         said = {**_members(data.get("alert")), **_members(data.get("deadLetterQueue"))}
         return cls(
-            severity=str(said.get("severity") or HIGH),
+            severity=SEVERITY_OF.get(rule, HIGH),
             title=str(said.get("title") or TITLES.get(rule, rule)),
             value=_number(data.get("value")),
             threshold=_number(data.get("threshold")),

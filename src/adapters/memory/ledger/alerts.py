@@ -10,6 +10,7 @@ import attrs
 
 from cronhare.domain.cron.zones import find_zone
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alerts import (
     CLEAR_AFTER,
     CLEARED_KEPT,
@@ -221,6 +222,14 @@ class MemoryAlertStore:
         """See `AlertStorePort.revision`."""
         with self._ledger.lock:
             return tuple((row.key, row.raised_at, row.cleared_at) for row in self._rows.values())
+
+    def page(
+        self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
+    ) -> Sequence[RaisedAlert]:
+        """See `AlertStorePort.page`."""
+        with self._ledger.lock:
+            rows = sorted(filter(which.has, self._rows.values()), key=AlertPlace.of)
+        return [row for row in rows if after is None or AlertPlace.of(row) > after][:limit]
 
     def raised(self) -> Sequence[RaisedAlert]:
         """See `AlertStorePort.raised`."""

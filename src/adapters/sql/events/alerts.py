@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alerts import (
     CLEAR_AFTER,
     CLEARED_KEPT,
@@ -52,6 +53,7 @@ from ..mapping.execution_rows import BY_IDS, find_executions
 from ..schema.tables import alerts, executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
+from .alert_pages import selects
 from .schedule_signs import ScheduleSignsPart
 from .system_signs import SystemSignsPart
 
@@ -231,6 +233,17 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         """See `AlertStorePort.revision`: of two changes the second is the later one."""
         with self._database.read("looking for changes of alerts") as connection:
             return tuple(connection.execute(_REVISION).one())
+
+    @repeatable
+    def page(
+        self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
+    ) -> Sequence[RaisedAlert]:
+        """See `AlertStorePort.page`. A row that a person spoilt leaves a gap."""
+        rows = list[Row[Any]]()
+        with self._database.read("reading a page of alerts") as connection:
+            for statement in selects(which, after, limit):
+                rows += connection.execute(statement)
+        return [_read(row) for row in rows[:limit] if _is_sound(row)]
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
-from cronhare.domain.lifecycle.alert_texts import RUNBOOKS, TITLES, AlertText
+from cronhare.domain.lifecycle.alert_texts import RUNBOOKS, SEVERITY_OF, TITLES, AlertText
 from cronhare.domain.lifecycle.alerts import (
     FEWEST_RUNS,
     GROWING,
@@ -106,7 +106,7 @@ def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> N
 
 
 def test_each_rule_has_a_title_and_a_runbook_that_is_there() -> None:
-    assert TITLES.keys() == RUNBOOKS.keys() == {*Rule}
+    assert TITLES.keys() == RUNBOOKS.keys() == SEVERITY_OF.keys() == {*Rule}
     for runbook in RUNBOOKS.values():
         page, heading = runbook.split(": ")
         text = (Path(__file__).parents[4] / page).read_text()
@@ -120,6 +120,11 @@ def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
         for rule, each in alerts(policy, unresolved=101).items()
     }
 
+    for one in alerts(
+        policy, unresolved=101, runs=10, retried=9, worst=execution(deaths=3)
+    ).values():
+        said = {**one.data["alert"], **one.data.get("deadLetterQueue", {})}
+        assert said["severity"] == SEVERITY_OF[one.rule]
     assert told["failed"] == AlertText(
         severity="high",
         title=TITLES[Rule.FAILED],

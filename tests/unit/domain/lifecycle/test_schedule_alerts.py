@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from cronhare.domain.lifecycle.alert_texts import SEVERITY_OF
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert
 from cronhare.domain.lifecycle.schedule_alerts import (
     FEWEST_USUAL,
@@ -27,7 +28,10 @@ def run(due: datetime = NOON, **changes: Any) -> RunSigns:  # noqa: ANN401
 
 def alerts(conditions: AlertConditions, now: datetime, **signs: Any) -> list[Alert]:  # noqa: ANN401
     of = ScheduleSigns(scheduler_id=3, name="nightly", zone=UTC, **signs)
-    return [*judge_schedule(of, conditions, now, source="shop")]
+    found = [*judge_schedule(of, conditions, now, source="shop")]
+    for each in found:
+        assert each.data["alert"]["severity"] == SEVERITY_OF[each.rule]
+    return found
 
 
 @pytest.mark.parametrize(

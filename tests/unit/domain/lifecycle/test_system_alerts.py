@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from cronhare.domain.lifecycle.alert_texts import SEVERITY_OF
 from cronhare.domain.lifecycle.system_alerts import (
     OVERDUE_AFTER,
     QueueSigns,
@@ -23,7 +24,9 @@ def node(name: str = "web-1-7", *, seen: datetime = NOON, **changes: Any) -> Nod
 
 
 def messages(**signs: Any) -> dict[str, str]:  # noqa: ANN401
-    found = judge_system(SystemSigns(**signs), NOON)
+    found = [*judge_system(SystemSigns(**signs), NOON)]
+    for each in found:
+        assert each.data["alert"]["severity"] == SEVERITY_OF[each.rule]
     return {f"{each.rule}:{each.subject}": each.message for each in found}
 
 

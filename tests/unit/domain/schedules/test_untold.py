@@ -1,0 +1,44 @@
+"""Why a target is not told of an alert."""
+
+from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.schedules.notify import (
+    ByEmail,
+    EventKind,
+    NotificationSettings,
+    Subscriptions,
+    Target,
+)
+from cronhare.domain.schedules.untold import why_untold
+
+ALERTED = frozenset({EventKind.ALERT})
+MAIL = ByEmail(to=("ops@example.org",))
+TARGETS = (
+    Target(name="ops", means=MAIL, events=ALERTED),
+    Target(name="books", means=MAIL, events=ALERTED),
+    Target(name="pager", means=MAIL, events=ALERTED, alerts=frozenset({Rule.QUEUE})),
+    Target(name="ends", means=MAIL),
+)
+FILE = Subscriptions(
+    targets={each.name: each for each in TARGETS},
+    schedules={"ledger": NotificationSettings(notify=("books",))},
+    task_of={"ledger": "book"},
+)
+
+
+def test_each_target_has_its_own_reason() -> None:
+    why = why_untold(FILE, Rule.TOO_LONG, "ledger")
+
+    assert why["ops"] == "ledger names others in its notify"
+    assert why["pager"] == "its alerts leave out too-long"
+    assert why["ends"] == "its events have no alert"
+    assert why["books"].startswith("no process that tells has found the alert yet")
+
+
+def test_an_alert_of_the_whole_ledger_waits_for_all_who_ask_for_it() -> None:
+    why = why_untold(FILE, Rule.QUEUE, None)
+
+    assert {name for name, each in why.items() if each.startswith("no process")} == {
+        "ops",
+        "books",
+        "pager",
+    }
