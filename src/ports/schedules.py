@@ -6,12 +6,11 @@ from typing import Protocol
 
 import attrs
 
+from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.idle import Idle
 from cronhare.domain.schedules.pause import Pause
-
-from .progress import Told, unwatched
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +82,7 @@ class ScheduleStorePort(Protocol):
         disabled: Collection[str] = (),
         calendars: Sequence[CalendarDraft] = (),
         dropped: Collection[str] = (),
-        told: Told = unwatched,
+        on_progress: OnProgress = unwatched,
     ) -> None:
         """Create or replace schedules by name, and change others: all or none.
 
@@ -93,8 +92,8 @@ class ScheduleStorePort(Protocol):
         `updated_at` and the plan stay. Of the *disabled* only the status changes, if it was on.
         Unknown names are left out of both. Numbers of an owner that a draft does not say stay.
         *calendars* are created or replaced as well, *dropped* ones removed; that is no edit of any
-        schedule, whose next decision is by them. *told* hears of the schedules as they are written,
-        from none to all, and from none again if that has to be repeated.
+        schedule, whose next decision is by them. *on_progress* hears of the schedules as they are
+        written, from none to all, and from none again if that has to be repeated.
         """
         ...
 

@@ -54,7 +54,7 @@ def test_a_schedule_is_made_run_read_paused_and_edited_beside_somebody_else(
         Description="What the day begins with",
         Time_zone="Europe/Berlin",
     )
-    page.get_by_label("Task").select_option(label="talks (report 1)")
+    page.get_by_label("Task", exact=True).select_option(label="talks (report 1)")
     fill(page, Cron_text="30 2 * 3 7")
     due = page.locator("[data-preview-place] li")
     expect(due.first).to_contain_text("02:30")

@@ -194,7 +194,7 @@ def test_who_watches_is_told_of_schedules_as_they_are_written(ledger: Ledger) ->
         [draft(name) for name in "abc"],
         source="shop",
         now=ledger.now,
-        told=lambda *counts: told.append(counts),
+        on_progress=lambda *counts: told.append(counts),
     )
 
     assert (told[0], told[-1]) == ((0, 3), (3, 3))

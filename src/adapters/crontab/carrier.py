@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 import attrs
 
 from cronhare.adapters.toml_writing import write_comment, write_table
+from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.schedules.notify import MOST_TARGETS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
-from cronhare.ports.progress import Told, passing, unwatched
 
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
@@ -27,15 +27,17 @@ from .source import Crontab, CrontabKind, Host, parse_usable
 _FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 
 
-def import_crontabs(crontabs: Iterable[Crontab], *, host: Host, told: Told = unwatched) -> Imported:
-    """Carry crontabs over into the text of a jobs file; *told* hears of their lines.
+def import_crontabs(
+    crontabs: Iterable[Crontab], *, host: Host, on_progress: OnProgress = unwatched
+) -> Imported:
+    """Carry crontabs over into the text of a jobs file; *on_progress* hears of their lines.
 
     Nothing is raised for what the crontabs hold: it is in the findings.
     """
     carrier = _Carrier(host)
     files = tuple(crontabs)
     read = [read_crontab(crontab.text, crontab.kind) for crontab in files]
-    lines = passing([*chain.from_iterable(read)], told)
+    lines = passing([*chain.from_iterable(read)], on_progress)
     for crontab, own in zip(files, read, strict=True):
         carrier.carry(crontab, islice(lines, len(own)))
     notes = list_notes(carrier.jobs, host)

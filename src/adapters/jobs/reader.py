@@ -12,6 +12,7 @@ import attrs
 
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import TooMuch, read_toml
+from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
@@ -24,7 +25,6 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
 from cronhare.domain.texts.names import NAME
-from cronhare.ports.progress import Told, passing, unwatched
 
 from .calendars import read_calendar_table
 from .ics_bounds import SearchTime
@@ -85,20 +85,20 @@ class JobsFile:
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
 
 
-def read_jobs(path: Path, *, policy: RetryPolicy, told: Told = unwatched) -> JobsFile:
+def read_jobs(path: Path, *, policy: RetryPolicy, on_progress: OnProgress = unwatched) -> JobsFile:
     """Read a jobs file. *policy* completes the retry policies that say only a part.
 
-    *told* hears of the schedules as they are read.
+    *on_progress* hears of the schedules as they are read.
 
     Raises:
         JobsFileInvalid: with every fault at once.
         OSError: the file cannot be read.
     """
-    return read_jobs_text(_text(path), path, policy=policy, told=told)
+    return read_jobs_text(_text(path), path, policy=policy, on_progress=on_progress)
 
 
 def read_jobs_text(
-    text: str, path: Path, *, policy: RetryPolicy, told: Told = unwatched
+    text: str, path: Path, *, policy: RetryPolicy, on_progress: OnProgress = unwatched
 ) -> JobsFile:
     """Read the text of a jobs file that is at *path*, or is to be.
 
@@ -112,7 +112,7 @@ def read_jobs_text(
     policies = _policies(file, Policies(environment=policy, folder=path.resolve().parent), faults)
     tasks = dict(_tasks(file.tasks, policies, source, faults))
     known = None if "tasks" in {fault.field for fault in found} else tasks
-    schedules = dict(_schedules(file.schedules, known, policies, faults, told))
+    schedules = dict(_schedules(file.schedules, known, policies, faults, on_progress))
     calendars = tuple(_calendars(file.calendars, path.resolve().parent, faults))
     reader = SubscriptionReader(policies.folder, source)
     subscriptions = _subscriptions(reader, file, tasks, schedules)
@@ -249,9 +249,9 @@ def _schedules(
     tasks: Mapping[str, Task] | None,
     policies: Policies,
     faults: list[FileFault],
-    told: Told,
+    on_progress: OnProgress,
 ) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
-    for name, content in passing(tables.items(), told):
+    for name, content in passing(tables.items(), on_progress):
         if len(faults) > MOST_FAULTS:
             return
         found = [*_name_faults(name), *_reserved(name)]

@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendars import BrokenCalendar, CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
@@ -29,7 +30,6 @@ from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.progress import Told, unwatched
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from .mapping.calendar_rows import read_drafts, save_calendars
@@ -169,7 +169,7 @@ class SqlScheduleStore(ScheduleNames):
         disabled: Collection[str] = (),
         calendars: Sequence[CalendarDraft] = (),
         dropped: Collection[str] = (),
-        told: Told = unwatched,
+        on_progress: OnProgress = unwatched,
     ) -> None:
         """See `ScheduleStorePort.save`."""
         # Of two drafts with one name the later one counts.
@@ -201,7 +201,7 @@ class SqlScheduleStore(ScheduleNames):
                 if name in known and known[name].status
             ]
             changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_SWITCH, off))
-            _write(connection, changes, told)
+            _write(connection, changes, on_progress)
             save_calendars(connection, calendars, source=source, dropped=dropped)
 
     @repeatable
@@ -279,16 +279,16 @@ class SqlScheduleStore(ScheduleNames):
 def _write(
     connection: Connection,
     changes: Sequence[tuple[Insert | Update, list[dict[str, Any]]]],
-    told: Told,
+    on_progress: OnProgress,
 ) -> None:
     """Execute each statement for all of its rows, and tell how many are written."""
     total, done = sum(len(rows) for _, rows in changes), 0
     for statement, rows in changes:
         for part in batches(rows, _ROWS):
-            told(done, total)
+            on_progress(done, total)
             connection.execute(statement, part)
             done += len(part)
-    told(done, total)
+    on_progress(done, total)
 
 
 def _find(

@@ -19,11 +19,11 @@ from cronhare.domain.lifecycle.backfill import (
     left_out_by,
 )
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
+from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.progress import Told, unwatched
 from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -67,12 +67,12 @@ class Backfills:
         since: datetime,
         until: datetime,
         now: datetime,
-        told: Told = unwatched,
+        on_progress: OnProgress = unwatched,
         **rules: Any,  # noqa: ANN401 - of `Pacing`
     ) -> tuple[BackfillOrder, BackfillPreview]:
         """Say what a backfill would be, and make its order.
 
-        Calendars and blackout windows are looked at again as it goes on. *told* hears of the
+        Calendars and blackout windows are looked at again as it goes on. *on_progress* hears of the
         instants as they are looked up.
 
         Raises:
@@ -95,8 +95,9 @@ class Backfills:
         wanted = [instant for instant, why in due if why is None]
         ran = 0
         for at in range(0, len(wanted), _PART):
-            told(at, len(wanted))
+            on_progress(at, len(wanted))
             ran += len(self._replays.have_run(stored.id, wanted[at : at + _PART]))
+        on_progress(len(wanted), len(wanted))
         preview = BackfillPreview(
             schedule=stored.name,
             since=since,

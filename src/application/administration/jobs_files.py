@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import MOST_ENTRIES, Action
+from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendar_faults import (
     CalendarFault,
     calendars_of,
@@ -16,7 +17,6 @@ from cronhare.domain.schedules.calendar_faults import (
 from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
-from cronhare.ports.progress import Told, unwatched
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from .audit_trail import AuditTrail
@@ -69,17 +69,17 @@ class JobsFileApplier:
         return [*islice(_calendar_faults(file, stored, calendars), MOST_FAULTS)]
 
     def apply(
-        self, file: FileContent, *, now: datetime, actor: Actor, told: Told = unwatched
+        self, file: FileContent, *, now: datetime, actor: Actor, on_progress: OnProgress = unwatched
     ) -> tuple[ScheduleChange, ...]:
         """Make the table as the file says; what is as it should be is not touched.
 
-        *told* hears of the schedules as they are written.
+        *on_progress* hears of the schedules as they are written.
 
         Raises:
             CannotApply: see `compare`.
         """
         changes = self.compare(file)
-        self._save(changes, source=file.source, now=now, actor=actor, told=told)
+        self._save(changes, source=file.source, now=now, actor=actor, on_progress=on_progress)
         return changes
 
     def take_over(
@@ -112,7 +112,7 @@ class JobsFileApplier:
         source: str,
         now: datetime,
         actor: Actor,
-        told: Told = unwatched,
+        on_progress: OnProgress = unwatched,
     ) -> None:
         """Make all changes or none; to name a task is no edit of its schedule."""
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
@@ -134,7 +134,7 @@ class JobsFileApplier:
                 disabled=disabled,
                 calendars=calendars,
                 dropped=dropped,
-                told=told,
+                on_progress=on_progress,
             )
 
 

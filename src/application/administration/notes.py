@@ -173,7 +173,7 @@ def _on_key(draft: ScheduleDraft) -> Iterator[Note]:
 def notes_on_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[Note]:
     """Note the targets that this process could not tell: whoever tells them may be another one."""
     for name, why in untellable(subscriptions, has_mail=has_mail).items():
-        text = f"{why} here; a worker or `cronhare up` needs it to tell this target"
+        text = f"{why} here; whoever tells this target needs it: a worker, or `cronhare up`"
         yield Note(NoteReason.TARGET, text, f"notify.{name}")
 
 

@@ -36,8 +36,8 @@ def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":
     from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 
     try:
-        with working(f"Reading {path}") as told:
-            return read_jobs(path, policy=settings.policy, told=told)
+        with working(f"Reading {path}") as on_progress:
+            return read_jobs(path, policy=settings.policy, on_progress=on_progress)
     except JobsFileInvalid as error:
         raise jobs_refusal(error, state) from error
     except OSError as error:

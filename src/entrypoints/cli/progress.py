@@ -7,7 +7,7 @@ from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from cronhare.ports.progress import Told, unwatched
+from cronhare.domain.progress import OnProgress, unwatched
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -20,7 +20,7 @@ _COUNT_EVERY: Final = 0.1
 
 
 @contextmanager
-def working(what: str) -> Iterator[Told]:
+def working(what: str) -> Iterator[OnProgress]:
     """Show what goes on, and for how long it has, if it takes longer than people wait gladly.
 
     How far it has come is shown as well, once that is told.
@@ -37,7 +37,7 @@ def working(what: str) -> Iterator[Told]:
         bar.start()
         shown.append(bar)
 
-    def told(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         nonlocal looked_at
         if shown and (now := monotonic()) - looked_at >= _COUNT_EVERY:
             looked_at = now
@@ -47,7 +47,7 @@ def working(what: str) -> Iterator[Told]:
     timer = Timer(UNNOTICED, show)
     timer.start()
     try:
-        yield told
+        yield on_progress
     finally:
         timer.cancel()
         timer.join()

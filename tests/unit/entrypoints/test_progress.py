@@ -9,11 +9,11 @@ import pytest
 
 from cronhare.application.administration.views.replays import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.progress import passing
 from cronhare.entrypoints.cli import progress
 from cronhare.entrypoints.cli.commands.logs import Looks
 from cronhare.entrypoints.cli.progress import working
 from cronhare.entrypoints.cli.replay_bar import _GOES_ON, ended_of, followed
-from cronhare.ports.progress import passing
 
 
 def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:
@@ -66,8 +66,8 @@ def test_a_bar_counts_what_is_done_once_that_is_told(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr(progress, "UNNOTICED", 0)
-    with working("Applying") as told:
-        for _ in passing(range(7), told):
+    with working("Applying") as on_progress:
+        for _ in passing(range(7), on_progress):
             time.sleep(0.1)
     assert re.search("[2-6]/7", capsys.readouterr().err)
 

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
-from cronhare.ports.progress import Told, passing, unwatched
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from .schedule_table import ScheduleRow, ScheduleTable
@@ -52,12 +52,12 @@ class MemoryScheduleStore:
         disabled: Collection[str] = (),
         calendars: Sequence[CalendarDraft] = (),
         dropped: Collection[str] = (),
-        told: Told = unwatched,
+        on_progress: OnProgress = unwatched,
     ) -> None:
         """See `ScheduleStorePort.save`."""
         names = task_names or {}
         with self._ledger.lock:
-            for draft in passing(drafts, told):
+            for draft in passing(drafts, on_progress):
                 self._schedules.save(draft, source=source, now=now)
             for row in self._users_rows(names):
                 self._schedules.name_task(row, names[row.draft.name])

@@ -44,8 +44,8 @@ def list_(
 ) -> None:
     """List the alerts that hold now, since when, and who was told; the newest first.
 
-    A worker or `up` judges them once a minute, where a target of its file has "alert" among its
-    events.
+    Schedulers, workers and `up` judge them once a minute; a target hears of them that has "alert"
+    among its events.
     """
     found = open_ledger().alert_desk().alerts(AlertFilter(cleared=cleared)).alerts
     columns: Columns[AlertView] = {

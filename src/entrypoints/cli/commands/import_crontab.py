@@ -74,8 +74,8 @@ def crontab(
         run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
     )
     crontabs, unread = _read_all(files, kind)
-    with working(f"Reading {counted(len(crontabs), 'crontab')}") as told:
-        imported = import_crontabs(crontabs, host=host, told=told)
+    with working(f"Reading {counted(len(crontabs), 'crontab')}") as on_progress:
+        imported = import_crontabs(crontabs, host=host, on_progress=on_progress)
     _write(imported.text, output)
     with suppress(OSError):  # the report may be lost; the file is written
         if kind is None:

@@ -59,8 +59,8 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     applier, now = container.applier(), container.ledger_time().now()
-    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}") as told:
-        changes = applier.apply(file, now=now, actor=this_actor(), told=told)
+    with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}") as on_progress:
+        changes = applier.apply(file, now=now, actor=this_actor(), on_progress=on_progress)
     if json:
         print_json(_views(changes, now))
         return

@@ -80,8 +80,8 @@ def backfill(
     span = {"since": read_time(since, zone, now=now), "until": read_time(until, zone, now=now)}
     given |= {"author": this_author(by), **read_stop_at(stop_at)}
     try:
-        with working(f"Looking for what was due of {name}") as told:
-            order, found = backfills.look(name, **span, now=now, told=told, **given)
+        with working(f"Looking for what was due of {name}") as on_progress:
+            order, found = backfills.look(name, **span, now=now, on_progress=on_progress, **given)
     except ReplayOrderInvalid as error:
         raise refused_order("this backfill cannot be ordered", error, _OPTIONS) from error
     said = _say_instants(found)

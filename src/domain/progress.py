@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 #: Is told how many are done, and of how many; from the thread that does them, and often.
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 T = TypeVar("T")
 
@@ -13,10 +13,10 @@ def unwatched(_done: int, _total: int) -> None:
     """Tell nobody."""
 
 
-def passing(items: Collection[T], told: Told) -> Iterator[T]:
+def passing(items: Collection[T], on_progress: OnProgress) -> Iterator[T]:
     """Go through *items*, and tell of each one that is done."""
     total = len(items)
     for done, item in enumerate(items):
-        told(done, total)
+        on_progress(done, total)
         yield item
-    told(total, total)
+    on_progress(total, total)
