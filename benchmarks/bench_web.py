@@ -5,7 +5,8 @@
 Sections: questions (straight to the use cases), pages and lists (over HTTP, from `cronhare web`),
 commands, dispatch (with ten pages open and with none), retention, peers (Flower and Django's admin,
 in environments that are made for it). On SQLite, filled by `a_full_ledger.py`, and thrown away;
-BENCH_LEDGER=URL names one that is filled already, and for `questions` may be of any kind.
+BENCH_LEDGER=mariadb or postgresql starts a server of its own instead, and BENCH_LEDGER=URL names a
+ledger that is filled already: these are for questions, pages and lists.
 Figures of a machine that others use too are to be compared within one run.
 """
 
@@ -55,7 +56,7 @@ def lists(ledger: FullLedger) -> list[Figure]:
 def _served(ledger: FullLedger, addresses: Callable[[Container], Iterable[str]]) -> list[Figure]:
     with opened(ledger.url, "memory://") as container:
         asked = [*addresses(container)]
-    with cronhare_web(ledger.path, ledger.folder) as (port, pid):
+    with cronhare_web(ledger.url, ledger.folder) as (port, pid):
         found = [ask_often(port, pid, address) for address in asked]
     return [
         Figure(

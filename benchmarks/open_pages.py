@@ -75,7 +75,7 @@ def beside_open_pages(ledger: FullLedger) -> list[Figure]:
     rounds = list[tuple[Seconds, ...]]()
     with (
         ledger.copy() as path,
-        cronhare_web(path, ledger.folder) as (port, pid),
+        cronhare_web(f"sqlite:///{path}", ledger.folder) as (port, pid),
         busy_minutes(path) as minutes,
     ):
         for turn in range(ROUNDS):

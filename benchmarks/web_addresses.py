@@ -21,7 +21,8 @@ def pages(container: Container) -> Iterator[str]:
         "/ui/schedules?state=paused", "/ui/schedules?state=disabled",
         f"/ui/schedules?after={DAILY}", f"/ui/schedules/{BUSY}", f"/ui/schedules/{DAILY}",
         f"/ui/schedules/{BUSY}/explain", f"/ui/schedules/{BUSY}/edit", "/ui/timeline",
-        f"/ui/executions/{last}", f"/ui/executions/{failed}", "/ui/executions", "/ui/failed",
+        f"/ui/executions/{last}", f"/ui/executions/{failed}", "/ui/executions",
+        "/ui/executions?task=invoice-016", "/ui/failed",
         f"/ui/failed?schedule={DAILY}", "/ui/quarantine", "/ui/queues", "/ui/load", "/ui/audit",
     )  # fmt: skip
 
@@ -37,8 +38,9 @@ def lists(container: Container) -> Iterator[str]:
         "/schedulers", "/schedulers?search=customer-0999", "/schedulers?paused=true",
         f"/schedulers/{schedule}", f"/schedulers/{schedule}/next", "/executions",
         "/executions?state=succeeded", "/executions?state=failed", "/executions?state=running",
-        f"/executions?schedule={BUSY}", "/executions?task=invoice-016", f"/executions?since={hour}",
-        f"/executions/{last}", f"/executions/{last}/output", "/failed", "/failed?resolved=true",
+        f"/executions?schedule={BUSY}", "/executions?task=invoice-016",
+        "/executions?task=worker+116", f"/executions?since={hour}",
+        f"/executions/{last}", f"/executions/{last}/output", "/failed", "/failed?all=true",
         f"/failed?schedule={DAILY}", f"/failed/{failure}", "/quarantine", "/replays", "/nodes",
         "/queues", "/budgets", "/breakers", "/calendars", f"/explain?schedule={BUSY}", "/audit",
         "/metrics", "/healthz", "/readyz", "/openapi.json",

@@ -89,13 +89,13 @@ def served(command: list[str], port: int, folder: Path, **environment: str) -> I
 
 
 @contextmanager
-def cronhare_web(ledger: Path, folder: Path) -> Iterator[tuple[int, int]]:
+def cronhare_web(url: str, folder: Path) -> Iterator[tuple[int, int]]:
     """Run `cronhare web`; gives its port and its process id."""
     port = free_port()
     (folder / "jobs.toml").write_text(_JOBS)
     command = [str(Path(sys.executable).with_name("cronhare")), "web", "--jobs", "jobs.toml"]
     environment = {
-        "CRON_DATABASE_URL": f"sqlite:///{ledger}",
+        "CRON_DATABASE_URL": url,
         "CRON_BROKER_URL": "memory://",
         "CRON_WEB_ADDRESS": f"127.0.0.1:{port}",
     }
