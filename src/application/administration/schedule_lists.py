@@ -34,8 +34,14 @@ class ScheduleLists:
             schedules=shown, after=shown[-1].name if shown and len(found) > limit else None
         )
 
-    def count(self, which: ScheduleFilter) -> int:
-        """Count schedules, up to one more than `MOST_COUNTED`."""
+    def count(self, which: ScheduleFilter, *, first: SchedulePage | None = None) -> int:
+        """Count schedules, up to one more than `MOST_COUNTED`.
+
+        The *first* page of them, where it is known, may have them all: what is searched for is
+        looked for in very many rows, and seldom found in more.
+        """
+        if first is not None and first.after is None:
+            return len(first.schedules)
         return self._lists.count(which, now=self._now())
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:

@@ -47,7 +47,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             runs = overview.sparks([each.id for each in page.schedules])
             return {
                 "page": page,
-                "count": lists.count(which),
+                "count": lists.count(which, first=None if after else page),
                 "sparks": {id_: sparkline(found, most=SPARKS) for id_, found in runs.items()},
                 "runs": runs,
                 "now": pages.container.queries().now(),

@@ -1,0 +1,41 @@
+from collections.abc import Sequence
+from datetime import datetime
+
+from cronhare.adapters.memory.ledger.schedule_lists import MemoryScheduleLists
+from cronhare.application.administration.schedule_lists import ScheduleLists
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedules import StoredSchedule
+from tests.unit.application.house import House
+
+
+class Counting:
+    """Lists in memory, and how often all of them were counted."""
+
+    def __init__(self, house: House) -> None:
+        self._lists = MemoryScheduleLists(house.ledger)
+        self.counted = 0
+
+    def page(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        return self._lists.page(which, after=after, limit=limit, now=now)
+
+    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
+        self.counted += 1
+        return self._lists.count(which, now=now)
+
+
+def test_what_one_page_has_is_not_counted_anew() -> None:
+    house, which = House(), ScheduleFilter(search="report")
+    for number in range(3):
+        house.add(f"report-{number}")
+    counting = Counting(house)
+    lists = ScheduleLists(
+        lists=counting, records=house.records, policy=RetryPolicy(), now=house.clock.now
+    )
+    whole, part = (lists.page(which, limit=limit) for limit in (3, 2))
+
+    assert (lists.count(which, first=whole), counting.counted) == (3, 0)
+    assert (lists.count(which, first=part), counting.counted) == (3, 1)
+    assert (lists.count(which), counting.counted) == (3, 2)
