@@ -197,7 +197,7 @@ def test_a_moment_that_is_past_is_taken_and_told(web: Site) -> None:
     made = sent(web, "/ui/new-schedule", form | {"date_time": "2020-01-01T08:00:00"})
 
     said = unquote(made.headers["set-cookie"])
-    assert "late was created. Date_time is in the past: it will not run." in said
+    assert "late was created. Note: date_time is in the past: it will not run." in said
 
 
 def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(

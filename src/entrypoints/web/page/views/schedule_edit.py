@@ -233,7 +233,7 @@ class _Desk:
 
 def _said(done: str, notes: Sequence[str]) -> str:
     """Say what was done, and what is probably not meant with it."""
-    return " ".join((done, *(f"{note[:1].upper()}{note[1:]}." for note in notes)))
+    return " ".join((done, *(f"Note: {note}." for note in notes)))
 
 
 #: Fields of a fault that the form has under another name.
