@@ -286,6 +286,7 @@ async def shares_of_eight(
         await asyncio.sleep(pause)
         served[delivery.queue] += 1
         await connection.ack(delivery)
+    await connection.close()
     return served
 
 

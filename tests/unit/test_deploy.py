@@ -135,13 +135,16 @@ def settings_that_exist() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "processes", [list(compose_processes()), list(kubernetes_processes())], ids=["compose", "k8s"]
+    ("processes", "pages"),
+    [(list(compose_processes()), {}), (list(kubernetes_processes()), {"web": 2})],
+    ids=["compose", "k8s"],
 )
-def test_two_schedulers_and_three_workers_run(processes: Sequence[Process]) -> None:
+def test_two_schedulers_and_three_workers_run(
+    processes: Sequence[Process], pages: Mapping[str, int]
+) -> None:
     replicas = {process.command[0]: process.replicas for process in processes if process.replicas}
 
-    assert replicas.pop("web", 2) == 2
-    assert replicas == {"scheduler": 2, "worker": 3}
+    assert replicas == {"scheduler": 2, "worker": 3, **pages}
 
 
 @each_process
