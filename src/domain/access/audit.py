@@ -14,7 +14,7 @@ import attrs
 
 from ..texts.printable import printable, shortened
 from .actor import Actor, Channel
-from .secrets import HIDDEN, is_option_of_secret, names_a_secret, without_secrets
+from .secrets import HIDDEN, announces_secret, names_a_secret, without_secrets
 
 #: Letters of what was changed, and of why it was refused.
 LONGEST_TARGET: Final = 255
@@ -127,7 +127,7 @@ def _kept_members(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict
 def _kept_items(value: Sequence[Any], depth: int, left: list[int]) -> list[Any]:
     found = [
         HIDDEN
-        if isinstance(before, str) and is_option_of_secret(before)
+        if isinstance(before, str) and announces_secret(before)
         else _kept(each, depth - 1, left)
         for before, each in pairwise([None, *value[:MOST_MEMBERS]])
     ]

@@ -15,7 +15,7 @@ _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET: Final = frozenset(
     [
         *("passwords", "pass", "pw", "secrets", "privatekey", "secretkey", "accesskey", "sshkey"),
-        *("authorization", "auth", "cookie", "cookies", "bearer"),
+        *("authorization", "auth", "cookie", "cookies", "bearer", "signature", "sig", "otp", "dsn"),
     ]
 )
 #: How a word ends that is one, also where nothing parts it from others: `PGPASSWORD`, `dbpwd`.
@@ -54,7 +54,7 @@ _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~
 #: parts the words of some.
 _NAME: Final = re.compile(
     r"(?<![\w.-])(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
-    r"[\\\"'\[\d\])]{0,8}\s{0,8}(?:=>|:=|==?|:|>|%3D)\s{0,8}|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
+    r"[\\\"'\[\d\])]{0,8}\s{0,8}(?:=>|:=|==?|[:>\uff1a\uff1d]|%3D)\s{0,8}|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
     re.IGNORECASE,
 )
 _VALUE: Final = re.compile(
@@ -66,6 +66,8 @@ _VALUE: Final = re.compile(
 #: All of a line is the value of these.
 _LINE: Final = re.compile(r"[^\r\n\"']+")
 _HEADERS: Final = frozenset(["authorization", "proxy-authorization", "cookie", "set-cookie"])
+#: `Authorization: Bearer x`, word by word.
+_SCHEMES: Final = frozenset(["basic", "bearer"])
 #: `-u ada:hunter2`, as curl has it.
 _USERS: Final = frozenset(["-u", "--user", "--proxy-user"])
 
@@ -89,13 +91,18 @@ def names_a_secret(name: str) -> bool:
     return last in _SECRET or (last.endswith(_ENDS) and last not in _NONE)
 
 
-def is_option_of_secret(text: str) -> bool:
+def announces_secret(text: str) -> bool:
     """Tell whether a word of a command line says that the next one is a secret.
 
-    >>> [is_option_of_secret(each) for each in ("--db-password", "-u", "--password=x", "password")]
-    [True, True, False, False]
+    >>> [announces_secret(each) for each in ("--db-password", "-u", "password:", "Bearer")]
+    [True, True, True, True]
+    >>> [announces_secret(each) for each in ("--password=x", "password", "user:")]
+    [False, False, False]
     """
-    return text.startswith("-") and "=" not in text and (text in _USERS or names_a_secret(text))
+    if text in _USERS or text.lower() in _SCHEMES:
+        return True
+    is_name = text.startswith("-") and "=" not in text
+    return (is_name or text.endswith((":", "="))) and names_a_secret(text)
 
 
 def without_secrets(text: str) -> str:

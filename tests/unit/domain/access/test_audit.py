@@ -95,7 +95,12 @@ def test_who_a_url_names_is_kept_nowhere() -> None:
             "-----BEGIN EC PRIVATE KEY-----\ncanary",
             "chr_" + "canary_" * 6 + "c",
         ),
-        *("x" * 150 + "_password=canary", "--token\ncanary", "SECRET_KEY_BASE=canary"),
+        *(
+            "x" * 150 + "_password=canary",
+            "--token\ncanary",
+            "SECRET_KEY_BASE=canary",
+            "password\uff1acanary",
+        ),
     ],
 )
 def test_what_a_text_shows_of_a_secret_is_kept_nowhere(text: str) -> None:
@@ -118,6 +123,8 @@ def test_what_a_text_shows_of_a_secret_is_kept_nowhere(text: str) -> None:
     [
         ["mysql", "--password", "canary"],
         ["curl", "-u", "ada:canary"],
+        ["-H", "Authorization:", "Bearer", "canary"],
+        ["DB_PASSWORD=", "canary", "x-amz-signature=canary", "DSN=ada:canary@tcp(h:1)/x"],
         [{"name": "DB_PASSWORD", "value": "canary"}],
         {"password=canary": 1, "token": {"any": "canary"}},
         "password=" + "canary" * 10_000,
