@@ -59,10 +59,10 @@ types:  # beside the tests, which wait for servers at their beginning
 	$(BIN)/mypy
 
 alone:
-	$(BIN)/pytest --quiet -p no:xdist --doctest-modules -m "not long" --pyargs cronhare tests/unit
+	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest --quiet -p no:xdist --doctest-modules -m "not long" --pyargs cronhare tests/unit
 
 tests:
-	$(BIN)/pytest $(WITH_SERVERS) -m "not long" tests/integration tests/browser
+	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest $(WITH_SERVERS) -m "not long" tests/integration tests/browser
 
 # Two processes that collect their own half each: shared out test by test, both would collect all.
 INNER := tests/unit/adapters tests/unit/application
