@@ -49,6 +49,8 @@ def read_numbers(kind: FieldKind, item: str) -> tuple[int, str]:
     if step == 0:
         raise Refusal(f'the step in "{shown(item)}" is 0', "the least step is 1")
     first, last = _bounds(kind, item, start, stop, stepped=step_text is not None)
+    if (first, last, step) == (kind.least, kind.last, 1):
+        return kind.full, ""
     if step <= last - first:
         return _expand(kind.position, f"{first}-{last}/{step}"), ""
     note = (

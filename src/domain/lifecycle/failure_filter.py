@@ -1,7 +1,7 @@
 """Which failures are meant: one question to the archive, from whoever lists, counts, replays."""
 
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -9,7 +9,10 @@ from ..execution import State
 from ..retries.outcome import ErrorClass, mark_of_class, mark_of_code, says
 from ..schedules.task import TaskRef
 from ..texts.echo import echo
-from .archive import Archived
+
+if TYPE_CHECKING:
+    # Here: who lists executions may ask for no failure.
+    from .archive import Archived
 
 #: Characters of a name, and of a part of a reason.
 LONGEST_NAME: Final = 255
@@ -65,7 +68,7 @@ class FailureFilter:
         if faults := [*_faults_of_texts(self), *_faults_of_range(self)]:
             raise FailureFilterInvalid(faults)
 
-    def takes(self, row: Archived) -> bool:
+    def takes(self, row: "Archived") -> bool:
         """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""
         error = row.error or ""
         return (

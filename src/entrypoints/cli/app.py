@@ -13,14 +13,15 @@ INTERRUPTED = 130
 
 #: Whoever prints a list makes hardly any garbage, and to look for it at each import would take a
 #: tenth of the time. What lives long sets a bound of its own.
-COLLECT_EVERY = 50_000
+COLLECT_EVERY = 1_000_000
 
 
 def main() -> None:
     """Run a command and leave with its exit status."""
     gc.set_threshold(COLLECT_EVERY)
+    lives_long = is_long_lived(sys.argv[1:])
     try:
-        if is_long_lived(sys.argv[1:]):
+        if lives_long:
             note_requests()
         from . import streams  # noqa: PLC0415 - as below
 
@@ -33,4 +34,7 @@ def main() -> None:
             streams.release()
     except KeyboardInterrupt:
         status = INTERRUPTED
+    finally:
+        if not lives_long:
+            gc.freeze()  # or the interpreter looks through all of it at its end, which takes long
     sys.exit(status)

@@ -6,6 +6,7 @@ asks no ledger needs no adapter.
 
 # ruff: noqa: PLC0415 - as said above
 
+import atexit
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,14 +42,21 @@ def wire() -> "Container":
 
 
 def wire_with(settings: "Settings") -> "Container":
-    """Wire the container.
+    """Wire the container, for a command that ends soon.
 
     Raises:
         SettingsInvalid: with every fault at once.
     """
     from ..container import Container
 
-    return usable(Container(settings=settings))
+    container = usable(Container(settings=settings))
+    close_at_exit(container)
+    return container
+
+
+def close_at_exit(container: "Container") -> None:
+    """Close the ledger when the command has ended: SQLite removes what it keeps beside the file."""
+    atexit.register(container.engine().dispose)
 
 
 def read_settings() -> "Settings":

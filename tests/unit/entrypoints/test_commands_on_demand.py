@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 from typer.core import TyperCommand
 
+from cronhare.adapters import sql
 from cronhare.entrypoints.cli import commands
 from cronhare.entrypoints.cli.command_tree import Commands
 from cronhare.entrypoints.cli.commands_on_demand import CommandsOnDemand
@@ -75,6 +76,25 @@ HELP_DOES_WITHOUT = HEAVY | {
 }
 
 
+#: What each command has: typer, and what it brings.
+TYPER = {"annotated_doc", "shellingham", "typer"}
+
+#: What values are made with.
+VALUES = {"attr", "attrs", "msgspec", "typing_extensions"}
+
+#: What lists the values of a range.
+RANGES = {"croniter", "dateutil"}
+
+#: What a container and a ledger are made with; pydantic is the container's.
+OF_A_LEDGER = {
+    "cython_runtime",
+    "dependency_injector",
+    "pydantic",
+    "pydantic_core",
+    "sqlalchemy",
+    "typing_inspection",
+}
+
 #: Characters of such a text in a window of 80.
 _WIDTH = 62
 
@@ -97,27 +117,85 @@ def test_a_list_of_commands_imports_none_of_them(call: Sequence[str], tmp_path: 
     assert not HELP_DOES_WITHOUT & imports_of(call, tmp_path)
 
 
+def libraries(imported: Iterable[str]) -> set[str]:
+    """Name those that are neither Python's nor ours; what begins so is of their own making."""
+    found = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
+    return {name for name in found if name != "cronhare" and not name.startswith("_")}
+
+
 @pytest.mark.parametrize(
-    "call",
-    [["next", "0-30/5 2 * * mon", "--json"], ["check", "jobs.toml"], ["failed", "list", "--help"]],
+    ("call", "may_import"),
+    [
+        (["--version"], set[str]()),
+        (["init", "new.toml"], set[str]()),
+        (["service", "install", "--print"], set[str]()),
+        (["settings"], VALUES),
+        (["next", "@daily"], VALUES),
+        (["next", "0-30/5 2 * * mon", "--json"], VALUES | RANGES),
+        (["check", "jobs.toml"], VALUES | RANGES),
+        (["import", "crontab", "tab"], VALUES | RANGES | {"rich"}),
+        (["failed", "list", "--help"], VALUES),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_asks_no_server_imports_what_it_uses(call: Sequence[str], tmp_path: Path) -> None:
+def test_what_asks_no_server_imports_what_it_uses(
+    call: Sequence[str], may_import: set[str], tmp_path: Path
+) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
+    (tmp_path / "tab").write_text("0-30/5 2 * * mon true\n")
 
     imported = imports_of(call, tmp_path)
 
-    assert not (HEAVY | {"rich"}) & imported
+    assert libraries(imported) <= TYPER | may_import
+    assert not HEAVY & imported
 
 
-def test_what_asks_a_ledger_imports_no_web_framework_that_happens_to_be_there(
-    tmp_path: Path,
+def test_settings_know_numbers_without_what_they_are_of(tmp_path: Path) -> None:
+    imported = imports_of(["settings"], tmp_path)
+
+    of_all_else = {
+        "asyncio",
+        "cronhare.application",
+        "cronhare.domain.cron",
+        "cronhare.domain.execution",
+        "cronhare.domain.lifecycle.alerts",
+        "cronhare.domain.schedules.task",
+        "email.utils",
+    }
+    assert not of_all_else & imported
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a ledger that has a schedule and a run of it."""
+    folder = tmp_path_factory.mktemp("ledger")
+    (folder / "jobs.toml").write_text(JOBS)
+    for call in (["db", "upgrade"], ["apply", "jobs.toml"], ["run", "one"]):
+        imports_of(call, folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("call", "asks"),
+    [
+        (["nodes", "list"], {"nodes"}),
+        (["executions", "list"], {"records.store"}),
+        (["queues"], {"records.store", "schedules"}),
+        (["schedules"], {"records.store", "schedule_lists", "schedule_edits", "schedules"}),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_a_list_imports_the_stores_that_it_asks(
+    call: Sequence[str], asks: set[str], ledger: Path
 ) -> None:
-    imports_of(["db", "upgrade"], tmp_path)
+    imported = imports_of(call, ledger)
 
-    imported = imports_of(["executions", "list"], tmp_path)
-
-    assert "sqlalchemy" in imported
-    assert not {"fastapi", "starlette", "werkzeug", "uvicorn"} & imported
+    stores = {place.lstrip(".") for place in sql._PLACES.values()}
+    own = {name.removeprefix(f"{sql.__name__}.") for name in imported}
+    assert stores & own == asks | {"dialects", "ledger_time", "migrations.upgrade"}
+    assert libraries(imported) <= TYPER | VALUES | RANGES | OF_A_LEDGER
+    # Whoever ends has closed the ledger: SQLite has nothing left beside it.
+    assert {path.name for path in ledger.iterdir()} == {"cronhare.sqlite3", "jobs.toml"}
 
 
 @pytest.mark.parametrize("name", Commands.places)

@@ -14,7 +14,6 @@ from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
-from ..claims.store import SqlClaimStore
 from ..dialect import dialect_of
 from ..limits.store import SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
@@ -23,7 +22,7 @@ from ..schema.tables import executions
 from ..transactions.database import Database
 from .overdue_runs import outstanding, quarantined, queues_in_use, unresolved_failures
 from .schedule_groups import schedules_seen
-from .scheduler_activity import last_claim, overdue
+from .scheduler_activity import earliest, last_claim, overdue
 from .untold_targets import untold
 
 #: Breakers, and budgets, that are looked at.
@@ -60,8 +59,7 @@ class SqlInspection:
             check_schema(engine)
         except LedgerOutdated as error:
             return LedgerFacts(database=kept_in, schema=_fault(error), skew=skew)
-        claims = SqlClaimStore(engine, self._clock)
-        now = claims.now()
+        now = database.now()
         nodes = SqlNodeStore(engine, self._clock).nodes(now=now, limit=MOST_REPORTS)
         limits = SqlLimitStore(engine, self._clock)
         with database.read("examining the runs") as connection:
@@ -70,6 +68,7 @@ class SqlInspection:
             queues = queues_in_use(connection)
             apart, failures = quarantined(connection), unresolved_failures(connection)
             late, claim = overdue(connection, now), last_claim(connection)
+            next_due = earliest(connection)
             seen = schedules_seen(connection)
             not_told = tuple(untold(connection))
         return LedgerFacts(
@@ -78,7 +77,7 @@ class SqlInspection:
             skew=skew,
             activity=Activity(
                 now=now,
-                next_due=claims.next_due(),
+                next_due=next_due,
                 overdue=late,
                 unplanned=seen.unplanned,
                 last_claim=claim,

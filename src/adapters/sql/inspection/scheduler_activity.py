@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, bindparam, or_, select
+from sqlalchemy import Connection, Select, bindparam, func, or_, select
 
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.schedules.keys import DUE
@@ -39,6 +39,8 @@ _OVERDUE = (
     .order_by(plans.c.next_due_at, plans.c.scheduler_id)
 )
 
+_EARLIEST = select(func.min(plans.c.next_due_at))
+
 
 def last_claim(connection: Connection) -> LastClaim | None:
     """Find the newest claim of a due instant; None if its row is broken."""
@@ -46,6 +48,12 @@ def last_claim(connection: Connection) -> LastClaim | None:
     if row is None or not isinstance(row.executed_at, datetime):
         return None
     return LastClaim(row.executed_at, str(row.container_id))
+
+
+def earliest(connection: Connection) -> datetime | None:
+    """Find the earliest of all due instants."""
+    found: object = connection.scalar(_EARLIEST)
+    return None if found is None else moment_or_long_ago(found)
 
 
 def overdue(connection: Connection, now: datetime) -> Sequence[Late]:

@@ -8,7 +8,6 @@ import attrs
 import typer
 from rich.text import Text
 
-from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.application.administration.views.findings import DiagnosisView
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
@@ -21,7 +20,7 @@ from ... import logs
 from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Status
 from ..output import Json, console, print_json, print_line, table, text
-from ..wiring import faults_of
+from ..wiring import close_at_exit, faults_of
 
 if TYPE_CHECKING:
     from cronhare.domain.schedules.task import Task
@@ -72,6 +71,7 @@ def doctor(
     if faults := [*judge_faults([*faults_of(container)])]:
         _print([*faults, *_of_jobs(read)], json=json)
         raise typer.Exit(Status.WRONG_INPUT)
+    close_at_exit(container)
     findings = [
         *_of_jobs(read),
         *judge_settings(_facts(settings)),
@@ -94,6 +94,11 @@ def doctor(
 def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
     if path is None:
         return Jobs()
+    from cronhare.adapters.jobs.reader import (  # noqa: PLC0415 - without a file nothing is read
+        JobsFileInvalid,
+        read_jobs,
+    )
+
     try:
         file = read_jobs(path, policy=settings.policy)
         return Jobs(tasks=file.tasks, subscriptions=file.subscriptions)
