@@ -1,12 +1,17 @@
-"""What changes something is marked with the scope that it needs, which hides it from others."""
+"""What changes something is marked with the scope that its route needs: it is hidden from others."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from starlette.routing import Route
 
 from cronhare.domain.access import Scope
 from cronhare.entrypoints.web.page import rendering
+from cronhare.entrypoints.web.page.pages import Handler, Pages
+from cronhare.entrypoints.web.page.routes import routes
 
 FOLDER = Path(rendering.__file__).parent
 TEMPLATES = sorted(FOLDER.glob("templates/**/*.html"))
@@ -14,21 +19,54 @@ TEMPLATES = sorted(FOLDER.glob("templates/**/*.html"))
 #: Who signs in or out needs no scope.
 OF_EVERYBODY = ("/ui/sign-in", "/ui/sign-out")
 
+#: Of `m.button`, a form of one button, unless it says another.
+BY_DEFAULT = "operate"
 
-def changing(text: str) -> list[str]:
-    """Give the forms of a template that change something."""
-    forms = re.findall(r'<form method="post"[^>]*>', text)
-    return [form for form in forms if not any(path in form for path in OF_EVERYBODY)]
+
+def offered(text: str) -> Iterator[tuple[str, str]]:
+    """Give what a template offers to change: the last word of its address, and what it needs."""
+    for form in re.findall(r'<form method="post"[^>]*>', text):
+        if any(path in form for path in OF_EVERYBODY) or "{{ action }}" in form:
+            continue
+        address = re.search(r'action="[^"]*?([a-z-]+)"', form)
+        needs = re.search(r'data-needs="([a-z]+)"', form)
+        yield (address[1] if address else "edit"), (needs[1] if needs else "")
+    for button in re.findall(r"m\.button\(([^%}]*)", text):
+        action = button.split(", ")[0]
+        needs = re.search(r'needs="([a-z]+)"', button)
+        for word in re.findall(r'/([a-z]+)"', action):
+            yield word, needs[1] if needs else BY_DEFAULT
+    for href in re.findall(r'data-needs="([a-z]+)" href="[^"]*?([a-z-]+)"', text):
+        yield href[1], href[0]
+
+
+@pytest.fixture
+def needed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The scope of each route that changes something, by the last word of its path."""
+    found = dict[str, str]()
+    post = Pages.post
+
+    def noted(self: Pages, path: str, handler: Handler, *, scope: Scope) -> Route:
+        found[path.rsplit("/", 1)[-1]] = str(scope)
+        return post(self, path, handler, scope=scope)
+
+    monkeypatch.setattr(Pages, "post", noted)
+    list(routes(MagicMock()))
+    return found
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.stem)
-def test_each_form_that_changes_something_says_what_it_needs(template: Path) -> None:
-    for each in changing(template.read_text()):
-        assert "data-needs=" in each, each
+def test_what_changes_something_is_offered_to_those_alone_who_may(
+    template: Path, needed: dict[str, str]
+) -> None:
+    for word, needs in offered(template.read_text()):
+        assert needs == needed[word], word
 
 
-def test_some_forms_change_something() -> None:
-    assert sum(len(changing(each.read_text())) for each in TEMPLATES) >= 6
+def test_each_change_is_offered_somewhere(needed: dict[str, str]) -> None:
+    there = {word for each in TEMPLATES for word, _ in offered(each.read_text())}
+
+    assert there == needed.keys() - {"sign-in", "sign-out"}
 
 
 def test_each_scope_sees_no_more_than_it_may() -> None:
