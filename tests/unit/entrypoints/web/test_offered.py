@@ -1,4 +1,4 @@
-"""What changes something is marked with the scope that its route needs: it is hidden from others."""
+"""Each change that the page offers is hidden from those whose scope its route refuses."""
 
 import re
 from collections.abc import Iterator
