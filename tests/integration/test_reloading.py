@@ -10,9 +10,11 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.schedules.task import Task
+from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import Reloading
+from cronhare.entrypoints.processes.standing_in import StandIn
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.ports.ledger import LedgerUnavailable
@@ -255,3 +257,118 @@ def test_a_file_that_had_no_schedules_may_have_none_until_it_has_some(
 
     assert (house.on, house.tasks) == (["newer"], ["newer"])
     assert caplog.text.count("Nothing was reloaded") == 1
+
+
+TARGETS = """
+[notify.old]
+events = ["alert"]
+webhook = "https://example.org/hook"
+secret_env = "WANTING"
+
+[notify.own]
+events = ["alert"]
+command = ["true"]
+"""
+
+
+class Tower:
+    """What a scheduler is made of that tells of alerts."""
+
+    def __init__(self, file: Path) -> None:
+        """Begin with what the file says."""
+        self.file = file
+        settings = Settings.read()
+        self.container = Container(
+            settings=settings, subscriptions=targets_for_alerts(file, settings)
+        )
+        stand_in = StandIn(self.container)
+        self._reloading = Reloading(
+            self.container,
+            forced_exit=ForcedExit(grace=1),
+            jobs=file,
+            has_tasks=False,
+            take=lambda read: stand_in.take(read.subscriptions),
+        )
+
+    def reload(self, text: str) -> None:
+        """Write the jobs file anew, and do what SIGHUP asks for."""
+        self.file.write_text(text)
+        asyncio.run(self._reloading.reload())
+
+    @property
+    def targets(self) -> list[str]:
+        """The targets for which it adds events."""
+        return list(self.container.subscribers().current.targets)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "jobs.toml"
+    found.write_text(JOBS.format(name="old") + TARGETS)
+    return found
+
+
+def lacking(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Name what was logged as a target that cannot be told."""
+    told = [line for line in caplog.records if line.__dict__.get("action") == "notify.lacking"]
+    return [line.getMessage().partition(" cannot")[0] for line in told]
+
+
+def test_a_scheduler_takes_the_targets_of_its_file_and_none_of_its_tasks(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    tower = Tower(file)
+    assert (tower.targets, lacking(caplog)) == (["old", "own"], ["notify.old"])
+
+    tower.reload(file.read_text().replace("notify.old", "notify.new"))
+
+    assert (tower.targets, lacking(caplog)) == (["new", "own"], ["notify.old", "notify.new"])
+    assert not list(tower.container.catalog())
+    assert f"Reloaded {file}: targets: new, own" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[notify.new]\nevents = 1\n", "notify.new"),
+        ("", "has no target at all, and the one before had some"),
+    ],
+)
+def test_a_scheduler_keeps_its_targets_where_its_file_is_faulty_or_emptied(
+    file: Path, caplog: pytest.LogCaptureFixture, text: str, fault: str
+) -> None:
+    tower = Tower(file)
+
+    tower.reload(text)
+
+    assert tower.targets == ["old", "own"]
+    [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
+    assert fault in refused.__dict__["stack"]
+
+
+def test_faulty_settings_keep_a_scheduler_from_the_targets_of_its_file_too(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tower = Tower(file)
+    monkeypatch.setenv("CRON_LOG_LEVEL", "loud")
+
+    tower.reload(file.read_text().replace("notify.old", "notify.new"))
+
+    assert tower.targets == ["old", "own"]
+    assert "Nothing was reloaded" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["[notify", None])
+def test_a_scheduler_begins_without_a_file_that_cannot_be_used(
+    file: Path, caplog: pytest.LogCaptureFixture, text: str | None
+) -> None:
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+
+    tower = Tower(file)
+
+    assert tower.targets == []
+    assert f"{file} cannot be used, so its targets are not told of alerts from here" in caplog.text

@@ -1,6 +1,6 @@
 """Targets that a process cannot tell, for want of something that is not in the jobs file."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -28,15 +28,20 @@ def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, 
     return {name: why for name, why in found.items() if why is not None}
 
 
-def without_programs(subscriptions: Subscriptions, *, has_mail: bool) -> Subscriptions:
-    """Keep the targets for alerts that a host can tell on which no task's program is.
+def without(names: Collection[str], subscriptions: Subscriptions) -> Subscriptions:
+    """Leave out targets."""
+    kept = {name: each for name, each in subscriptions.targets.items() if name not in names}
+    return attrs.evolve(subscriptions, targets=kept)
+
+
+def without_programs(subscriptions: Subscriptions) -> Subscriptions:
+    """Keep the targets for alerts that ask for no program: a host without tasks' programs has them.
 
     What is for any other target is left to the workers.
     """
-    told = {
+    kept = {
         each.name: each
         for each in subscriptions.alerted
         if not isinstance(each.means, ByCommand | ByListener)
-        and lacks(each, has_mail=has_mail) is None
     }
-    return attrs.evolve(subscriptions, targets=told, schedules={}, tasks={}, pings={})
+    return attrs.evolve(subscriptions, targets=kept, schedules={}, tasks={}, pings={})

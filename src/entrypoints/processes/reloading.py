@@ -53,7 +53,7 @@ class Reloading:
         has_schedules: bool = False,
         take: Callable[[JobsFile], None] = lambda _: None,
     ) -> None:
-        """*jobs* goes before the setting. Without *has_tasks* there is no jobs file.
+        """*jobs* goes before the setting. Without *has_tasks* a file is read for its targets alone.
 
         *has_schedules* is about the file that was read last. *take* does what else a file asks
         for, all or nothing; it is called in a thread, and again where the ledger does not answer.
@@ -72,7 +72,7 @@ class Reloading:
             if file and (lost := self._lost(file)):
                 self._refuse([f"{file.path}: {_LOST.format(lost)}"])
                 return
-            changes = await self._take_tasks(file) if file else None
+            changes = await self._take_file(file) if file else None
         except SettingsInvalid as error:
             self._refuse(error.faults)
         except JobsFileInvalid as error:
@@ -89,16 +89,19 @@ class Reloading:
     def _lost(self, file: JobsFile) -> str | None:
         """Name what a file has none of any more: an editor may have emptied, or half written it.
 
-        Runs would fail for want of their task, or schedules be disabled.
+        Runs would fail for want of their task, schedules be disabled, or nobody be told of alerts.
         """
         if not file.tasks and any(self._container.catalog()):
             return "task"
+        told = self._container.subscribers().current.targets
+        if not self._has_tasks and told and not file.subscriptions.targets:
+            return "target"
         return "schedule" if self._has_schedules and not file.drafts else None
 
     def _read(self) -> tuple[Settings, JobsFile | None]:
         settings = Settings.read()
         path = self._jobs or settings.jobs
-        if path is None or not self._has_tasks:
+        if path is None:
             return settings, None
         return settings, read_jobs(path, policy=self._container.settings().policy)
 
@@ -122,18 +125,25 @@ class Reloading:
             self._forced_exit.allow(read.shutdown_grace.total_seconds())
         _log_changes(changed, live.keys())
 
+    async def _take_file(self, file: JobsFile) -> str:
+        """Take what this process needs of the file, all or nothing, and describe the changes."""
+        if self._has_tasks:
+            changes = await self._take_tasks(file)
+            warn_of_untellable(file.subscriptions, self._container.settings())
+        else:
+            await self._take_until_answered(file)
+            changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
+        self._container.subscribers().current = file.subscriptions
+        return f"Reloaded {file.path}: {changes}"
+
     async def _take_tasks(self, file: JobsFile) -> str:
-        """Take the tasks together with what else the file asks for, and describe the changes."""
         catalog = self._container.catalog()
         before = {task.name: task for task in catalog}
         after = {task.name: task for task in file.tasks}
         with catalog.replacing(file.tasks):
             await self._take_until_answered(file)
-        self._container.subscribers().current = file.subscriptions
-        warn_of_untellable(self._container)
         self._has_schedules = bool(file.drafts)
-        changes = "; ".join(_difference(before, after))
-        return f"Reloaded {file.path}: {changes or 'the same tasks'}"
+        return "; ".join(_difference(before, after)) or "the same tasks"
 
     async def _take_until_answered(self, file: JobsFile) -> None:
         """Ask until there is an answer: what was done and not heard is then found done."""

@@ -1,49 +1,30 @@
 """A scheduler tells of alerts what nobody has told: the last worker may be gone (ADR 75)."""
 
 import asyncio
-import logging
-from pathlib import Path
 
-from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.application.events import relay
 from cronhare.application.events.subscribers import Subscribers
-from cronhare.application.logs import say
-from cronhare.domain.schedules.untellable import without_programs
+from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.schedules.untellable import without, without_programs
 
 from ..container import Container
-
-log = logging.getLogger(__name__)
+from .untold import warn_of_untellable
 
 
 class StandIn:
-    """Has the targets of a jobs file, and none of its tasks.
+    """Tells those targets for alerts alone that need no program of this host."""
 
-    Events are added for all targets; told are those alone that need no program of this host.
-    """
-
-    def __init__(self, container: Container, jobs: Path | None) -> None:
-        """*jobs* goes before the setting; where there is neither, nobody is told."""
+    def __init__(self, container: Container) -> None:
+        """Take the targets that the container has."""
         self._container = container
-        self._jobs = jobs
         self._told = Subscribers()
+        self.take(container.subscribers().current)
 
-    def read(self) -> None:
-        """Read the file, at the start and again; a faulty one is logged, and changes nothing."""
-        settings = self._container.settings()
-        path = self._jobs or settings.jobs
-        if path is None:
-            return
-        try:
-            file = read_jobs(path, policy=settings.policy)
-        except (JobsFileInvalid, OSError) as error:
-            text = (
-                f"{path} cannot be used, so its targets are not told of alerts from here: {error}"
-            )
-            say(log, logging.WARNING, "notify.lacking", text)
-            return
-        self._container.subscribers().current = file.subscriptions
-        has_mail = settings.mail_server is not None
-        self._told.current = without_programs(file.subscriptions, has_mail=has_mail)
+    def take(self, subscriptions: Subscriptions) -> None:
+        """Tell from now on the targets of a file; those that this host cannot tell are logged."""
+        asked = without_programs(subscriptions)
+        lacking = warn_of_untellable(asked, self._container.settings())
+        self._told.current = without(lacking, asked)
 
     async def run(self, ending: asyncio.Event) -> None:
         """Tell until the end is asked for."""

@@ -52,7 +52,7 @@ async def run(
     """
     settings = container.settings()
     queues = container.queues()
-    warn_of_untellable(container)
+    warn_of_untellable(container.subscribers().current, settings)
     consumer, keeper, outputs = _wire(container, concurrency)
     state.add(partial(_state_lines, consumer, keeper, concurrency))
     watched = container.connection()

@@ -1,13 +1,20 @@
-"""Why a target is not told of an alert."""
+"""Why a target is not told of an alert, and which targets a host without programs tells."""
 
+import attrs
+
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import (
+    ByCommand,
     ByEmail,
+    ByListener,
+    ByWebhook,
     EventKind,
     NotificationSettings,
     Subscriptions,
     Target,
 )
+from cronhare.domain.schedules.untellable import untellable, without, without_programs
 from cronhare.domain.schedules.untold import why_untold
 
 ALERTED = frozenset({EventKind.ALERT})
@@ -42,3 +49,22 @@ def test_an_alert_of_the_whole_ledger_waits_for_all_who_ask_for_it() -> None:
         "books",
         "pager",
     }
+
+
+def test_a_host_without_programs_keeps_the_targets_for_alerts_that_need_none() -> None:
+    hook = ByWebhook(address=WebAddress.parse("https://example.org/hook"))
+    targets = (
+        *TARGETS,
+        Target(name="hook", means=hook, events=ALERTED),
+        Target(name="own", means=ByCommand(command=("true",)), events=ALERTED),
+        Target(name="task", means=ByListener(function="house:heard"), events=ALERTED),
+    )
+    file = attrs.evolve(FILE, targets={each.name: each for each in targets})
+
+    kept = without_programs(file)
+
+    assert list(kept.targets) == ["ops", "books", "pager", "hook"]
+    assert kept.schedules == {}
+    lacking = untellable(kept, has_mail=False)
+    assert set(lacking) == {"ops", "books", "pager"}
+    assert list(without(lacking, kept).targets) == ["hook"]
