@@ -232,12 +232,14 @@ class Container(containers.DeclarativeContainer):
         amqp=aio_pika_broker,
     )
     catalog = providers.ThreadSafeSingleton(Catalog, tasks)
+    #: By what people may call tasks: those of this process, unless it runs none.
+    registered: "providers.Provider[Any]" = _deferred(catalog)
     names = providers.ThreadSafeSingleton(
         Names,
         names=_deferred(providers.ThreadSafeSingleton(SqlNames, engine, clock)),
         schedules=_deferred(schedules),
         nodes=_deferred(nodes),
-        tasks=_deferred(catalog),
+        tasks=registered,
         now=ledger_time.provided.now,
     )
     policies = providers.ThreadSafeSingleton(

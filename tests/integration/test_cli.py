@@ -583,6 +583,20 @@ def test_executions_are_listed_by_task_where_a_row_has_its_number_alone(shell: S
     ]
 
 
+def test_a_task_is_known_by_the_jobs_file_that_the_settings_name(shell: Shell) -> None:
+    asked = ("executions", "list", "--task", "lonely")
+    shell.write(f'{JOBS}[tasks.lonely]\nid = 77\ncommand = ["true"]\n')
+    (shell.folder / "broken.toml").write_text("[tasks")
+
+    unknown = shell(*asked)
+    known = shell(*asked, CRON_JOBS="jobs.toml")
+    unread = [shell(*asked, CRON_JOBS=name) for name in ("broken.toml", "away.toml")]
+
+    assert (known.status, known.out) == (0, "No executions.\n")
+    assert [said.status for said in (unknown, *unread)] == [2, 2, 2]
+    assert all("there is no task 'lonely'" in said.err for said in unread)
+
+
 def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) -> None:
     began = shell("run", "by-hand", "--params", '{"who": "you"}', "--json").json()
 

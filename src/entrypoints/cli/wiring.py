@@ -48,8 +48,9 @@ def wire_with(settings: "Settings") -> "Container":
         SettingsInvalid: with every fault at once.
     """
     from ..container import Container
+    from .registered import RegisteredTasks
 
-    container = usable(Container(settings=settings))
+    container = usable(Container(settings=settings, registered=RegisteredTasks(settings)))
     close_at_exit(container)
     return container
 
