@@ -179,6 +179,28 @@ def present(
     ]
 
 
+def serving(
+    nodes: Iterable[NodeReport], now: datetime, *, watched_since: datetime | None = None
+) -> list[NodeReport]:
+    """Pick the workers that do not count as ended, take tasks, and are connected to their broker.
+
+    Who wants to know of those alone that reported lately picks from `alive`.
+    """
+    return [
+        node
+        for node in present(nodes, now, watched_since=watched_since)
+        if node.works and not node.is_disconnected(now, watched_since=watched_since)
+    ]
+
+
+def served(
+    nodes: Iterable[NodeReport], now: datetime, *, watched_since: datetime | None = None
+) -> frozenset[str]:
+    """Give the queues that somebody serves; see `serving`."""
+    at_work = serving(nodes, now, watched_since=watched_since)
+    return frozenset(queue for node in at_work for queue in node.queues)
+
+
 @attrs.frozen(kw_only=True)
 class Departed:
     """Nodes that are *gone* for certain, or *suspected* unless they renew a lease."""

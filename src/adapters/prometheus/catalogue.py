@@ -235,7 +235,8 @@ NODES = _gauge(
 QUEUE_WORKERS = _gauge(
     "cronhare_queue_workers",
     Source.LEDGER,
-    "Processes that report themselves and serve a queue",
+    "Processes that report themselves and serve a queue: not those drained, or cut off from the "
+    "broker",
     "queue",
 )
 BUDGET_LIMIT = _gauge(

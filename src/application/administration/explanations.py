@@ -10,7 +10,7 @@ from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
-from cronhare.domain.nodes import MOST_REPORTS, alive
+from cronhare.domain.nodes import MOST_REPORTS, alive, served
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.nodes import NodeStorePort
@@ -154,11 +154,11 @@ class Explanations:
         """Name the runs that have the places of a key: one that nobody serves keeps its own."""
         now = self._now()
         nodes = alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-        served = {queue for node in nodes if node.works for queue in node.queues}
+        at_work = served(nodes, now)
         placed = ExecutionFilter(concurrency_key=key, states=PLACED, limit=MOST_BEFORE)
         for other in self._records.executions(placed):
             has = f"Execution {other.id} with key {key} is {other.state}"
-            if other.state is State.RUNNING or other.queue in served:
+            if other.state is State.RUNNING or other.queue in at_work:
                 yield f"{has}."
             else:
                 yield f"{has}, and no worker reports that it serves its queue, {other.queue}."

@@ -9,8 +9,8 @@ import attrs
 
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.alerts import EVERY, Alert, judge
-from cronhare.domain.lifecycle.system_alerts import judge_system, served
-from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.lifecycle.system_alerts import judge_system
+from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.ports.alerts import AlertChanges, AlertStorePort
 from cronhare.ports.nodes import NodeStorePort
 

@@ -10,7 +10,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.nodes import MOST_REPORTS, alive
+from cronhare.domain.nodes import MOST_REPORTS, alive, served
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.nodes import NodeStorePort
@@ -76,10 +76,10 @@ class SendingBell:
 
     def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
         """Send them, and say what could not be."""
-        served = self._served(now)
-        if unserved := {each.queue for each in executions} - served:
+        at_work = self._served(now)
+        if unserved := {each.queue for each in executions} - at_work:
             yield f"no worker reports itself that serves queue {_named(unserved)}"
-        sendable = [each for each in executions if each.queue in served]
+        sendable = [each for each in executions if each.queue in at_work]
         if not sendable:
             return
         broker = self._open_broker()
@@ -98,8 +98,7 @@ class SendingBell:
 
     def _served(self, now: datetime) -> frozenset[str]:
         reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
-        working = [node for node in alive(reports, now) if node.works]
-        return frozenset(queue for node in working for queue in node.queues)
+        return served(alive(reports, now), now)
 
 
 def _named(queues: Collection[str]) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, present
+from cronhare.domain.nodes import NodeReport, present, served
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
 from cronhare.domain.texts.moments import say_moment
@@ -151,9 +151,7 @@ def judge_unserved(
     )
     if not activity.nodes or unknown or (in_memory and not present):
         return
-    working = [node for node in present if node.works and not node.is_disconnected(now)]
-    served = {queue for node in working for queue in node.queues}
-    if unserved := sorted({*queues} - served):
+    if unserved := sorted({*queues} - served(present, now)):
         start = start_up(None) if in_memory else start_worker(unserved, jobs)
         yield Finding(
             Severity.WARNING,

@@ -48,18 +48,6 @@ class SystemSigns:
         return max(since, self.watched_since or since) < now - OVERDUE_AFTER
 
 
-def served(
-    nodes: Sequence[NodeReport], now: datetime, *, watched_since: datetime | None = None
-) -> frozenset[str]:
-    """Give the queues of workers that do not count as ended, and are connected to their broker."""
-    return frozenset(
-        queue
-        for node in present(nodes, now, watched_since=watched_since)
-        if node.works and not node.is_disconnected(now, watched_since=watched_since)
-        for queue in node.queues
-    )
-
-
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     """Say of what people are to be alerted."""
     yield from _scheduler(signs, now)

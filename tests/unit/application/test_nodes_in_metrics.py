@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 
+import attrs
+
 from cronhare.application.administration.views.metrics import MetricsView
-from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
 from tests.unit.executions import NOON
 
 
@@ -26,4 +28,15 @@ def test_a_node_that_stood_still_for_a_while_is_no_silent_one() -> None:
     view = MetricsView.of([], total=0, depth=0, loads=[]).with_nodes([slow, dead], (), NOON)
 
     assert view.nodes == {("worker", "alive"): 1, ("worker", "silent"): 1}
+    assert view.queue_workers == {("mails",): 1}
+
+
+def test_a_worker_that_is_cut_off_from_its_broker_serves_no_queue() -> None:
+    there = report("ant", timedelta(0))
+    long_ago = NOON - DISCONNECTED_AFTER - timedelta(seconds=1)
+    cut_off = attrs.evolve(report("bee", timedelta(0)), consumed_at=long_ago)
+
+    view = MetricsView.of([], total=0, depth=0, loads=[]).with_nodes([there, cut_off], (), NOON)
+
+    assert view.nodes == {("worker", "alive"): 2}
     assert view.queue_workers == {("mails",): 1}

@@ -144,7 +144,17 @@ def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
     assert told.because[-1] == named
 
 
-def test_a_run_that_waits_for_a_place_names_who_has_it_and_that_nobody_serves_its_queue() -> None:
+@pytest.mark.parametrize(
+    ("cut_off", "rest"),
+    [
+        (None, ", and no worker reports that it serves its queue, cron_scheduler."),
+        (3 * MINUTE, ", and no worker reports that it serves its queue, cron_scheduler."),
+        (0 * MINUTE, "."),
+    ],
+)
+def test_a_run_that_waits_for_a_place_names_who_has_it_and_whether_its_queue_is_served(
+    cut_off: timedelta | None, rest: str
+) -> None:
     house = House()
     for name in ("first", "second"):
         house.add(name, concurrency=Concurrency(key="customer-42", limit=1))
@@ -153,12 +163,23 @@ def test_a_run_that_waits_for_a_place_names_who_has_it_and_that_nobody_serves_it
     [first] = house.executions(State.PUBLISHED)
     [second] = house.executions(State.HELD)
 
+    if cut_off is not None:
+        report = NodeReport(
+            name="bee",
+            role="worker",
+            host="hive",
+            version="1",
+            started_at=NOON,
+            seen_at=house.now,
+            queues=(MAIN_QUEUE,),
+            consumed_at=house.now - cut_off,
+        )
+        MemoryNodeStore(house.ledger).report(report, kept_for=timedelta(hours=1))
+
     told = explanations(house).of_execution(second.id)
 
-    assert told.because[-1] == (
-        f"Execution {first.id} with key customer-42 is published, and no worker reports that it "
-        "serves its queue, cron_scheduler."
-    )
+    has = f"Execution {first.id} with key customer-42 is published"
+    assert told.because[-1] == has + rest
 
 
 def test_a_schedule_that_never_ran_has_no_last_run() -> None:

@@ -17,7 +17,7 @@ from cronhare.application.publishing.sending_bell import (
 )
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
@@ -60,8 +60,14 @@ class Office:
         self.opened += 1
         return self.house.broker
 
-    def report(self, *queues: str, role: str = "worker", ago: timedelta = timedelta(0)) -> None:
-        """Report a worker."""
+    def report(
+        self,
+        *queues: str,
+        role: str = "worker",
+        ago: timedelta = timedelta(0),
+        cut_off: timedelta = timedelta(0),
+    ) -> None:
+        """Report a worker, seen some time *ago*, and *cut_off* from the broker for some time."""
         report = NodeReport(
             name="bee",
             role=role,
@@ -70,6 +76,7 @@ class Office:
             started_at=NOON,
             seen_at=self.house.now - ago,
             queues=queues or (MAIN_QUEUE,),
+            consumed_at=self.house.now - cut_off,
         )
         self.nodes.report(report, kept_for=timedelta(hours=1))
 
@@ -160,6 +167,7 @@ def test_a_broker_that_is_away_is_told_and_left_alone_for_a_while(lines: Lines) 
         lambda office: office.report("mails"),
         lambda office: office.report(role="scheduler"),
         lambda office: office.report(ago=2 * SILENT_AFTER),
+        lambda office: office.report(cut_off=2 * DISCONNECTED_AFTER),
     ],
 )
 def test_what_no_worker_serves_is_left_to_a_scheduler(

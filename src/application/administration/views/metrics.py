@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.statistics import By, FailureCount, ScheduleResults
-from cronhare.domain.nodes import NodeReport, present
+from cronhare.domain.nodes import NodeReport, present, serving
 from cronhare.domain.retries.breaker import BreakerState
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import QueueLoad, Unheard
@@ -105,8 +105,8 @@ class MetricsView:
             state = "alive" if report in there else "silent"
             nodes[_label(report.role), state] += 1
         workers = Counter[tuple[str, ...]]({(_label(queue),): 0 for queue in queues})
-        for report in there:
-            workers.update((_label(queue),) for queue in report.queues if report.works)
+        for report in serving(there, now):
+            workers.update((_label(queue),) for queue in report.queues)
         return attrs.evolve(self, nodes=_bounded(nodes), queue_workers=_bounded(workers))
 
     def with_limits(self, budgets: Iterable[BudgetView], breakers: Iterable[BreakerView]) -> Self:

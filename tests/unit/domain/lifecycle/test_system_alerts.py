@@ -9,9 +9,8 @@ from cronhare.domain.lifecycle.system_alerts import (
     QueueSigns,
     SystemSigns,
     judge_system,
-    served,
 )
-from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport, served
 from cronhare.domain.schedules.alert_rules import Rule
 from tests.unit.executions import NOON
 
