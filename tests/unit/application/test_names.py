@@ -1,15 +1,27 @@
 from datetime import timedelta
 
+import attrs
 import pytest
 
+from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.queries import Queries
+from cronhare.application.administration.replays import Replays
+from cronhare.application.administration.statistics import Statistics
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.statistics import By
 from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.ports.records import ExecutionFilter
+from tests.actors import ADA
+from tests.unit.application.endings import always, failure
 from tests.unit.application.house import REPORT, House
 
 BACKUP = TaskRef("worker", 7)
@@ -92,3 +104,65 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
 
 def test_the_systems_own_schedules_are_not_refused() -> None:
     House().names.refuse_unknown(ExecutionFilter(schedule="cronhare-cleanup"))
+
+
+#: The failures of a task that is asked for by its name.
+BY_NAME = FailureFilter(task=REPORT.name)
+
+
+@pytest.fixture
+async def numbered() -> House:
+    """Give a ledger in which a failed row has the number of its task alone."""
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    house.add(schedule=None)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    await house.open()
+    await house.turn()
+    [row] = house.records.archive()
+    house.ledger.archive[row.id] = attrs.evolve(row, task_name=None)
+    return house
+
+
+def test_failures_are_listed_by_the_name_of_their_number(numbered: House) -> None:
+    asked = Queries(
+        schedules=numbered.schedules,
+        records=numbered.records,
+        names=numbered.names,
+        nodes=MemoryNodeStore(numbered.ledger),
+        broker=MemoryInspection(),
+        retry_delay=timedelta(seconds=30),
+        policy=RetryPolicy(),
+        now=numbered.clock.now,
+    )
+
+    assert len(asked.failures(BY_NAME, limit=9)) == 1
+
+
+def test_failures_are_counted_by_the_name_of_their_number(numbered: House) -> None:
+    asked = Statistics(MemoryStatistics(numbered.ledger), numbered.names)
+
+    [found] = asked.failures(BY_NAME, by=(By.QUEUE,), limit=9)
+
+    assert found.unresolved == 1
+
+
+def test_failures_are_replayed_by_the_name_of_their_number(numbered: House) -> None:
+    store = MemoryReplayStore(numbered.ledger)
+    replays = Replays(
+        replays=store, records=numbered.records, names=numbered.names, trail=numbered.trail
+    )
+
+    assert replays.count(BY_NAME) == 1
+    ordered = replays.order(ReplayOrder(which=BY_NAME), now=numbered.now, actor=ADA)
+
+    assert ordered.failures == 1
+    [kept] = store.replays(limit=9)
+    assert isinstance(kept.order, ReplayOrder)
+    assert kept.order.which.takes(numbered.records.archive()[0])
+
+
+def test_failures_are_discarded_by_the_name_of_their_number(numbered: House) -> None:
+    done = numbered.administrator.discard_all(BY_NAME, note="", now=numbered.now, actor=ADA)
+
+    assert done.failures == 1
+    assert numbered.records.archive() == ()
