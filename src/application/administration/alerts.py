@@ -1,16 +1,17 @@
 """What people read of alerts."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import EventKind
+from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.schedules.untold import why_untold
 from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.events import EventStorePort
 
+from ..events.alerting import schedules_of_no_file
 from ..events.subscribers import Subscribers
 from .views.alerts import AlertPage, AlertView
 
@@ -45,9 +46,8 @@ class AlertDesk:
         most = None if limit is None else limit + 1
         rest = self._alerts.page(which, after=after, limit=most)
         found = rest[:limit]
-        told = self._told(found)
         return AlertPage(
-            alerts=[self._shown(each, told.get(each.event_key, ())) for each in found],
+            alerts=[*self._shown(found)],
             after=str(AlertPlace.of(found[-1])) if len(rest) > len(found) else None,
         )
 
@@ -59,12 +59,21 @@ class AlertDesk:
             told[f"{row.event_key.removeprefix(begins).rpartition(':')[0]}:"].append(row)
         return told
 
-    def _shown(self, alert: RaisedAlert, rows: Sequence[OutboxRow]) -> AlertView:
-        ours = self._subscribers.current
-        source, schedule = ours.source or "", alert.subject if alert.scheduler_id else None
-        is_ours = alert.source in {None, source}
-        known = {row.target for row in rows if row.source == source}
-        untold = why_untold(ours, alert.rule, schedule) if is_ours else {}
-        return AlertView.of(
-            alert, rows, {name: why for name, why in untold.items() if name not in known}
-        )
+    def _shown(self, found: Sequence[RaisedAlert]) -> Iterator[AlertView]:
+        told, ours = self._told(found), self._subscribers.current
+        source, tasks = ours.source or "", self._tasks_of_no_file(found, ours)
+        for alert in found:
+            rows, task = told.get(alert.event_key, ()), tasks.get(alert.scheduler_id)
+            is_ours = alert.source in {None, source}
+            why = why_untold(ours, alert.rule, alert.schedule, task) if is_ours else {}
+            known = {row.target for row in rows if row.source == source}
+            yield AlertView.of(alert, rows, {name: why[name] for name in why if name not in known})
+
+    def _tasks_of_no_file(
+        self, found: Iterable[RaisedAlert], ours: Subscriptions
+    ) -> Mapping[int, str]:
+        """Name the tasks of schedules of no file, if some of the alerts may be of such."""
+        elsewhere = {None, *ours.task_of}
+        if elsewhere.issuperset(each.schedule for each in found):
+            return {}
+        return {id_: task for id_, (_, task) in schedules_of_no_file(self._alerts, ours).items()}

@@ -133,9 +133,8 @@ class AlertWatch:
     ) -> Iterator[str]:
         if alert.source not in {None, subscriptions.source or ""}:
             return  # another file's: its processes tell its targets
-        schedule = None if alert.source is None else alert.subject
         task = self._watched.task_of(alert.scheduler_id)
-        for target in subscriptions.told_of_alert(kind, alert.rule, schedule, task):
+        for target in subscriptions.told_of_alert(kind, alert.rule, alert.schedule, task):
             yield target.name
 
 
@@ -171,7 +170,15 @@ class _Watched:
             ids = self._events.schedule_ids(watched, source=subscriptions.source or "")
             yield from ((id_, watched[name]) for id_, name in ids.items())
         self._tasks.clear()
-        if refs := subscriptions.watched_tasks:
-            for id_, (name, ref) in self._alerts.of_no_file(refs, limit=MOST_WATCHED).items():
-                self._tasks[id_] = refs[ref]
-                yield id_, subscriptions.conditions(name, refs[ref])
+        for id_, (name, task) in schedules_of_no_file(self._alerts, subscriptions).items():
+            self._tasks[id_] = task
+            yield id_, subscriptions.conditions(name, task)
+
+
+def schedules_of_no_file(
+    alerts: AlertStorePort, subscriptions: Subscriptions
+) -> Mapping[int, tuple[str, str]]:
+    """Give those that have a task of this file that may alert: by their ids, with its name."""
+    refs = subscriptions.watched_tasks
+    found = alerts.of_no_file(refs, limit=MOST_WATCHED) if refs else {}
+    return {id_: (name, refs[ref]) for id_, (name, ref) in found.items()}

@@ -33,9 +33,9 @@ class AlertFilter:
 
     def has(self, alert: RaisedAlert) -> bool:
         """Tell whether an alert is one of these."""
-        is_its = bool(alert.scheduler_id) and alert.subject == self.schedule
         is_asked_for = self.cleared or alert.cleared_at is None
-        return is_asked_for and alert.rule in self.rules and (self.schedule is None or is_its)
+        is_its = self.schedule in {None, alert.schedule}
+        return is_asked_for and alert.rule in self.rules and is_its
 
 
 @attrs.frozen(order=True)

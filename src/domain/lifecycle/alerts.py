@@ -130,6 +130,11 @@ class RaisedAlert:
         return self.key.partition(":")[0]
 
     @property
+    def schedule(self) -> str | None:
+        """The schedule that it is of; None where it is of the whole ledger."""
+        return self.subject if self.scheduler_id else None
+
+    @property
     def message(self) -> str:
         """What was told of it."""
         said = self.data.get("alert")
@@ -254,7 +259,7 @@ def _event(
     return Event(
         id=f"{kind}:{alert.event_key}{of}",
         kind=kind,
-        schedule=alert.subject if alert.scheduler_id else "",
+        schedule=alert.schedule or "",
         scheduler_id=alert.scheduler_id,
         execution_id=None,
         at=at,

@@ -5,12 +5,14 @@ from collections.abc import Collection, Mapping
 from .notify import EventKind, Subscriptions, Target
 
 
-def why_untold(subscriptions: Subscriptions, rule: str, schedule: str | None) -> Mapping[str, str]:
+def why_untold(
+    subscriptions: Subscriptions, rule: str, schedule: str | None, task: str | None
+) -> Mapping[str, str]:
     """Say of each target of a file why it was not told of an alert, if it was not.
 
-    An alert of no *schedule* is of the whole ledger.
+    An alert of no *schedule* is of the whole ledger; *task* names that of a schedule of no file.
     """
-    told = subscriptions.told_of_alert(EventKind.ALERT, rule, schedule, None)
+    told = subscriptions.told_of_alert(EventKind.ALERT, rule, schedule, task)
     names = {each.name for each in told}
     return {
         name: _why(target, rule, schedule, names) for name, target in subscriptions.targets.items()
@@ -23,5 +25,5 @@ def _why(target: Target, rule: str, schedule: str | None, told: Collection[str])
     if rule not in target.alerts:
         return f"its alerts leave out {rule}"
     if target.name not in told:
-        return f"{schedule} names others in its notify"
+        return f"{schedule}, or its task, names others in its notify"
     return "no process that tells has found the alert yet: a worker looks once a minute"

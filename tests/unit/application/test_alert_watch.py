@@ -8,12 +8,15 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
+from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.events import alerting, schedule_judging
+from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
 from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
 from cronhare.ports.events import NotDelivered
+from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     EVERY_MINUTE,
     MINUTE,
@@ -237,3 +240,27 @@ async def test_a_new_target_hears_of_what_holds_and_of_no_end_that_it_heard_no_b
     assert heard == {"ops", "own", "new"}
     over = [name for name, kind, _ in documents(one, "scheduler") if kind == "alert.cleared"]
     assert sorted(over) == ["new", "ops", "own"]
+
+
+async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> None:
+    """Its task names its targets; nothing else in the file knows it."""
+    at_home = subscriptions()
+    named = attrs.evolve(at_home.tasks[TASK.name], notify=("own",))
+    theirs = attrs.evolve(at_home, tasks={TASK.name: named}, schedules={}, task_of={})
+    one = Outpost(House(tasks=[TASK]), theirs)
+    one.house.add(task=TASK.ref)
+    one.house.dispatcher.tick(one.house.now)
+    desk = AlertDesk(
+        alerts=MemoryAlertStore(one.house.ledger),
+        events=one.store,
+        subscribers=Subscribers(theirs),
+    )
+
+    await pass_time(12, one)
+
+    [late] = [each for each in desk.alerts().alerts if each.rule == Rule.NOT_STARTED]
+    assert late.schedule_name == "report"
+    assert [each.target for each in late.told] == ["own"]
+    assert [(each.target, each.why) for each in late.untold] == [
+        ("ops", "report, or its task, names others in its notify")
+    ]

@@ -26,6 +26,11 @@ class ToldView:
     why: str | None
     last_error: str | None
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it will not be told any more."""
+        return self.state in {OutboxState.GIVEN_UP, OutboxState.EXPIRED}
+
     @classmethod
     def of(cls, row: OutboxRow) -> Self:
         """Show a row of the outbox."""
@@ -83,7 +88,7 @@ class AlertView:
             key=alert.key,
             rule=alert.rule,
             subject=alert.subject,
-            schedule_name=alert.subject if alert.scheduler_id else None,
+            schedule_name=alert.schedule,
             scheduler_id=alert.scheduler_id or None,
             source=alert.source,
             message=alert.message,

@@ -33,16 +33,16 @@ FILE = Subscriptions(
 
 
 def test_each_target_has_its_own_reason() -> None:
-    why = why_untold(FILE, Rule.TOO_LONG, "ledger")
+    why = why_untold(FILE, Rule.TOO_LONG, "ledger", None)
 
-    assert why["ops"] == "ledger names others in its notify"
+    assert why["ops"] == "ledger, or its task, names others in its notify"
     assert why["pager"] == "its alerts leave out too-long"
     assert why["ends"] == "its events have no alert"
     assert why["books"].startswith("no process that tells has found the alert yet")
 
 
 def test_an_alert_of_the_whole_ledger_waits_for_all_who_ask_for_it() -> None:
-    why = why_untold(FILE, Rule.QUEUE, None)
+    why = why_untold(FILE, Rule.QUEUE, None, None)
 
     assert {name for name, each in why.items() if each.startswith("no process")} == {
         "ops",

@@ -1,7 +1,7 @@
 """*Alerts*: what is wrong now, since when, who was told of it, and where to look."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alert_texts import SEVERITIES, say_measured
-from cronhare.domain.lifecycle.alerts import UNJUDGED_AFTER
+from cronhare.domain.lifecycle.alerts import nobody_judged
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.texts.echo import echo
 
@@ -87,7 +87,7 @@ def _look(pages: Pages, which: AlertFilter, after: AlertPlace | None) -> dict[st
         "page": container.alert_desk().alerts(which, after=after, limit=_LISTED),
         "is_all": which == AlertFilter() and after is None,
         "now": container.queries().now(),
-        "unjudged_after": UNJUDGED_AFTER + timedelta(minutes=1),
+        "is_unjudged": nobody_judged,
         "look_at": look_at,
         "measured": say_measured,
     }
