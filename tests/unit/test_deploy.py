@@ -195,6 +195,22 @@ def test_passwords_are_in_files_and_in_no_environment(process: Process) -> None:
     assert "://" not in values
 
 
+def test_schedulers_have_the_jobs_file_of_the_workers_to_tell_what_none_of_them_tells() -> None:
+    files = {
+        role: [each.environment.get("CRON_JOBS") for each in PROCESSES if each.command[0] == role]
+        for role in ("scheduler", "worker")
+    }
+
+    assert files["scheduler"] == files["worker"] == ["/etc/cronhare/jobs.toml"] * 3
+    mounts = [
+        {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        for manifest in of_kind("Deployment")
+        if manifest["metadata"]["name"] in {"cronhare-scheduler", "cronhare-worker"}
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+    ]
+    assert [each["jobs"] for each in mounts] == ["/etc/cronhare"] * 2
+
+
 def test_nobody_shares_a_host_name() -> None:
     # It would be safe, and hard to read: logs name a node by its host name.
     services = compose_services().values()
