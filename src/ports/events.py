@@ -124,12 +124,14 @@ class EventStorePort(Protocol):
         """Count what waits for each of these targets; those for which nothing does are left out."""
         ...
 
-    def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
-        """Say for which of these targets something is due."""
+    def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
+        """Say for which of these targets something was due by then."""
         ...
 
-    def pending(self, target: str, *, source: str, now: datetime, most: int) -> Mapping[str, int]:
-        """Count what is due for a target by the kinds of events; *most* in all are counted."""
+    def pending(
+        self, target: str, *, source: str, due_by: datetime, most: int
+    ) -> Mapping[str, int]:
+        """Count what was due by then for a target by the kinds of events; at most *most* in all."""
         ...
 
     def take(
@@ -142,10 +144,11 @@ class EventStorePort(Protocol):
         node: str,
         limit: int,
         kind: str | None = None,
+        due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
         """Take what is due for a target, the earliest first: each is one caller's until the lease.
 
-        Of one *kind* of events, if it is given.
+        Of one *kind* of events, and what was *due_by* another time than *now*, if these are given.
         A try is counted before it is begun. After the lease it is due for all.
         """
         ...

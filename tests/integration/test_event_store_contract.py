@@ -1,7 +1,8 @@
 """What every store of events promises."""
 
 from collections.abc import Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import attrs
@@ -62,9 +63,16 @@ def announced(ledger: Ledger, *targets: str, name: str = "report") -> OutboxRow:
     return next(row for row in ledger.events.rows(limit=9) if row.target == targets[0])
 
 
-def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[OutboxRow]:
-    now, events = ledger.now, ledger.events
-    return [*events.take(target, source=SHOP, now=now, lease=LEASE, node=node, limit=limit)]
+def take(
+    ledger: Ledger,
+    target: str,
+    *,
+    node: str = "ant",
+    limit: int = 9,
+    due_by: datetime | None = None,
+) -> list[OutboxRow]:
+    take = partial(ledger.events.take, target, source=SHOP, lease=LEASE, node=node, limit=limit)
+    return [*take(now=ledger.now, due_by=due_by)]
 
 
 def success_after(ledger: Ledger, expected: OutboxRow) -> Execution | None:
@@ -122,6 +130,20 @@ def test_a_bad_end_that_is_left_to_others_comes_back_and_expires_after_a_day(
     assert bad_ends(ledger) == []
 
 
+def test_what_was_due_by_another_time_is_taken_for_a_lease_from_now_on(ledger: Ledger) -> None:
+    announced(ledger, "hook")
+
+    def of_a_minute_ago() -> list[OutboxRow]:
+        return take(ledger, "hook", due_by=ledger.now - MINUTE)
+
+    assert of_a_minute_ago() == []
+    assert ledger.events.due(["hook"], source=SHOP, due_by=ledger.now - MINUTE) == []
+    ledger.clock.advance(MINUTE)
+    [taken] = of_a_minute_ago()
+
+    assert taken.next_try_at == ledger.now + LEASE
+
+
 def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_another(
     ledger: Ledger,
 ) -> None:
@@ -137,8 +159,8 @@ def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_anoth
     assert (mine.tries, theirs.tries, theirs.owner) == (1, 2, "bee")
     assert (late, settled) == (False, True)
     assert take(ledger, "hook") == []
-    assert ledger.events.due(["hook", "mail"], source=SHOP, now=ledger.now) == ["mail"]
-    assert ledger.events.due(["mail"], source="other", now=ledger.now) == []
+    assert ledger.events.due(["hook", "mail"], source=SHOP, due_by=ledger.now) == ["mail"]
+    assert ledger.events.due(["mail"], source="other", due_by=ledger.now) == []
     assert ledger.events.waiting(["hook", "mail"], source=SHOP) == {"mail": 1}
     assert ledger.events.waiting(["hook", "mail"], source="other") == {}
     [row] = ledger.events.rows(states=[OutboxState.DELIVERED], limit=9)
@@ -446,7 +468,7 @@ def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
     ledger.events.add(rows)
 
     def pending(most: int = 9, source: str = "shop") -> Mapping[str, int]:
-        return ledger.events.pending("hook", source=source, now=ledger.now, most=most)
+        return ledger.events.pending("hook", source=source, due_by=ledger.now, most=most)
 
     before, few, of_others = pending(), pending(2), pending(source="other")
     taken = ledger.events.take(

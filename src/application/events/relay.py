@@ -93,12 +93,12 @@ class OutboxRelay:
         clock: ClockPort,
         node: str,
         executor: Executor,
-        patience: timedelta = timedelta(0),
+        only_after: timedelta = timedelta(0),
         has_mail: bool = True,
     ) -> None:
         """*executor* runs what asks the ledger, or its *clock*.
 
-        With a *patience* it takes alone what nobody else has taken for so long after it was due.
+        It takes alone what nobody else has taken *only_after* so long from when it was due.
         What it cannot tell for want of a secret, or of mail, is left to others for longer still.
         """
         self._store = store
@@ -107,10 +107,10 @@ class OutboxRelay:
         self._clock = clock
         self._node = node
         self._executor = executor
-        self._patience = patience
+        self._only_after = only_after
         self._has_mail = has_mail
         self._settler = Settler(store=store, clock=clock, executor=executor)
-        self._look_every = LOOK_EVERY if not patience else STAND_IN_EVERY
+        self._look_every = LOOK_EVERY if not only_after else STAND_IN_EVERY
         self._rooms: dict[str, _Room] = {}
         self._under_way: set[asyncio.Task[None]] = set()
         self._digests = Digests()
@@ -187,34 +187,36 @@ class OutboxRelay:
         now, asked = self._clock.now(), defaultdict[timedelta, list[str]](list)
         for name in names:
             if (target := subscriptions.target(name)) is not None:
-                asked[self._patience_for(target)].append(name)
+                asked[self._left_for(target)].append(name)
         return [
             name
-            for patience, these in asked.items()
-            for name in self._store.due(these, source=source, now=now - patience)
+            for left_for, these in asked.items()
+            for name in self._store.due(these, source=source, due_by=now - left_for)
         ]
 
-    def _patience_for(self, target: Target) -> timedelta:
+    def _left_for(self, target: Target) -> timedelta:
+        """Say how long what is due is left to others."""
         is_lacking = lacks(target, has_mail=self._has_mail) is not None
-        return self._patience + (LEFT_TO_OTHERS if is_lacking else timedelta(0))
+        return self._only_after + (LEFT_TO_OTHERS if is_lacking else timedelta(0))
 
     async def _take(self, target: Target, source: str, most: int) -> Sequence[Sequence[OutboxRow]]:
         """Take what there are places for; those of one message are together."""
-        patience, now = self._patience_for(target), await self._ask(self._clock.now)
-        due_by = now - patience
+        now = await self._ask(self._clock.now)
+        due_by = now - self._left_for(target)
         take = partial(
             self._store.take,
             target.name,
             source=source,
-            now=due_by,
-            lease=target.timeout + MARGIN + patience,  # from now on
+            now=now,
+            due_by=due_by,
+            lease=target.timeout + MARGIN,
             node=self._node,
         )
         if not target.digest:
             return [(row,) for row in await self._ask(partial(take, limit=most))]
         at = self._clock.monotonic()
         count = partial(
-            self._store.pending, target.name, source=source, now=due_by, most=MOST_TOGETHER
+            self._store.pending, target.name, source=source, due_by=due_by, most=MOST_TOGETHER
         )
         found, pending = list[Sequence[OutboxRow]](), await self._ask(count)
         for kind, turn, limit in self._digests.turns(target.name, target.digest, pending, at, most):

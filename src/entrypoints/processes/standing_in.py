@@ -29,6 +29,6 @@ class StandIn:
     async def run(self, ending: asyncio.Event) -> None:
         """Tell until the end is asked for."""
         telling = self._container.outbox_relay(
-            subscribers=self._told, patience=relay.STAND_IN_AFTER
+            subscribers=self._told, only_after=relay.STAND_IN_AFTER
         )
         await telling.run(ending)

@@ -90,7 +90,7 @@ class Outpost:
     subscriptions: Subscriptions
     notifier: Notifier = attrs.field(factory=Notifier)
     node: str = "ant"
-    patience: timedelta = timedelta(0)
+    only_after: timedelta = timedelta(0)
     store: MemoryEventStore = attrs.field(init=False)
     alerts: AlertWatch = attrs.field(init=False)
     announcer: Announcer = attrs.field(init=False)
@@ -118,7 +118,7 @@ class Outpost:
             clock=clock,
             node=self.node,
             executor=Inline(),
-            patience=self.patience,
+            only_after=self.only_after,
         )
 
     async def turn(self) -> None:
@@ -186,13 +186,13 @@ async def test_two_workers_tell_of_an_event_once() -> None:
 
 
 async def test_who_stands_in_tells_only_what_nobody_has_taken_for_so_long() -> None:
-    patience = timedelta(seconds=45)
+    only_after = timedelta(seconds=45)
     worker = Outpost(house(), subscriptions(target("ops")))
-    stand_in = Outpost(worker.house, worker.subscriptions, worker.notifier, "bee", patience)
+    stand_in = Outpost(worker.house, worker.subscriptions, worker.notifier, "bee", only_after)
     await failed(worker.house)
     worker.announcer.round()
 
-    worker.house.clock.advance(patience - timedelta(seconds=1))
+    worker.house.clock.advance(only_after - timedelta(seconds=1))
     await stand_in.turn()
     early = [*worker.notifier.told]
     worker.house.clock.advance(timedelta(seconds=1))
@@ -281,13 +281,13 @@ async def test_what_cannot_be_noted_before_another_may_take_it_is_told_again(lin
 
 
 async def test_who_lacks_a_secret_leaves_what_needs_it_to_who_stands_in_with_it() -> None:
-    patience = timedelta(seconds=45)
+    only_after = timedelta(seconds=45)
     address = WebAddress.parse("https://hooks.example.org/x")
     means = ByWebhook(address=address, lacks="CRON_SECRET is not set")
     lacking = attrs.evolve(target("ops"), means=means)
     has_it = attrs.evolve(target("ops"), means=attrs.evolve(means, lacks=None))
     worker = Outpost(house(), subscriptions(lacking))
-    stand_in = Outpost(worker.house, subscriptions(has_it), worker.notifier, "bee", patience)
+    stand_in = Outpost(worker.house, subscriptions(has_it), worker.notifier, "bee", only_after)
 
     def hears(told: Target, _: OutboxRow) -> None:
         if told == lacking:
@@ -298,7 +298,7 @@ async def test_who_lacks_a_secret_leaves_what_needs_it_to_who_stands_in_with_it(
     for _ in range(2):
         await worker.turn()
         await stand_in.turn()
-        worker.house.clock.advance(patience)
+        worker.house.clock.advance(only_after)
 
     assert worker.notifier.told == [("ops", "failed")]
     assert worker.states() == {"ops": OutboxState.DELIVERED.value}

@@ -76,15 +76,17 @@ class MemoryEventStore:
                 row.target for row in ours if row.state == _WAITING and row.target in targets
             )
 
-    def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
+    def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
         """See `EventStorePort.due`."""
         with self._ledger.lock:
-            return sorted({row.target for row in self._due(source, now)} & set(targets))
+            return sorted({row.target for row in self._due(source, due_by)} & set(targets))
 
-    def pending(self, target: str, *, source: str, now: datetime, most: int) -> Mapping[str, int]:
+    def pending(
+        self, target: str, *, source: str, due_by: datetime, most: int
+    ) -> Mapping[str, int]:
         """See `EventStorePort.pending`."""
         with self._ledger.lock:
-            due = [row for row in self._due(source, now) if row.target == target]
+            due = [row for row in self._due(source, due_by) if row.target == target]
             due.sort(key=attrgetter("next_try_at", "id"))
             return Counter(row.event for row in due[:most])
 
@@ -98,10 +100,11 @@ class MemoryEventStore:
         node: str,
         limit: int,
         kind: str | None = None,
+        due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
         with self._ledger.lock:
-            due = [row for row in self._due(source, now) if row.target == target]
+            due = [row for row in self._due(source, due_by or now) if row.target == target]
             due = [row for row in due if kind is None or row.event == kind]
             due.sort(key=attrgetter("next_try_at", "id"))
             return [

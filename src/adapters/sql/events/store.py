@@ -34,7 +34,7 @@ _TAKEABLE: Final = (
     .where(
         outbox.c.state == _WAITING,
         outbox.c.target == bindparam("target"),
-        outbox.c.next_try_at <= _NOW,
+        outbox.c.next_try_at <= bindparam("due_by", type_=UtcDateTime),
         outbox.c.source == bindparam("source"),
     )
     .order_by(outbox.c.next_try_at, outbox.c.id)
@@ -157,7 +157,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
             return {row.target: row.rows for row in connection.execute(_COUNTS, asked)}
 
     @repeatable
-    def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
+    def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
         """See `EventStorePort.due`: a look at the index for each of them, in one statement."""
         asked, found = sorted(targets), list[str]()
         with self._database.read("looking for events") as connection:
@@ -168,7 +168,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
                     .where(
                         outbox.c.state == _WAITING,
                         outbox.c.target == target,
-                        outbox.c.next_try_at <= now,
+                        outbox.c.next_try_at <= due_by,
                         outbox.c.source == source,
                     )
                     .limit(1)
@@ -181,9 +181,11 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         return found
 
     @repeatable
-    def pending(self, target: str, *, source: str, now: datetime, most: int) -> Mapping[str, int]:
+    def pending(
+        self, target: str, *, source: str, due_by: datetime, most: int
+    ) -> Mapping[str, int]:
         """See `EventStorePort.pending`."""
-        asked = {"target": target, "source": source, "now": now, "limit": most}
+        asked = {"target": target, "source": source, "due_by": due_by, "limit": most}
         with self._database.read("counting events that are due") as connection:
             return {row.event: row.rows for row in connection.execute(_PENDING, asked)}
 
@@ -198,9 +200,10 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         node: str,
         limit: int,
         kind: str | None = None,
+        due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
-        asked = {"target": target, "source": source, "now": now, "limit": limit}
+        asked = {"target": target, "source": source, "due_by": due_by or now, "limit": limit}
         with self._database.write("taking events") as connection:
             unlocked = _TAKEABLE.with_for_update(skip_locked=True)
             if kind is not None:
