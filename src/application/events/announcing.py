@@ -38,7 +38,7 @@ EXPIRE_EVERY: Final = timedelta(minutes=10)
 PAGE, PAGES = 500, 20
 
 #: A bad end of which this file knows neither schedule nor task is left to others for so long.
-LEFT_TO_OTHERS: Final = timedelta(minutes=1)
+UNKNOWN_LEFT_FOR: Final = timedelta(minutes=1)
 
 #: A bad end of which a full target is to be told is looked at again after so long.
 LEFT_TO_WAIT: Final = timedelta(minutes=10)
@@ -100,7 +100,7 @@ class Announcer:
             strange = [one for one in found if not _is_known(one, subscriptions)]
             if strange:
                 later = {one.id: () for one in strange}
-                self._store.announce(later, now=now, until=now + LEFT_TO_OTHERS)
+                self._store.announce(later, now=now, until=now + UNKNOWN_LEFT_FOR)
             rows = {one.id: _rows_of(one, subscriptions, now) for one in known}
             kept = {id_: its for id_, its in rows.items() if _is_for(full, its)}
             taken = {id_: its for id_, its in rows.items() if id_ not in kept}

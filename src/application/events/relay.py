@@ -7,11 +7,11 @@ rarely, one event at a time, until it hears again. Of many events of a kind it m
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import attrs
 
@@ -26,13 +26,12 @@ from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..outages import Outage
+from .asking import Asker
 from .digesting import Digests
 from .settling import Settler
 from .subscribers import Subscribers
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 #: Seconds between two looks, where nobody is to be told of anything; where somebody is, a look
 #: takes one statement. And the first wait after a target has failed.
@@ -46,7 +45,7 @@ STAND_IN_AFTER: Final = PRESUMED_DEAD_AFTER
 
 #: What cannot be told without a secret that this process lacks is left so long to those that have
 #: it, a scheduler that stands in among them: else it would use up the tries.
-LEFT_TO_OTHERS: Final = 2 * STAND_IN_AFTER
+LACKING_LEFT_FOR: Final = 2 * STAND_IN_AFTER
 
 #: Seconds after which a target that fails is tried again at the latest.
 LONGEST_PAUSE: Final = 300.0
@@ -106,10 +105,10 @@ class OutboxRelay:
         self._subscribers = subscribers
         self._clock = clock
         self._node = node
-        self._executor = executor
+        self._ask = Asker(executor)
         self._only_after = only_after
         self._has_mail = has_mail
-        self._settler = Settler(store=store, clock=clock, executor=executor)
+        self._settler = Settler(store=store, clock=clock, ask=self._ask)
         self._look_every = LOOK_EVERY if not only_after else STAND_IN_EVERY
         self._rooms: dict[str, _Room] = {}
         self._under_way: set[asyncio.Task[None]] = set()
@@ -197,7 +196,7 @@ class OutboxRelay:
     def _left_for(self, target: Target) -> timedelta:
         """Say how long what is due is left to others."""
         is_lacking = lacks(target, has_mail=self._has_mail) is not None
-        return self._only_after + (LEFT_TO_OTHERS if is_lacking else timedelta(0))
+        return self._only_after + (LACKING_LEFT_FOR if is_lacking else timedelta(0))
 
     async def _take(self, target: Target, source: str, most: int) -> Sequence[Sequence[OutboxRow]]:
         """Take what there are places for; those of one message are together."""
@@ -286,9 +285,6 @@ class OutboxRelay:
         if at >= room.opens_at:
             room.has_heard, room.is_failing = False, True
             room.opens_at = at + room.pauses.next()
-
-    async def _ask(self, question: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, question)
 
     def _room(self, name: str) -> _Room:
         return self._rooms.setdefault(name, _Room(name))

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState, wait_after
 from cronhare.domain.retries.backoff import Waits
@@ -14,23 +13,22 @@ from cronhare.ports.events import EventStorePort, NotDelivered
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..logs import say
+from .asking import Asker
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 #: Seconds before a result is noted again that the ledger could not take, at first and at the most.
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 5.0
+NOTED_AGAIN_AFTER: Final = 0.5
+NOTED_AGAIN_AT_LATEST: Final = 5.0
 
 
 class Settler:
-    """Notes results of what was taken; *executor* runs what asks the ledger, or its *clock*."""
+    """Notes results of what was taken; *ask* is for the ledger, and for its *clock*."""
 
-    def __init__(self, *, store: EventStorePort, clock: ClockPort, executor: Executor) -> None:
+    def __init__(self, *, store: EventStorePort, clock: ClockPort, ask: Asker) -> None:
         self._store = store
         self._clock = clock
-        self._executor = executor
+        self._ask = ask
 
     async def is_ours(self, row: OutboxRow, *, telling: timedelta) -> bool:
         """Whether telling, which takes so long at most, is over before another may take it up.
@@ -81,7 +79,7 @@ class Settler:
             next_ = None if wait is None else now + wait
             return self._store.settle(row, state, now=now, next_try_at=next_, error=error)
 
-        pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
+        pauses = Waits(NOTED_AGAIN_AFTER, NOTED_AGAIN_AT_LATEST)
         while (unknown := await self._failure(note)) is not None:
             is_away = isinstance(unknown, LedgerUnavailable)
             if not is_away or await self._ask(lambda: self._has_lapsed(row)):
@@ -101,9 +99,6 @@ class Settler:
 
     def _has_lapsed(self, row: OutboxRow) -> bool:
         return row.next_try_at is None or self._clock.now() >= row.next_try_at
-
-    async def _ask(self, question: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, question)
 
 
 def _place(row: OutboxRow) -> dict[str, Any]:

@@ -238,7 +238,7 @@ async def test_who_stood_still_after_it_had_taken_an_event_leaves_it_to_who_took
 async def test_what_was_told_while_the_ledger_was_away_for_a_moment_is_not_told_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settling, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(settling, "NOTED_AGAIN_AFTER", 0.0)
     made = house()
     one = Outpost(made, subscriptions(target("ops")))
     other = Outpost(made, one.subscriptions, one.notifier, "bee")
@@ -658,7 +658,7 @@ async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Line
     await failed(made)
 
     await stranger.turn()
-    made.clock.advance(announcing.LEFT_TO_OTHERS)
+    made.clock.advance(announcing.UNKNOWN_LEFT_FOR)
     await knows.turn()
 
     assert knows.notifier.told == [("ops", "failed")]
