@@ -107,13 +107,13 @@ class ExecutionFilter:
     """Which executions to list, newest first: claimed at *since* or later, and before *until*.
 
     *task* is a task's name, or its reference (`report 25`); *numbers* are those that a task of that
-    name has, for executions without a name. The next page is of those *before* the
-    last id of this one.
+    name has, for executions without a name, and follow from it. The next page is of those *before*
+    the last id of this one.
     """
 
     schedule: str | None = None
     task: str | None = None
-    numbers: Collection[TaskRef] = ()
+    numbers: tuple[TaskRef, ...] = attrs.field(default=(), eq=False)
     concurrency_key: str | None = None
     states: Collection[State] = ()
     since: datetime | None = None

@@ -147,9 +147,9 @@ def test_executions_without_a_name_are_listed_by_the_numbers_of_their_task(ledge
     assert listed(states=[State.CLAIMED], schedule="by-hand") == ["by-hand"]
     assert listed(states=[State.CLAIMED]) == ["by-hand", "ours", "ours"]
     assert len(listed(limit=3)) == 3
-    assert listed(numbers=[]) == ["ours", "ours"]
-    assert listed(numbers=[number, other]) == ["another"] * 2 + ["by-hand"] * 2 + ["ours"] * 2
-    assert listed(task="report 25", numbers=[]) == sorted(["by-hand", "ours", "theirs"] * 2)
+    assert listed(numbers=()) == ["ours", "ours"]
+    assert listed(numbers=(number, other)) == ["another"] * 2 + ["by-hand"] * 2 + ["ours"] * 2
+    assert listed(task="report 25", numbers=()) == sorted(["by-hand", "ours", "theirs"] * 2)
 
 
 def test_the_systems_own_executions_are_listed(ledger: Ledger) -> None:

@@ -1,7 +1,7 @@
 """Which failures are meant: one question to the archive, from whoever lists, counts, replays."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -67,6 +67,13 @@ class FailureFilter:
     def __attrs_post_init__(self) -> None:
         if faults := [*_faults_of_texts(self), *_faults_of_range(self)]:
             raise FailureFilterInvalid(faults)
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What is asked for, by its field: None is not, and what follows from it is not either."""
+        return attrs.asdict(
+            self, filter=lambda field, value: value is not None and field.name != "numbers"
+        )
 
     def takes(self, row: "Archived") -> bool:
         """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""

@@ -44,7 +44,21 @@ def test_a_task_has_the_numbers_of_its_jobs_file_and_of_its_schedules() -> None:
     found = names.resolved(ExecutionFilter(task=REPORT.name))
 
     assert {*found.numbers} == {REPORT.ref, BACKUP, ref_of_topic(REPORT.name)}
-    assert names.resolved(FailureFilter(task="backup")).numbers == (ref_of_topic("backup"),)
+    of_failures = names.resolved(FailureFilter(task="backup"))
+    assert of_failures.numbers == (ref_of_topic("backup"),)
+    assert of_failures.conditions == {"task": "backup", "unresolved": True}
+
+
+def test_numbers_follow_from_the_name_and_tell_no_two_filters_apart() -> None:
+    names = house_with(nightly()).names
+
+    executions = names.resolved(ExecutionFilter(task="backup"))
+    failures = names.resolved(FailureFilter(task="backup"))
+
+    assert executions.numbers
+    assert executions == ExecutionFilter(task="backup")
+    assert failures.numbers
+    assert failures == FailureFilter(task="backup")
 
 
 def test_who_asks_by_number_or_for_no_task_asks_for_no_other_number() -> None:

@@ -6,7 +6,6 @@ from typing import Any, Self
 import attrs
 
 from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_outlook import time_left
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
@@ -87,15 +86,6 @@ def _rules(order: ReplayOrder | BackfillOrder | None) -> dict[str, Any]:
     if isinstance(order, BackfillOrder):
         which = {name: getattr(order, name) for name in ("schedule", "since", "until")}
     else:
-        which = _asked(order.which)
+        asked = order.which.conditions.items()
+        which = {name: value for name, value in asked if name != "unresolved"}
     return {**rules, "which": which, "rate_per_second": order.rate}
-
-
-def _asked(which: FailureFilter) -> dict[str, Any]:
-    """Give what was asked for, and nothing of what was not."""
-    return attrs.asdict(
-        which,
-        filter=lambda field, value: (
-            value is not None and field.name not in {"unresolved", "numbers"}
-        ),
-    )
