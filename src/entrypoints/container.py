@@ -21,7 +21,7 @@ from . import rabbitmq
 from .background import BackgroundExecutor
 from .injection import containers, providers
 from .node_identity import is_alive, this_holder, this_node
-from .parts import LATE, OPTIONAL, Deferred
+from .parts import LATE, OPTIONAL, LazyPart
 from .probes.vitals import Vitals
 from .settings.settings import Settings
 
@@ -128,8 +128,8 @@ def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
     )
 
 
-def _deferred(part: "providers.Provider[Any]") -> "providers.Factory[Deferred]":
-    return providers.Factory(Deferred, part.provider)
+def _lazy(part: "providers.Provider[Any]") -> "providers.Factory[LazyPart]":
+    return providers.Factory(LazyPart, part.provider)
 
 
 class Container(containers.DeclarativeContainer):
@@ -233,12 +233,12 @@ class Container(containers.DeclarativeContainer):
     )
     catalog = providers.ThreadSafeSingleton(Catalog, tasks)
     #: By what people may call tasks: those of this process, unless it runs none.
-    registered: "providers.Provider[Any]" = _deferred(catalog)
+    registered: "providers.Provider[Any]" = _lazy(catalog)
     names = providers.ThreadSafeSingleton(
         Names,
-        names=_deferred(providers.ThreadSafeSingleton(SqlNames, engine, clock)),
-        schedules=_deferred(schedules),
-        nodes=_deferred(nodes),
+        names=_lazy(providers.ThreadSafeSingleton(SqlNames, engine, clock)),
+        schedules=_lazy(schedules),
+        nodes=_lazy(nodes),
         tasks=registered,
         now=ledger_time.provided.now,
     )
@@ -507,10 +507,10 @@ class Container(containers.DeclarativeContainer):
     )
     queries = providers.ThreadSafeSingleton(
         Queries,
-        schedules=_deferred(schedules),
-        records=_deferred(records),
-        names=_deferred(names),
-        nodes=_deferred(nodes),
+        schedules=_lazy(schedules),
+        records=_lazy(records),
+        names=_lazy(names),
+        nodes=_lazy(nodes),
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
         policy=settings.provided.policy,

@@ -117,7 +117,7 @@ class Late:
         return self.found()(*arguments, **options)
 
 
-class Deferred:
+class LazyPart:
     """A part that is made when something is first asked of it.
 
     Whoever answers many questions has parts of which each question needs but some.
