@@ -73,11 +73,15 @@ def test_of_what_an_open_breaker_let_fail_it_is_said_how_to_go_on(ledger: Ledger
     opened, again = desk(ledger).about(
         msgspec.structs.replace(ledger.seen(third), task_name="daily")
     )
+    [_, of_event] = desk(ledger).about(
+        msgspec.structs.replace(ledger.seen(third), topic="orders.paid")
+    )
     desk(ledger).reset("report 25", actor=ADA)
     [after_reset] = desk(ledger).about(ledger.seen(third))
 
     assert opened.endswith("`cronhare breakers reset 'report 25'` closes it.")
     assert "`cronhare failed replay --task daily --reason 'Circuit breaker activated'`" in again
+    assert "`cronhare failed replay --task orders.paid --reason" in of_event
     assert "`cronhare failed replay --task 'report 25' --reason" in after_reset
 
 

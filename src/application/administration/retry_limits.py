@@ -89,7 +89,7 @@ class RetryLimitDesk:
         if breaker is not None and breaker.state(now) is not BreakerState.CLOSED:
             yield _said_open(breaker, now)
         if was_let_fail:
-            task = quote(called(execution.task, name=execution.task_name))
+            task = quote(called(execution.task, name=execution.task_name, topic=execution.topic))
             again = f"cronhare failed replay --task {task} --reason {quote(ACTIVATED)}"
             yield f"Once its cause is gone, `{again}` runs what the breaker let fail."
 

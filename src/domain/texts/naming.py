@@ -13,7 +13,7 @@ def called(ref: object, *, name: str | None = None, topic: str | None = None) ->
 
 
 def called_in_full(ref: object, *, name: str | None, source: str | None) -> str:
-    """Call a task by all that is known of it.
+    """Call a task by all that is known of it, beside its topic where it hears of one.
 
     >>> called_in_full("worker 1", name="backup", source="jobs.toml")
     'backup of jobs.toml (worker 1)'

@@ -167,7 +167,9 @@ def _dead_letter(row: Archived, error: ErrorView | None) -> DeadLetterRecord:
     return DeadLetterRecord(
         original_queue=row.queue,
         original_job_id=str(row.execution_id or row.execution_key),
-        original_job_name=called(TaskRef(row.task_type, row.task_id), name=row.task_name),
+        original_job_name=called(
+            TaskRef(row.task_type, row.task_id), name=row.task_name, topic=row.topic
+        ),
         original_data=TaskMessage(
             type=row.task_type,
             id=row.task_id,
