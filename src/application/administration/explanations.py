@@ -10,7 +10,7 @@ from cronhare.domain.diagnosis.starting import start_standalone
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
-from cronhare.domain.nodes import MOST_REPORTS, alive, served
+from cronhare.domain.nodes import MOST_REPORTS, alive, served, serving
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.nodes import NodeStorePort
@@ -131,9 +131,11 @@ class Explanations:
             return
         now = self._now()
         nodes = alive(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-        serving = [node.name for node in nodes if execution.queue in node.queues]
-        if serving:
-            yield f"The worker of its own is {serving[0]}."
+        own = [node for node in nodes if node.runs_tasks and execution.queue in node.queues]
+        if at_work := serving(own, now):
+            yield f"The worker of its own is {at_work[0].name}."
+        elif own:
+            yield f"The worker of its own, {own[0].name}, is {own[0].state(now)}."
         else:
             start = start_standalone([execution.schedule_name], None)
             yield f"No worker of its own is there, and no other runs it: `{start}`."

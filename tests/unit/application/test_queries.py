@@ -100,6 +100,21 @@ def explanations(house: House) -> Explanations:
     )
 
 
+def report_worker(house: House, queue: str, *, cut_off: timedelta) -> None:
+    """Report a worker that has been *cut_off* from its broker for so long."""
+    report = NodeReport(
+        name="bee",
+        role="worker",
+        host="hive",
+        version="1",
+        started_at=NOON,
+        seen_at=house.now,
+        queues=(queue,),
+        consumed_at=house.now - cut_off,
+    )
+    MemoryNodeStore(house.ledger).report(report, kept_for=timedelta(hours=1))
+
+
 def only(house: House) -> ExecutionView:
     return queries(house).execution(house.only.id).execution
 
@@ -164,22 +179,34 @@ def test_a_run_that_waits_for_a_place_names_who_has_it_and_whether_its_queue_is_
     [second] = house.executions(State.HELD)
 
     if cut_off is not None:
-        report = NodeReport(
-            name="bee",
-            role="worker",
-            host="hive",
-            version="1",
-            started_at=NOON,
-            seen_at=house.now,
-            queues=(MAIN_QUEUE,),
-            consumed_at=house.now - cut_off,
-        )
-        MemoryNodeStore(house.ledger).report(report, kept_for=timedelta(hours=1))
+        report_worker(house, MAIN_QUEUE, cut_off=cut_off)
 
     told = explanations(house).of_execution(second.id)
 
     has = f"Execution {first.id} with key customer-42 is published"
     assert told.because[-1] == has + rest
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "told"),
+    [
+        (None, "No worker of its own is there, and no other runs it: `cronhare worker "),
+        (3 * MINUTE, "The worker of its own, bee, is disconnected."),
+        (0 * MINUTE, "The worker of its own is bee."),
+    ],
+)
+def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
+    cut_off: timedelta | None, told: str
+) -> None:
+    house = House()
+    house.add(schedule=None, stay_alive=True)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    if cut_off is not None:
+        report_worker(house, house.only.queue, cut_off=cut_off)
+
+    because = explanations(house).of_execution(house.only.id).because
+
+    assert because[-1].startswith(told)
 
 
 def test_a_schedule_that_never_ran_has_no_last_run() -> None:
