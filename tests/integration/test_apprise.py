@@ -99,9 +99,9 @@ async def test_who_fails_or_hangs_keeps_no_other_from_hearing_and_is_told_again_
     means, began = sink.means(f"no/{SECRET}", "yes", "hang"), time.monotonic()
 
     with pytest.raises(NotDelivered) as failure:
-        await sender.send(means, EVENT, within=timedelta(seconds=3))
+        await sender.send(means, EVENT, within=timedelta(seconds=8))
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     assert failure.value.in_part
     said = str(failure.value)
     assert said.startswith("2 of 3 services, json://…: Failed to send JSON")
