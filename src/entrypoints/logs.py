@@ -14,8 +14,6 @@ from cronhare.application.logs import SUCCESS
 from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.printable import printable, shortened
 
-from .json_text import as_json
-
 LEVELS = {
     logging.DEBUG: "DEBUG",
     logging.INFO: "INFO",
@@ -106,6 +104,8 @@ class JsonFormatter(_Formatter):
             "node": self.node,
             "stack": self._stack(record),
         }
+        from .json_text import as_json  # noqa: PLC0415 - text does without JSON
+
         said = {name: value for name, value in line.items() if value is not None}
         return as_json(said, encode=str)
 

@@ -16,7 +16,6 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.windows import FORMS, WindowInvalid, parse_window
 from cronhare.domain.texts.echo import echo
 
-from .ics import read_ics
 from .ics_bounds import IcsInvalid, SearchTime
 from .schema import CalendarTable
 
@@ -85,6 +84,8 @@ def _days(given: object, faults: list[Fault]) -> Iterator[NamedText]:
 def _from_file(
     path: Path, zone: ZoneInfo, today: date, search: SearchTime, faults: list[Fault]
 ) -> tuple[NamedText, ...]:
+    from .ics import read_ics  # noqa: PLC0415 - most files name none
+
     try:
         return read_ics(path, zone, today=today, search=search)
     except IcsInvalid as error:

@@ -11,6 +11,9 @@ import encodings.idna  # noqa: F401 - a host's name is looked up
 
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
 
+# What commands do without: a file that is read again may have a calendar, a log be of JSON.
+import cronhare.adapters.jobs.ics
+
 # What lists of a ledger do without.
 import cronhare.adapters.sql.claims.manual_claims
 import cronhare.adapters.sql.inspection.scheduler_activity
@@ -18,7 +21,7 @@ import cronhare.adapters.sql.limits.cleanup
 import cronhare.adapters.sql.records.reported_failures
 import cronhare.adapters.sql.records.retention  # noqa: F401
 
-from .. import parts, rabbitmq
+from .. import json_text, parts, rabbitmq  # noqa: F401
 from ..settings.settings import Settings
 
 

@@ -42,6 +42,7 @@ HEAVY = {
     "aio_pika",
     "aiormq",
     "concurrent.futures.thread",
+    "cronhare.adapters.jobs.ics",
     "cronhare.adapters.memory",
     "cronhare.adapters.process.runner",
     "cronhare.adapters.rabbitmq",
@@ -148,6 +149,15 @@ def test_what_asks_no_server_imports_what_it_uses(
 
     assert libraries(imported) <= TYPER | may_import
     assert not HEAVY & imported
+
+
+def test_what_prints_and_logs_text_does_without_json(tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(JOBS)
+
+    imported = imports_of(["check", "jobs.toml"], tmp_path)
+
+    # The list of what was imported is made with `json` itself.
+    assert "cronhare.entrypoints.json_text" not in imported
 
 
 def test_settings_know_numbers_without_what_they_are_of(tmp_path: Path) -> None:
