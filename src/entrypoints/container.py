@@ -475,7 +475,11 @@ class Container(containers.DeclarativeContainer):
     applier = providers.ThreadSafeSingleton(JobsFileApplier, schedules, audit_trail)
     outbox = providers.ThreadSafeSingleton(Outbox, events)
     alert_desk = providers.ThreadSafeSingleton(
-        AlertDesk, alerts=alerts, events=events, subscribers=subscribers
+        AlertDesk,
+        alerts=alerts,
+        events=events,
+        subscribers=subscribers,
+        now=ledger_time.provided.now,
     )
     statistics = providers.ThreadSafeSingleton(Statistics, statistics_store, names)
     stories = providers.ThreadSafeSingleton(

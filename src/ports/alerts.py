@@ -82,6 +82,10 @@ class AlertStorePort(Protocol):
         """
         ...
 
+    def judged_at(self) -> datetime | None:
+        """Say when judging the whole ledger ended last; None where nobody has ended it ever."""
+        ...
+
     def revision(self) -> Hashable:
         """Give what is another one after each change of what `raised` and `cleared` list.
 

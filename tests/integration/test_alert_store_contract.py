@@ -71,6 +71,19 @@ def test_while_one_judges_no_other_begins_until_that_has_taken_twice_as_long(
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # that one was killed
 
 
+def test_it_is_known_when_the_whole_ledger_was_judged_last(ledger: Ledger) -> None:
+    never = ledger.alerts.judged_at()
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    begun = ledger.alerts.judged_at()
+    ledger.alerts.keep([], now=ledger.now)
+    kept_at = ledger.now
+    ledger.clock.advance(MINUTE)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE, source="jobs.toml")
+    ledger.alerts.keep([], now=ledger.now, source="jobs.toml")
+
+    assert (never, begun, ledger.alerts.judged_at()) == (None, None, kept_at)
+
+
 def test_an_empty_ledger_shows_no_sign(ledger: Ledger) -> None:
     assert signs(ledger) == Signs()
 

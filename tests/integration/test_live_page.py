@@ -60,7 +60,7 @@ def test_a_page_gets_all_parts_at_once_and_a_shutdown_ends_it(container: Contain
 
 def test_alerts_are_sent_as_the_page_has_them(container: Container) -> None:
     with site(container) as web, opened(web.port, "feed=alerts") as link:
-        assert b"Nothing is wrong." in until(link, b"}\n\n")
+        assert b"Nobody has judged the ledger so far" in until(link, b"}\n\n")
 
 
 def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 from shutil import copyfile
@@ -286,7 +286,14 @@ def test_what_cannot_be_is_refused(house: House, path: str, status: int) -> None
 
 
 def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> None:
-    assert "Nothing is wrong." in house.see("/ui/alerts")
+    unjudged = house.see("/ui/alerts")
+    assert "Nobody has judged the ledger so far" in unjudged
+    assert "No alert holds" not in unjudged
+    just = datetime.now(UTC)  # by the clock of the site
+    house.ledger.alerts.begin(now=just, every=HOUR)
+    house.ledger.alerts.keep([], now=just)
+    judged = house.see("/ui/alerts")
+    assert ("No alert holds." in judged, "Nobody has judged" in judged) == (True, False)
     now = house.ledger.now
     late = attrs.evolve(
         alert(

@@ -65,6 +65,17 @@ def test_to_read_creates_no_file(command: str, tmp_path: Path) -> None:
     assert [*tmp_path.rglob("*")] == []
 
 
+def test_no_alerts_of_a_ledger_that_nobody_judges_say_so(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert shell("db", "upgrade").status == 0
+
+    said, as_json = shell("alerts", "list"), shell("alerts", "list", "--json")
+
+    assert said.out.startswith("No alert is listed.\nNobody has judged the ledger so far: ")
+    assert as_json.json() == []
+    assert as_json.err.startswith("Nobody has judged the ledger so far: ")
+
+
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.write(JOBS)

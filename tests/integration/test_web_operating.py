@@ -314,14 +314,21 @@ def tell(ledger: Ledger, one: RaisedAlert, target: str, error: str | None = None
 def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
     web: Site, ledger: Ledger, container: Container
 ) -> None:
-    assert web.get("/alerts").json() == []
+    unjudged = web.get("/alerts")
+    assert (unjudged.json(), "judged-at" in unjudged.headers) == ([], False)
+    assert unjudged.headers["unjudged"].startswith("Nobody has judged the ledger so far: ")
     container.subscribers().current = SUBSCRIPTIONS
     [one] = hold(ledger, FAILING)
     tell(ledger, one, "ops")
     tell(ledger, one, "slow", error="it answered 503")
 
-    [shown] = web.get("/alerts").json()
+    judged = web.get("/alerts")
+    [shown] = judged.json()
 
+    assert (judged.headers["judged-at"], "unjudged" in judged.headers) == (
+        "2026-03-02T12:01:00Z",
+        False,
+    )
     parts = ("rule", "severity", "title", "value", "threshold", "raised_at")
     assert [shown[part] for part in parts] == [
         "failed",

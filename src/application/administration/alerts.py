@@ -1,9 +1,11 @@
 """What people read of alerts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
+from cronhare.domain.lifecycle.alert_texts import say_unjudged
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
@@ -25,8 +27,10 @@ class AlertDesk:
         alerts: AlertStorePort,
         events: EventStorePort,
         subscribers: Subscribers,
+        now: Callable[[], datetime],
     ) -> None:
-        """*alerts* and *events* are the ledger's, *subscribers* those of this process's file."""
+        """*alerts*, *events* and *now* are the ledger's, *subscribers* those of this file."""
+        self._now = now
         self._alerts = alerts
         self._events = events
         self._subscribers = subscribers
@@ -45,10 +49,12 @@ class AlertDesk:
         """
         most = None if limit is None else limit + 1
         rest = self._alerts.page(which, after=after, limit=most)
-        found = rest[:limit]
+        found, judged_at = rest[:limit], self._alerts.judged_at()
         return AlertPage(
             alerts=[*self._shown(found)],
             after=str(AlertPlace.of(found[-1])) if len(rest) > len(found) else None,
+            judged_at=judged_at,
+            unjudged=say_unjudged(judged_at, self._now()),
         )
 
     def _told(self, found: Sequence[RaisedAlert]) -> Mapping[str, Sequence[OutboxRow]]:

@@ -1,15 +1,16 @@
 """What people read of an alert beside its message: a title, its numbers, and where to read on."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 import attrs
 
 from ..schedules.alert_rules import Rule
 from ..texts.durations import say_duration
+from ..texts.moments import say_moment
 from .alert_policy import RUNBOOK
-from .alerts import CRITICAL, HIGH, WARNING, RaisedAlert
+from .alerts import CRITICAL, HIGH, WARNING, RaisedAlert, nobody_judged
 
 #: The worst first.
 SEVERITIES: Final = (CRITICAL, HIGH, WARNING)
@@ -96,6 +97,22 @@ class AlertText:
             threshold=_number(data.get("threshold")),
             runbook=str(said.get("runbook") or RUNBOOKS.get(rule, "")) or None,
         )
+
+
+def say_unjudged(judged_at: datetime | None, now: datetime) -> str | None:
+    """Say that nobody judges the ledger, if so: that nothing is listed says nothing then.
+
+    >>> now = datetime(2026, 3, 2, 12, 0)
+    >>> say_unjudged(now - timedelta(minutes=1), now), say_unjudged(None, now)[:35]
+    (None, 'Nobody has judged the ledger so far')
+    """
+    if not nobody_judged(judged_at, now):
+        return None
+    since = "so far" if judged_at is None else f"since {say_moment(judged_at)}"
+    return (
+        f"Nobody has judged the ledger {since}: what is wrong now may not be listed. "
+        "Start `cronhare scheduler` or `cronhare up`"
+    )
 
 
 def say_measured(rule: str, number: float) -> str:

@@ -254,6 +254,7 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
         alerts=MemoryAlertStore(one.house.ledger),
         events=one.store,
         subscribers=Subscribers(theirs),
+        now=lambda: one.house.now,
     )
 
     await pass_time(12, one)

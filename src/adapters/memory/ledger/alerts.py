@@ -218,6 +218,11 @@ class MemoryAlertStore:
                     del self._rows[key]
             return AlertChanges(raised=raised, cleared=cleared)
 
+    def judged_at(self) -> datetime | None:
+        """See `AlertStorePort.judged_at`."""
+        with self._ledger.lock:
+            return self._ledger.alerts_judged_at.get(None)
+
     def revision(self) -> Hashable:
         """See `AlertStorePort.revision`."""
         with self._ledger.lock:

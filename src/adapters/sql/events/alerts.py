@@ -229,6 +229,13 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         return AlertChanges(raised=raised, cleared=cleared)
 
     @repeatable
+    def judged_at(self) -> datetime | None:
+        """See `AlertStorePort.judged_at`."""
+        with self._database.read("looking for when alerts were judged") as connection:
+            ended = connection.scalar(_ENDED_AT, {"key": _JUDGED})
+        return ended if isinstance(ended, datetime) else None
+
+    @repeatable
     def revision(self) -> Hashable:
         """See `AlertStorePort.revision`: of two changes the second is the later one."""
         with self._database.read("looking for changes of alerts") as connection:

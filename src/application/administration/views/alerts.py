@@ -104,10 +104,15 @@ class AlertView:
 
 @attrs.frozen(kw_only=True)
 class AlertPage:
-    """Some alerts; the next page is of those *after* a place, None for the last page."""
+    """Some alerts; the next page is of those *after* a place, None for the last page.
+
+    The whole ledger was judged last at *judged_at*; *unjudged* says so where that is too long ago.
+    """
 
     alerts: Sequence[AlertView]
     after: str | None
+    judged_at: datetime | None
+    unjudged: str | None
 
 
 def _why_not(row: OutboxRow) -> str:

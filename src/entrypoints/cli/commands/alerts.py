@@ -1,5 +1,6 @@
 """`cronhare alerts list | test`."""
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from cronhare.domain.lifecycle.alerts import trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.events import NotDelivered, NotifierPort
 
 from ..errors import Refusal, Status
@@ -23,7 +25,7 @@ from ..wiring import open_ledger, read_settings, wire_with
 from .notify import jobs_file
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.alerts import AlertView
+    from cronhare.application.administration.views.alerts import AlertPage, AlertView
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +49,7 @@ def list_(
     Schedulers, workers and `up` judge them once a minute; a target hears of them that has "alert"
     among its events.
     """
-    found = open_ledger().alert_desk().alerts(AlertFilter(cleared=cleared)).alerts
+    page = open_ledger().alert_desk().alerts(AlertFilter(cleared=cleared))
     columns: Columns[AlertView] = {
         "ALERT": "rule",
         "ABOUT": "subject",
@@ -56,7 +58,12 @@ def list_(
         "WHAT": "message",
         "TOLD": _told,
     }
-    print_rows(found, columns, json=json, empty="There are no alerts.")
+    empty = "No alert is listed." if page.unjudged else "No alert holds."
+    print_rows(page.alerts, columns, json=json, empty=empty)
+    if page.unjudged and json:  # which stays one document
+        sys.stderr.write(f"{page.unjudged}.\n")
+    elif not json:
+        print_line(f"{page.unjudged or _judged(page)}.", style="yellow" if page.unjudged else "dim")
 
 
 def try_(
@@ -115,6 +122,10 @@ async def _try(notifier: NotifierPort, target: Target, source: str) -> TriedView
     except NotDelivered as failure:
         return TriedView(target=target.name, told=False, error=str(failure))
     return TriedView(target=target.name, told=True, error=None)
+
+
+def _judged(page: "AlertPage") -> str:
+    return f"Judged last at {say_moment(page.judged_at)}" if page.judged_at else ""
 
 
 def _told(view: "AlertView") -> str:

@@ -10,6 +10,7 @@ from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.access import Scope
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.texts.moments import iso_moment
 
 from ..asking import Asker
 from .answers import as_page
@@ -65,9 +66,15 @@ class Alerts:
         after: After = None,
         limit: Limit = ROWS,
     ) -> Response:
-        """List what is wrong now: since when, by which number, who was told, and who was not."""
+        """List what is wrong now: since when, by which number, who was told, and who was not.
+
+        `Judged-At` says when the ledger was judged last, and `Unjudged` that nobody does now.
+        """
         which = AlertFilter(rule=rule, severity=severity, schedule=schedule, cleared=cleared)
         place = None if after is None else AlertPlace.read(after)
         desk = self._container.alert_desk()
         page = await self._asker.ask(lambda: desk.alerts(which, after=place, limit=limit))
-        return as_page(request, page.alerts, after=page.after)
+        headers = {"Judged_At": page.judged_at and iso_moment(page.judged_at)}
+        headers["Unjudged"] = page.unjudged
+        said = {name: value for name, value in headers.items() if value}
+        return as_page(request, page.alerts, after=page.after, **said)

@@ -38,11 +38,19 @@ def as_text(request: Request, text: str, *, after: object, **headers: str) -> Re
     )
 
 
-def as_page(request: Request, found: Any, *, after: object) -> Response:  # noqa: ANN401
+def as_page(
+    request: Request,
+    found: Any,  # noqa: ANN401 - as above
+    *,
+    after: object,
+    **headers: str,
+) -> Response:
     """Answer with a page, and a link to the next one, which is of what comes *after* that."""
-    if after is None:
-        return as_answer(found)
-    return as_answer(found, Link=next_link(request, after=after))
+    answer = as_answer(found)
+    answer.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
+    if after is not None:
+        answer.headers["Link"] = next_link(request, after=after)
+    return answer
 
 
 def last_id(found: Sequence[Any], *, limit: int) -> int | None:
