@@ -807,6 +807,23 @@ def test_calendars_are_checked_exported_and_not_removed_in_silence(shell: Shell)
     assert "1 calendar" not in shell("plan", "copy.toml").out
 
 
+def test_of_many_changes_the_first_are_printed_and_the_others_counted(shell: Shell) -> None:
+    more = "".join(f'[schedules.s{n:02}]\ntask = "report"\nevery = "1h"\n' for n in range(25))
+    shell.write(f"{JOBS}\n{more}")
+
+    planned, every = shell("plan", "jobs.toml").out, shell("plan", "jobs.toml", "--json").json()
+
+    assert planned.count("+ s") == 20
+    assert "\nand 5 more; --json has all\n" in planned
+    assert sum(change["change"] == "add" for change in every) == 25
+
+
+def test_a_backfill_begins_and_ends_so_long_ago(shell: Shell) -> None:
+    said = shell(*BACKFILL, "10d", "--until", "1d", "--dry-run")
+
+    assert said.out == "9 instants of nightly; nothing was changed.\n"
+
+
 def test_a_backfill_is_looked_at_ordered_shown_and_stopped(shell: Shell) -> None:
     looked = shell(*BACKFILL, *YEAR, "--dry-run")
     previewed = shell(*BACKFILL, *YEAR, "--dry-run", "--json").json()
@@ -911,6 +928,7 @@ YEAR = ("2025-01-01", "--until", "2026-01-01")
             "--since: 1065-12-31 23:06:32Z is before",
         ),
         ((*BACKFILL, "never", "--until", "2026-01-01"), '"never" is no time'),
+        ((*BACKFILL, "never", "--until", "2026-01-01"), "or how long: 90s"),
         (
             (*BACKFILL, "2026-01-01T03:00", "--until", "2026-01-01T04:00"),
             "--since: nothing was due",

@@ -13,6 +13,8 @@ from .errors import Refusal
 #: So many characters of a time are read: of longer ones `fromisoformat` takes what it likes.
 LONGEST_TIME: Final = 64
 
+_UTC: Final = ZoneInfo("UTC")
+
 _WRITE: Final = "write 2026-03-28T08:00:00Z, or 08:00Z"
 _WRITE_EITHER: Final = f"{_WRITE}; or how long: 90s, 5m, 1h30m, 2d"
 
@@ -41,8 +43,8 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE) 
     return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
 
 
-def read_past(text: str, *, now: datetime) -> datetime:
-    """Read a time as `read_time` does, in UTC, or a duration that has passed at *now*.
+def read_past(text: str, zone: ZoneInfo = _UTC, *, now: datetime) -> datetime:
+    """Read a time as `read_time` does, or a duration that has passed at *now*.
 
     >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
     >>> read_past("24h", now=now).isoformat(), read_past("08:00", now=now).isoformat()
@@ -54,7 +56,7 @@ def read_past(text: str, *, now: datetime) -> datetime:
     try:
         return now - parse_duration(text)
     except DurationInvalid:
-        return read_time(text, ZoneInfo("UTC"), now=now, write=_WRITE_EITHER)
+        return read_time(text, zone, now=now, write=_WRITE_EITHER)
 
 
 def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile
     from cronhare.application.administration.jobs_files import JobsFileApplier
 
+#: So many changes are printed; `--json` has all.
+MOST_CHANGES = 20
+
 SIGNS = {
     Change.ADD: ("+", "green"),
     Change.CHANGE: ("~", "yellow"),
@@ -91,14 +94,15 @@ def _print_changes(
     *,
     applied: bool,
 ) -> None:
-    for change in changes:
-        if change.change is Change.KEEP:
-            continue
+    found = [change for change in changes if change.change is not Change.KEEP]
+    for change in found[:MOST_CHANGES]:
         sign, colour = SIGNS[change.change]
         what = "calendar " if change.kind is ChangedKind.CALENDAR else ""
         print_line(f"{sign} {what}{change.name}", style=colour)
         for field in change.fields:
             print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
+    if (more := len(found) - MOST_CHANGES) > 0:
+        print_line(f"and {more:,} more; --json has all")
     print_notes(notes_on_changes(changes, source=file.source, applied=applied))
     print_notes(notes_on_queues(applier.shared_queues(file)))
 

@@ -26,7 +26,7 @@ from ..replay_options import (
     this_author,
 )
 from ..replay_output import tell_begun
-from ..times import read_time
+from ..times import read_past
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -44,9 +44,12 @@ def backfill(
     *,
     since: Annotated[
         str,
-        typer.Option("--since", help="From this time on: 2026-03-01, 2026-03-28T08:00Z, 08:00."),
+        typer.Option("--since", help="From this time on: 2026-03-01, 08:00Z, or 24h for so ago."),
     ],
-    until: Annotated[str, typer.Option("--until", help="And before this one, which has passed.")],
+    until: Annotated[
+        str,
+        typer.Option("--until", help="And before this one, which has passed, written likewise."),
+    ],
     rate: Rate = None,
     jitter: GapJitter = None,
     at_once: Annotated[
@@ -77,7 +80,7 @@ def backfill(
     }
     given: dict[str, Any] = {key: value for key, value in rules.items() if value is not None}
     backfills = container.backfills()
-    span = {"since": read_time(since, zone, now=now), "until": read_time(until, zone, now=now)}
+    span = {"since": read_past(since, zone, now=now), "until": read_past(until, zone, now=now)}
     given |= {"author": this_author(by), **read_stop_at(stop_at)}
     try:
         with working(f"Looking for what was due of {name}") as on_progress:
