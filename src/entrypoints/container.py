@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from cronhare.application.worker.ledger import WorkerLedger
     from cronhare.application.worker.live_output import OutputKeeper
     from cronhare.application.worker.standalone import StandaloneKeeper
+    from cronhare.application.worker.standalone_finder import StandaloneFinder
     from cronhare.application.worker.task_runners import TaskRunners
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
@@ -466,6 +467,8 @@ class Container(containers.DeclarativeContainer):
         node=node,
         now=ledger_time.provided.now,
     )
+    #: The caller adds `kept` and `serve`.
+    standalone_finder = providers.Factory(StandaloneFinder, schedules=schedules, catalog=catalog)
     replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, names=names, trail=audit_trail
     )

@@ -72,6 +72,10 @@ class ScheduleStorePort(Protocol):
         """Count the enabled schedules of each task queue; what stays alive has one of its own."""
         ...
 
+    def staying_alive(self) -> Collection[str]:
+        """Name the enabled schedules that stay alive; no row of theirs is read in full."""
+        ...
+
     def save(
         self,
         drafts: Sequence[ScheduleDraft],

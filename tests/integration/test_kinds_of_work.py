@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from tests.faults.arena import Arena
 from tests.faults.house import stop_politely
@@ -171,12 +174,16 @@ def test_a_reminder_is_mailed_at_its_time_and_again_to_whom_it_was_not(
 
 PUMP = """
 [tasks.pump]
+id = 7
 command = ["/bin/sh", "-c", 'echo $$ >> pumps; sleep 600']
 
 [schedules.pump]
 task = "pump"
 stay_alive = true
 """
+
+
+PUMP_TASK = TaskRef("worker", 7)
 
 
 def test_what_stays_alive_has_a_worker_of_its_own_and_is_stopped_by_its_row(
@@ -210,3 +217,22 @@ def test_what_stays_alive_has_a_worker_of_its_own_and_is_stopped_by_its_row(
             if own is not None:
                 own.kill()
                 own.wait()
+
+
+def test_up_keeps_running_what_is_made_beside_its_jobs_file_with_a_task_of_it(
+    tmp_path: Path,
+) -> None:
+    [tasks, _] = PUMP.split("[schedules.pump]")
+    made = ScheduleDraft(name="made", task=PUMP_TASK, stay_alive=True)
+    foreign = attrs.evolve(made, name="foreign", task=TaskRef("worker", 404))
+
+    with embedded(tmp_path, tasks) as arena:
+        for draft in (made, foreign):
+            arena.schedules.create(draft, now=arena.claims.now())
+        wait_until((tmp_path / "pumps").exists, seconds=PATIENCE, what="the pump")
+
+        assert {name: run.queue for name, run in runs(arena.records).items()} == {
+            "made": "cron_standalone.made"
+        }
+        arena.schedules.switch(["made"], on=False, now=arena.claims.now())
+        until(arena.records, {"made": State.CANCELLED})

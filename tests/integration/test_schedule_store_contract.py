@@ -1,6 +1,7 @@
 """What every schedule store promises."""
 
 from datetime import timedelta
+from functools import partial
 
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
@@ -305,3 +306,10 @@ def test_schedules_are_counted_by_their_queues(ledger: Ledger) -> None:
     assert dict(ledger.schedules.on_queues()) == {
         MAIN_QUEUE: 2, "cron_scheduler.mail": 1, standalone_queue("pump"): 1,
     }  # fmt: skip
+
+
+def test_what_stays_alive_is_named_while_it_is_enabled(ledger: Ledger) -> None:
+    alive = partial(draft, schedule=None, stay_alive=True)
+    ledger.save(draft("a"), alive("pump"), alive("a bridge"), alive("off", status=False))
+
+    assert {*ledger.schedules.staying_alive()} == {"pump", "a bridge"}

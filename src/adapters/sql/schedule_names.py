@@ -1,10 +1,10 @@
 """What is asked of all schedules, and answered without reading them: names, and queues."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import Connection, bindparam, func, or_, select
 
 from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.topology import MAIN_QUEUE
@@ -57,8 +57,18 @@ class ScheduleNames(StorePart):
         with self._database.read("counting the schedules of queues") as connection:
             for queue, number in connection.execute(_ON_QUEUES):
                 counted[queue if isinstance(queue, str) and queue else MAIN_QUEUE] += number
-            alive = connection.scalars(_ALIVE).all()
-            for ids in batches(alive, _AT_ONCE):
-                for id_, name in connection.execute(_NAMED, {"ids": ids}):
-                    counted[standalone_queue(display_name(name, id_))] += 1
+            counted.update(map(standalone_queue, _staying_alive(connection)))
         return counted
+
+    @repeatable
+    def staying_alive(self) -> Collection[str]:
+        """See `ScheduleStorePort.staying_alive`."""
+        with self._database.read("looking for what stays alive") as connection:
+            return [*_staying_alive(connection)]
+
+
+def _staying_alive(connection: Connection) -> Iterator[str]:
+    alive = connection.scalars(_ALIVE).all()
+    for ids in batches(alive, _AT_ONCE):
+        for id_, name in connection.execute(_NAMED, {"ids": ids}):
+            yield display_name(name, id_)

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.diagnosis.starting import start_standalone
+from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
@@ -137,8 +137,8 @@ class Explanations:
         elif own:
             yield f"The worker of its own, {own[0].name}, is {own[0].state(now)}."
         else:
-            start = start_standalone([execution.schedule_name], None)
-            yield f"No worker of its own is there, and no other runs it: `{start}`."
+            keeper = keeps_alive(execution.schedule_name)
+            yield f"No worker of its own is there, and no other runs it: {keeper}."
 
     def _before(self, execution: Execution) -> Iterator[str]:
         """Name the runs that one waits for which is held back, and whether they can begin."""

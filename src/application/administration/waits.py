@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from cronhare.domain.diagnosis.starting import start_standalone
+from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.lifecycle.redelivery import Graces
@@ -64,5 +64,5 @@ def _start(execution: Execution, now: datetime) -> str:
     if execution.state is State.CLAIMED:
         return f"a scheduler that hands it to the broker, for queue {execution.queue}"
     if is_standalone(execution.queue):
-        return f"its own worker: {start_standalone([execution.schedule_name], None)}"
+        return f"what keeps it running: {keeps_alive(execution.schedule_name)}"
     return f"a worker that serves queue {execution.queue}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import Execution
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.boot import LONGEST_AGO
@@ -29,8 +30,7 @@ def who_begins_it(
 ) -> Iterator[str]:
     """Say who would begin a schedule without times, and whether anything keeps them from it."""
     if stored.draft is not None and stored.draft.stay_alive:
-        keeper = f"cronhare worker --standalone {stored.name}"
-        yield f"It stays alive: `{keeper}`, or `cronhare up`, begins it whenever it has ended."
+        yield f"It stays alive. {keeps_alive(stored.name)} begins it whenever it has ended."
         yield f"Its runs go through {stored.draft.runs_on}, which no other worker serves."
         yield from _what_hinders(stored, now)
         return

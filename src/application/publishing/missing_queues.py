@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import attrs
 
-from cronhare.domain.diagnosis.starting import start_standalone
+from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, start_standalone
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.schedules.standalone import is_standalone
@@ -95,7 +95,8 @@ def _advice_on_tasks(queue: str, returned: Sequence[Sent]) -> str:
 
 def _who_serves(queue: str, schedules: Sequence[str]) -> str:
     if is_standalone(queue):
-        return f"each of its schedules needs a worker: {start_standalone(schedules[:1], None)}"
+        start = start_standalone(schedules[:1], None)
+        return f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
     return f"start a worker with --queues {queue} (CRON_QUEUES)"
 
 

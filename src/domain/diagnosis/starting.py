@@ -2,8 +2,12 @@
 
 import shlex
 from collections.abc import Iterable
+from typing import Final
 
 from cronhare.domain.schedules.standalone import PREFIX, is_standalone
+
+#: What keeps running whatever stays alive and is its own.
+UP_WITH_ITS_TASK: Final = "`cronhare up` with its task in the jobs file"
 
 
 def start_worker(queues: Iterable[str], jobs: str | None) -> str:
@@ -29,6 +33,16 @@ def start_standalone(schedules: Iterable[str], jobs: str | None) -> str:
     """
     begin = f"cronhare worker --jobs {_file(jobs)} --standalone"
     return "; ".join(f"{begin} {shlex.quote(name)}" for name in schedules)
+
+
+def keeps_alive(schedule: str) -> str:
+    """Say what keeps a schedule with `stay_alive` running.
+
+    >>> keeps_alive("mail-pump")[:55]
+    '`cronhare up` with its task in the jobs file, or, where'
+    """
+    own = start_standalone([schedule], None)
+    return f"{UP_WITH_ITS_TASK}, or, where the broker is a server, `{own}`"
 
 
 def start_up(jobs: str | None) -> str:

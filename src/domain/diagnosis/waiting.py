@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
@@ -12,7 +13,7 @@ from cronhare.domain.topology import is_a_queue
 
 from .finding import Finding, Severity, named
 from .servers import InMemory, Unreachable
-from .starting import start_up, start_worker
+from .starting import UP_WITH_ITS_TASK, start_up, start_worker
 
 SUBJECT = "runs"
 
@@ -21,6 +22,7 @@ OVERDUE_AFTER = timedelta(minutes=1)
 
 _OR = ". What is not wanted any more: `cronhare executions cancel ID`"
 _ADD = "add a schedule on that queue to its jobs file"
+_ADD_TASK = "add the task to its jobs file"
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +85,7 @@ def _in_memory(
         return
     if at_work:
         idle = [each for each in waiting if not each.running]
-        unless = f". If `cronhare up` does not serve {_queues(idle)}, {_ADD}" if idle else ""
+        unless = f". If `cronhare up` does not serve {_queues(idle)}, {_add(idle)}" if idle else ""
         yield from _busy(waiting, f"raise CRON_CONCURRENCY{unless}")
         return
     yield Finding(
@@ -91,7 +93,15 @@ def _in_memory(
         SUBJECT,
         f"{_of(waiting)} in {_queues(waiting)}, and nothing runs: `cronhare up` has ended, or does "
         "not serve it",
-        f"start `{start_up(jobs)}`; if it runs, {_ADD}{_OR}",
+        f"start `{start_up(jobs)}`; if it runs, {_add(waiting)}{_OR}",
+    )
+
+
+def _add(waiting: Sequence[Waiting]) -> str:
+    """Say what has `cronhare up` serve these queues: none of what stays alive is named so."""
+    alive = {is_standalone(name) for name in _names(waiting)}
+    return " or ".join(
+        [*([_ADD] if False in alive else []), *([_ADD_TASK] if True in alive else [])]
     )
 
 
@@ -108,13 +118,18 @@ def _broken(waiting: Sequence[Waiting]) -> Iterator[Finding]:
 
 def _orphaned(waiting: Sequence[Waiting], jobs: str | None) -> Iterator[Finding]:
     if waiting:
+        are_alive = all(is_standalone(name) for name in _names(waiting))
+        others = (
+            f"or {UP_WITH_ITS_TASK}"
+            if are_alive
+            else "or add it to CRON_QUEUES of one that runs. (`cronhare up` serves the queues of "
+            "its own jobs file)"
+        )
         yield Finding(
             Severity.ERROR,
             SUBJECT,
             f"{_of(waiting)}, and nobody serves {_queues(waiting)}",
-            f"start a worker for it: `{start_worker(_names(waiting), jobs)}`; or add it to "
-            "CRON_QUEUES of one that runs. (`cronhare up` serves the queues of its own jobs "
-            f"file){_OR}",
+            f"start a worker for it: `{start_worker(_names(waiting), jobs)}`; {others}{_OR}",
         )
 
 

@@ -52,7 +52,7 @@ def queues_of(jobs: JobsFile) -> tuple[str, ...]:
 
 
 def kept_alive(jobs: JobsFile) -> tuple[str, ...]:
-    """Name the schedules that this process keeps running, as nobody else can."""
+    """Name the schedules that this process keeps running from its start on."""
     return tuple(draft.name for draft in jobs.drafts if draft.stay_alive)
 
 
@@ -78,7 +78,9 @@ def take(container: Container, jobs: JobsFile) -> None:
         JobsFileInvalid: some are on a new queue, which is not served before a restart.
     """
     served = container.queues()
-    strange = [draft for draft in jobs.drafts if draft.runs_on not in served]
+    # What stays alive is found, and its queue served, while we run.
+    found = [draft for draft in jobs.drafts if not draft.stay_alive]
+    strange = [draft for draft in found if draft.runs_on not in served]
     if strange:
         raise JobsFileInvalid(jobs.path, tuple(map(_is_new, strange)))
     apply(container, jobs)
@@ -148,6 +150,7 @@ async def run(
             concurrency=concurrency + len(standalone),  # each has a place of its own
             on_boot=on_boot,
             standalone=standalone,
+            finds_standalone=True,
             role="up",
         )
     )

@@ -7,7 +7,7 @@ from functools import partial
 
 import attrs
 
-from cronhare.application.heartbeat import LEAVING
+from cronhare.application.heartbeat import LEAVING, Heartbeat
 from cronhare.application.logs import say
 from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
@@ -43,12 +43,13 @@ async def run(
     concurrency: int,
     on_boot: Sequence[str] = (),
     standalone: Sequence[str] = (),
+    finds_standalone: bool = False,
     role: str = "worker",
 ) -> None:
     """Be a worker until a signal comes, then end in good order.
 
     *on_boot* are the schedules that run once per boot of this host, *standalone* those that it
-    keeps running; *role* is reported.
+    keeps running, with *finds_standalone* beside all whose tasks it has; *role* is reported.
     """
     settings = container.settings()
     queues = container.queues()
@@ -77,8 +78,13 @@ async def run(
         Loop("events", container.announcer().round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
-    if standalone:
-        loops.append(Loop("standalone", container.standalone(names=standalone).round))
+    kept = list(standalone)
+    if standalone or finds_standalone:
+        loops.append(Loop("standalone", container.standalone(names=kept).round))
+    if finds_standalone:
+        serve = _serving(consumer, heartbeat, shutdown, asyncio.get_running_loop())
+        finder = container.standalone_finder(kept=kept, serve=serve)
+        loops.append(Loop("standalone finder", finder.round))
     vitals = container.vitals()
     vitals.turns.watch(loop.turn for loop in (reporting, *loops))
     vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: concurrency
@@ -109,6 +115,22 @@ async def run(
     told = asyncio.wait([telling], timeout=CLOSING)
     await asyncio.gather(consumer.close(), monitoring.end(), told, *stops)
     shutdown.forced_exit.leaving()
+
+
+def _serving(
+    consumer: WorkerConsumer,
+    heartbeat: Heartbeat,
+    shutdown: Shutdown,
+    loop: asyncio.AbstractEventLoop,
+) -> Callable[[str], None]:
+    """Let another thread have one more queue served, with a place of its own, and reported."""
+
+    def serve(queue: str) -> None:
+        begun = consumer.begin([queue], {}, concurrency=1, shutdown=shutdown)
+        asyncio.run_coroutine_threadsafe(begun, loop)
+        heartbeat.queues = (*heartbeat.queues, queue)
+
+    return serve
 
 
 def _state_lines(

@@ -190,7 +190,7 @@ def test_a_run_that_waits_for_a_place_names_who_has_it_and_whether_its_queue_is_
 @pytest.mark.parametrize(
     ("cut_off", "told"),
     [
-        (None, "No worker of its own is there, and no other runs it: `cronhare worker "),
+        (None, "No worker of its own is there, and no other runs it: `cronhare up` with its task "),
         (3 * MINUTE, "The worker of its own, bee, is disconnected."),
         (0 * MINUTE, "The worker of its own is bee."),
     ],

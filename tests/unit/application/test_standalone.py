@@ -138,7 +138,8 @@ async def test_ordinary_workers_do_not_run_it_and_its_own_does() -> None:
     await house.turn(SECOND)
     assert house.only.state is State.PUBLISHED
     assert what_it_waits_for(house.only, now=house.now) == (
-        "its own worker: cronhare worker --jobs JOBS.TOML --standalone pump"
+        "what keeps it running: `cronhare up` with its task in the jobs file, or, where the broker "
+        "is a server, `cronhare worker --jobs JOBS.TOML --standalone pump`"
     )
 
     await house.connection.close()
@@ -380,7 +381,8 @@ def test_it_is_explained_and_shown_with_its_queue_and_no_advice_to_run_it() -> N
 
     said = " ".join(who_begins_it(stored, [], now=house.now))
 
-    assert "cronhare worker --standalone pump" in said
+    assert "`cronhare up` with its task in the jobs file, or" in said
+    assert "`cronhare worker --jobs JOBS.TOML --standalone pump`" in said
     assert OWN in said
     assert "cronhare run" not in said
     assert ScheduleView.of(stored, None, policy=RetryPolicy(), now=house.now).queue == OWN

@@ -42,6 +42,12 @@ class MemoryScheduleStore:
         with self._ledger.lock:
             return Counter(row.draft.runs_on for row in self._users_rows(None) if row.draft.status)
 
+    def staying_alive(self) -> Collection[str]:
+        """See `ScheduleStorePort.staying_alive`."""
+        with self._ledger.lock:
+            on = (row.draft for row in self._users_rows(None) if row.draft.status)
+            return [draft.name for draft in on if draft.stay_alive]
+
     def save(
         self,
         drafts: Sequence[ScheduleDraft],

@@ -8,7 +8,7 @@ import typer
 
 from cronhare.application.administration.views.schedules import ScheduleView, ScheduleWithRuns
 from cronhare.domain.cron import CronExpression, names_matter
-from cronhare.domain.diagnosis.starting import start_standalone
+from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
@@ -106,7 +106,7 @@ def _concurrency(schedule: ScheduleView) -> str | None:
 def _stay_alive(schedule: ScheduleView) -> str | None:
     if not schedule.stay_alive:
         return None
-    return f"yes, by `{start_standalone([schedule.name], None)}`, or `cronhare up`"
+    return f"yes, by {keeps_alive(schedule.name)}"
 
 
 def _without_times(schedule: ScheduleView) -> str:

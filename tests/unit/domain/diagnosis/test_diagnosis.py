@@ -575,6 +575,20 @@ def test_in_memory_what_waits_while_anything_runs_waits_for_its_turn() -> None:
     assert "does not serve mails" in others.cure
 
 
+def test_what_stays_alive_wants_its_task_and_no_queue_that_no_schedule_may_name() -> None:
+    alive = waiting("cron_standalone.pump")
+
+    away = only(of_runs(alive, consumers=InMemory()), ERROR)
+    idle = only(of_runs(alive, consumers=InMemory(), at_work=True), WARNING)
+    unserved = only(of_runs(alive), ERROR)
+
+    for finding in (away, idle):
+        assert "add the task to its jobs file" in (finding.cure or "")
+        assert "on that queue" not in (finding.cure or "")
+    assert "`cronhare up` with its task in the jobs file" in (unserved.cure or "")
+    assert "CRON_QUEUES" not in (unserved.cure or "")
+
+
 def test_beside_a_broker_that_is_away_nobody_says_who_serves_a_queue() -> None:
     away = Unreachable(Cause.ABSENT, "nobody answers")
 
