@@ -72,7 +72,7 @@ class AlertStorePort(Protocol):
     def keep(
         self, alerts: Collection[Alert], *, now: datetime, source: str | None = None
     ) -> AlertChanges:
-        """Note what holds of a source. An alert that held before is kept as it was raised.
+        """Note what holds of a source, and how. One that held before was raised when it was.
 
         Of judges that are late or judge at once each change is made by one: when another has begun
         after *now*, nothing is noted.

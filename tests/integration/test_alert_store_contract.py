@@ -139,11 +139,12 @@ def test_an_alert_is_raised_once_and_kept_until_it_has_not_held_for_a_while(
         ("failed", raised_at),
         ("growing", raised_at),
     ]
-    assert kept[0].data == {"value": 6, "why": "ß\n"}
+    assert kept[0].data == {"value": 7, "why": "ß\n"}  # as it is now
+    assert kept[1].data == {"value": 6, "why": "ß\n"}  # as it held last
     assert kept[0].held_at == raised_at + MINUTE
     assert (keys(later.raised), keys(later.cleared)) == ([], ["growing"])
     [left] = ledger.alerts.raised()
-    assert (left.rule, left.raised_at) == ("failed", raised_at)
+    assert (left.rule, left.raised_at, left.data["value"]) == ("failed", raised_at, 8)
 
 
 def test_each_change_is_another_revision_and_nothing_else_is(ledger: Ledger) -> None:
@@ -175,12 +176,13 @@ def test_what_is_over_is_remembered_for_a_day_and_raised_anew(ledger: Ledger) ->
     anew = ledger.alerts.keep([alert(value=9)], now=ledger.now)
     remembered = keys(ledger.alerts.cleared())
     ledger.clock.advance(SECOND)
-    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.alerts.keep([alert(value=10)], now=ledger.now)
 
+    assert [each.data["value"] for each in anew.raised] == [9]
     assert (keys(cleared.cleared), keys(anew.raised)) == (["failed", "growing"], ["failed"])
     assert {(each.raised_at, each.cleared_at) for each in over} == {(raised_at, cleared_at)}
     [raised] = ledger.alerts.raised()
-    assert (raised.raised_at, raised.data["value"]) == (cleared_at + DAY, 9)
+    assert (raised.raised_at, raised.data["value"]) == (cleared_at + DAY, 10)
     assert remembered == ["growing"]
     assert ledger.alerts.cleared() == []
 

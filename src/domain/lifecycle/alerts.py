@@ -94,7 +94,7 @@ class Alert:
 class RaisedAlert:
     """An alert that holds since *raised_at*, or did until *cleared_at*.
 
-    *data* is what was told of it then. It held last at *held_at*.
+    It held last at *held_at*, with that *data*: what was told of it is in its event.
     """
 
     key: str
@@ -119,6 +119,16 @@ class RaisedAlert:
             scheduler_id=alert.scheduler_id,
         )
 
+    def held(self, alert: Alert, now: datetime) -> "RaisedAlert":
+        """Note that it holds still, and how: its numbers are those of now."""
+        return attrs.evolve(
+            self,
+            held_at=now,
+            data=alert.data,
+            subject=alert.subject,
+            scheduler_id=alert.scheduler_id,
+        )
+
     @property
     def event_key(self) -> str:
         """How the keys of its events begin, but for their kinds; the source that tells follows."""
@@ -136,7 +146,7 @@ class RaisedAlert:
 
     @property
     def message(self) -> str:
-        """What was told of it."""
+        """What is said of it."""
         said = self.data.get("alert")
         return str(said.get("message", "")) if isinstance(said, Mapping) else ""
 
@@ -243,7 +253,7 @@ def raised(alert: RaisedAlert, *, source: str) -> Event:
 
 
 def cleared(alert: RaisedAlert, *, source: str) -> Event:
-    """Describe the event of an alert that does not hold any more: what was told, and since when."""
+    """Describe the event of an alert that is over: how it held last, and since when."""
     over = {"raisedAt": alert.raised_at, "clearedAt": alert.cleared_at}
     message = f"No more: {alert.message}" if alert.message else f"The alert {alert.rule} is over"
     said = {"severity": "info", "message": message, "task": None}

@@ -207,7 +207,7 @@ class MemoryAlertStore:
                 if known is None or known.cleared_at is not None:
                     known = RaisedAlert.of(each, now)
                     raised.append(known)
-                self._rows[each.key] = attrs.evolve(known, held_at=now)
+                self._rows[each.key] = known.held(each, now)
             for key, row in [*self._rows.items()]:
                 held_at = row.held_at or now
                 ours = is_over(held_at, now) if row.source == source else False

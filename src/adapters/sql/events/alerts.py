@@ -1,6 +1,6 @@
 """Alerts in SQL: a row for each that holds or did of late, and what they are judged by."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -100,6 +100,13 @@ _BEGUN_AT: Final = (
 )
 _ENDED_AT: Final = select(alerts.c.cleared_at).where(alerts.c.rule == bindparam("key"))
 _END: Final = update(alerts).where(alerts.c.rule == bindparam("key")).values(cleared_at=_NOW)
+#: What may change of one that holds, by the names of its parameters: those of columns are taken.
+_CHANGED: Final = {f"new_{name}": name for name in ("data", "subject", "scheduler_id")}
+_CHANGE: Final = (
+    update(alerts)
+    .where(alerts.c.rule == bindparam("key"))
+    .values({column: bindparam(name) for name, column in _CHANGED.items()})
+)
 _UNRESOLVED: Final = (
     select(func.count())
     .select_from(
@@ -224,6 +231,9 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
             for key in _parts([each.key for each in cleared]):
                 these = alerts.c.rule.in_(key)
                 connection.execute(update(alerts).where(these).values(cleared_at=now))
+            changed = [*_changed((by_key[key], rows[key]) for key in sorted(holding))]
+            if changed:
+                connection.execute(_CHANGE, changed)
             if raised:
                 connection.execute(insert(alerts), [_values(each) for each in raised])
         return AlertChanges(raised=raised, cleared=cleared)
@@ -266,6 +276,15 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         with self._database.read("reading alerts") as connection:
             rows = connection.execute(_ALERTS.where(which)).all()
         return [_read(row) for row in rows if _is_sound(row)]
+
+
+def _changed(holding: Iterable[tuple[Alert, Row[Any]]]) -> Iterator[Mapping[str, Any]]:
+    """Give what is written of alerts that do not hold as they did: most do, each minute."""
+    for alert, row in holding:
+        known = _read(row)
+        now = _values(known.held(alert, row.held_at))
+        if now != _values(known):
+            yield {"key": alert.key, **{name: now[of] for name, of in _CHANGED.items()}}
 
 
 def _delete(connection: Connection, keys: Collection[str]) -> None:

@@ -57,9 +57,10 @@ class UntoldView:
 class AlertView:
     """One alert. *subject* is what it is about: a schedule, a queue, a node; empty for the ledger.
 
-    *message*, *value*, *threshold* and *data* are as they were when it was raised; *held_at* is
-    when it was found to hold last. *told* is empty where no target asks for it; *untold* are those
-    targets of the jobs file, where the process has one, that are not among these.
+    *message*, *value*, *threshold* and *data* are as they were when it was found to hold last, at
+    *held_at*; what was told of it is in its event. *told* is empty where no target asks for it;
+    *untold* are those targets of the jobs file, where the process has one, that are not among
+    these.
     """
 
     key: str
