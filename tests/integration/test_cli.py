@@ -513,6 +513,15 @@ def test_settings_are_shown_with_their_types(empty: Shell) -> None:
     assert shown["max_retries"] == (3, "default")
 
 
+def test_settings_that_are_off_or_unset_say_what_holds(empty: Shell) -> None:
+    said = empty("settings", CRON_ALERT_FAILED="off", CRON_RETRY_BUDGET="0", CRON_MAX_RETRIES="0")
+
+    lines = {line.split()[0]: line for line in said.out.splitlines()}
+    assert [lines[name].split()[1] for name in ("alert_failed", "retry_budget")] == ["off", "off"]
+    assert lines["max_retries"].split()[1] == "0"
+    assert "up 8, worker 1" in lines["concurrency"]
+
+
 @pytest.mark.parametrize("name", ["nightly", "cronhare-cleanup"])
 def test_a_schedule_without_executions_has_an_empty_list(shell: Shell, name: str) -> None:
     said = shell("executions", "list", "--schedule", name)

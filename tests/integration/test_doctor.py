@@ -274,11 +274,12 @@ def test_what_a_target_lacks_in_this_shell_stops_no_command(tmp_path: Path) -> N
     checked, listed = shell("check", "jobs.toml"), shell("notify", "list", "--jobs", "jobs.toml")
     said = shell("doctor", "--jobs", "jobs.toml", "--json")
     tried = shell("notify", "test", "ops", "--jobs", "jobs.toml")
+    alerted = shell("alerts", "test", "ops", "--jobs", "jobs.toml")
 
     why = "secret_env names 'HOOK_SECRET', a variable that is not set"
     assert f"notify.ops: {why} here" in checked.out
     assert "notify.ann: CRON_SMTP_URL names no mail server here" in checked.out
-    assert (checked.status, listed.status, tried.status) == (0, 0, 4)
+    assert (checked.status, listed.status, tried.status, alerted.status) == (0, 0, 4, 4)
     assert f"ops was not told: {why}" in tried.out
     assert [subject for subject, _ in told(said, "note")].count("notify") == 1
     assert "notify" in [subject for subject, _ in told(said, "warning")]

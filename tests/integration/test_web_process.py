@@ -197,3 +197,4 @@ def test_without_a_jobs_file_there_is_nothing_to_ask_for(tmp_path: Path) -> None
     said = Shell(tmp_path)("web")
 
     assert (said.status, "no jobs file is named" in said.err) == (2, True)
+    assert "nothing could be created" in said.err

@@ -37,7 +37,7 @@ class Status(enum.IntEnum):
     OUR_BUG = 1
     WRONG_INPUT = 2
     UNREACHABLE = 3
-    RUN_FAILED = 4  # `cronhare run --wait`: the run ended, and not well
+    RUN_FAILED = 4  # what `run --wait` ran ended, and not well; or a target was not told
 
 
 class Refusal(Exception):

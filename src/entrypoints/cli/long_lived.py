@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Final
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql.dialects.sqlite.alone import Occupied, occupy
@@ -27,22 +28,25 @@ _SHARED = (
 )
 
 
-def jobs_file(jobs: Path | None, settings: Settings) -> JobsFile:
-    """Read the tasks of a worker.
+FAILS: Final = "all that is due would fail for good"
+
+
+def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) -> JobsFile:
+    """Read the tasks of a process; *without* says what would be without any.
 
     Raises:
-        Refusal: it is faulty, is not named, or has no task: all that is due would fail for good.
+        Refusal: it is faulty, is not named, or has no task.
     """
     path = jobs or settings.jobs
     if path is None:
         raise Refusal(
-            "no jobs file is named, and without tasks all that is due would fail for good",
+            f"no jobs file is named, and without tasks {without}",
             advice="Nothing was started. Name it: --jobs jobs.toml, or CRON_JOBS.",
         )
     file = load(path, settings, state="Nothing was started.")
     if not file.tasks:  # an editor empties a file before it writes it
         raise Refusal(
-            f"{file.path} has no task at all: all that is due would fail for good",
+            f"{file.path} has no task at all: {without}",
             advice=(
                 "Nothing was started. Was it being written? Then start again. To switch off all "
                 f"that it had: cronhare apply {file.path}"

@@ -31,8 +31,6 @@ from .state_report import StateReport
 
 log = logging.getLogger(__name__)
 
-CONCURRENCY = 8
-
 
 class Beside(Protocol):
     """What runs in this process beside scheduler and worker, in a thread of its own."""

@@ -2,6 +2,7 @@
 
 import logging
 
+import attrs
 import pytest
 
 from cronhare.adapters.process.output.attempt_log import (
@@ -37,6 +38,16 @@ def journal(seconds: Seconds, caplog: pytest.LogCaptureFixture) -> AttemptLog:
 
 def words(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
+
+
+def test_what_is_told_of_no_run_names_none(
+    seconds: Seconds, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+
+    AttemptLog(attrs.evolve(BABBLE, execution_id=0, schedule_name=""), seconds).info("said")
+
+    assert caplog.records[0].__dict__["context"] == {"attempt": BABBLE.attempt}
 
 
 def test_a_task_of_a_few_hundred_lines_is_logged_whole(

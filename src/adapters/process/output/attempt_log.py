@@ -25,11 +25,13 @@ class AttemptLog:
     def __init__(self, invocation: Invocation, clock: Callable[[], float]) -> None:
         """*clock* gives monotonic seconds, for the rate limit."""
         self._label = invocation.task.label
-        self._place = {
+        place = {
             "execution": invocation.execution_id,
             "attempt": invocation.attempt,
             "schedule": invocation.schedule_name,
         }
+        # Who is told of what is no run's, such as a test, has no place to name.
+        self._place = {name: value for name, value in place.items() if value}
         self._child = self._label
         self._first_line: str | None = None
         self._clock = clock

@@ -76,7 +76,7 @@ def try_(
 ) -> None:
     """Send a test message to targets, now and once, and say what became of each.
 
-    It runs here, as this user: a worker may see other hosts, files and variables. The status is 3
+    It runs here, as this user: a worker may see other hosts, files and variables. The status is 4
     if one was not told.
     """
     settings = read_settings()
@@ -99,7 +99,7 @@ def try_(
         else:
             print_line(f"{view.target} was not told: {view.error}", style="red")
     if not all(each.told for each in tried):
-        raise typer.Exit(Status.UNREACHABLE)
+        raise typer.Exit(Status.RUN_FAILED)
 
 
 async def _try_all(

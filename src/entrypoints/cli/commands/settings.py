@@ -1,7 +1,11 @@
 """`cronhare settings`."""
 
+from contextlib import suppress
+from typing import Final
+
 from cronhare.domain.addresses import LedgerFile
 
+from ...settings.bounds import IN_A_WORKER, IN_UP
 from ...settings.settings import Settings
 from ...settings.settings_file import settings_files
 from ...settings.view import SettingsView
@@ -21,8 +25,12 @@ def settings(*, json: Json = False) -> None:
         wire_with(found)  # which says what is wrong with the addresses of servers
 
 
+#: What holds where these are not set.
+_UNSET: Final = {"concurrency": f"up {IN_UP}, worker {IN_A_WORKER}"}
+
+
 def _print_table(view: SettingsView) -> None:
-    rows = [(each.name, _text(each.value), each.source) for each in view.settings]
+    rows = [(each.name, _text(each.name, each.value), each.source) for each in view.settings]
     table("SETTING", "VALUE", "FROM", rows=rows, empty="There are none.")
     looked = ", ".join(map(str, settings_files()))
     print_line(f"Settings file: {view.file or f'none; looked for {looked}'}")
@@ -30,13 +38,24 @@ def _print_table(view: SettingsView) -> None:
         print_line(unknown, style="yellow")
 
 
-def _text(value: object) -> object:
+def _text(name: str, value: object) -> object:
     """Write a value as a setting is written."""
+    if value is None:
+        return _UNSET.get(name)
     match value:
         case bool():
             return "on" if value else "off"
         case tuple():
             return ",".join(value)
+        case 0 if _may_be_off(name):
+            return "off"
         case float():
             return f"{value:g}"
     return value
+
+
+def _may_be_off(name: str) -> bool:
+    """Tell whether a setting takes the word off for its 0."""
+    with suppress(ValueError):
+        return bool(Settings.declared()[name][1].form("off") == 0)
+    return False

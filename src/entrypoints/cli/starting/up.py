@@ -13,6 +13,7 @@ from ...container import Container
 from ...processes import embedded
 from ...processes.lifetime import Lifetime
 from ...processes.reloading import Reloading
+from ...settings.bounds import IN_UP
 from ...signals.handlers import on_a_terminal
 from ...web.beside import WebBeside
 from ..errors import Refusal
@@ -41,7 +42,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
     occupy_ledger(settings)
     embedded.prepare(container, file)
-    at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
+    at_a_time = concurrency or settings.concurrency or IN_UP
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
     reloading = Reloading(

@@ -28,6 +28,8 @@ from ..wiring import read_settings, usable
 
 log = logging.getLogger(__name__)
 
+_WITHOUT_TASKS = "nothing could be created, and no number of a task be called by its name"
+
 
 def run_web(jobs: Path | None) -> None:
     """Answer over HTTP until it is told to end."""
@@ -35,7 +37,7 @@ def run_web(jobs: Path | None) -> None:
     _require_libraries()
     from ...web import server  # noqa: PLC0415 - its libraries are an extra
 
-    file = jobs_file(jobs, settings)
+    file = jobs_file(jobs, settings, without=_WITHOUT_TASKS)
     container = usable(
         Container(
             settings=settings,

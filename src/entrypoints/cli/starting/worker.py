@@ -16,6 +16,7 @@ from ...processes import worker as worker_process
 from ...processes.lifetime import Lifetime, announce
 from ...processes.reloading import Reloading
 from ...settings import forms
+from ...settings.bounds import IN_A_WORKER
 from ...settings.settings import Settings
 from ..errors import Refusal
 from ..long_lived import jobs_file, refuse_memory_broker, with_ledger
@@ -47,7 +48,7 @@ def run_worker(
         )
     )
     # S1.7 in docs/compatibility.md
-    at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or 1
+    at_a_time = 1 if standalone is not None else concurrency or settings.concurrency or IN_A_WORKER
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
     announce(container, "Worker", f"queues {listed(served.texts)}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
