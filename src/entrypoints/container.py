@@ -476,12 +476,13 @@ class Container(containers.DeclarativeContainer):
         Backfills, replays=replay_store, schedules=schedules, trail=audit_trail
     )
     applier = providers.ThreadSafeSingleton(JobsFileApplier, schedules, audit_trail)
-    outbox = providers.ThreadSafeSingleton(Outbox, events)
+    outbox = providers.ThreadSafeSingleton(Outbox, events, _lazy(names))
     alert_desk = providers.ThreadSafeSingleton(
         AlertDesk,
         alerts=alerts,
         events=events,
         subscribers=subscribers,
+        names=_lazy(names),
         now=ledger_time.provided.now,
     )
     statistics = providers.ThreadSafeSingleton(Statistics, statistics_store, names)
@@ -527,6 +528,7 @@ class Container(containers.DeclarativeContainer):
         ScheduleLists,
         lists=schedule_lists,
         records=records,
+        names=_lazy(names),
         policy=settings.provided.policy,
         now=ledger_time.provided.now,
     )

@@ -1,4 +1,4 @@
-"""The names of tasks and queues that a ledger knows, whoever runs them."""
+"""The names of tasks, queues and jobs files that a ledger knows, whoever runs them."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -22,6 +22,14 @@ class NamesPort(Protocol):
 
     def has_queue(self, queue: str) -> bool:
         """Tell whether a schedule, an execution that has not ended, or a failure names a queue."""
+        ...
+
+    def has_type(self, type_: str) -> bool:
+        """Tell whether a schedule or a failure is of a task of that type."""
+        ...
+
+    def sources(self) -> Collection[str]:
+        """Name the jobs files that schedules are of."""
         ...
 
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:

@@ -171,7 +171,7 @@ def desk(place: Place) -> Iterator[EventDesk]:
         store=ledger.events, alerts=watch, subscribers=Subscribers(SUBSCRIPTIONS), clock=clock
     )
     try:
-        yield EventDesk(str(path), ledger, announcer, Outbox(ledger.events))
+        yield EventDesk(str(path), ledger, announcer, Outbox(ledger.events, ledger.asked))
     finally:
         engine.dispose()
 

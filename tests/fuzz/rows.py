@@ -162,7 +162,11 @@ class Desk:
             now=ledger.clock.now,
         )
         self.pages = ScheduleLists(
-            lists=ledger.lists, records=ledger.records, policy=RetryPolicy(), now=ledger.clock.now
+            lists=ledger.lists,
+            records=ledger.records,
+            names=ledger.asked,
+            policy=RetryPolicy(),
+            now=ledger.clock.now,
         )
         self.broker = MemoryBroker(ledger.clock)
         publisher = ExecutionPublisher(

@@ -71,6 +71,25 @@ def test_a_queue_is_known_by_schedules_and_by_what_is_left(ledger: Ledger) -> No
     assert known == [True, True, True, False]
 
 
+def test_a_type_is_known_by_schedules_and_by_failures(ledger: Ledger) -> None:
+    ledger.failed("a", task=TaskRef("mailing", 4))
+    ledger.failed("b", task=BACKUP)
+    ledger.save(draft("a", task=IMPORT), draft("b", task=TaskRef("report", 5)))
+
+    known = [ledger.names.has_type(name) for name in ("import", "report", "mailing", "worker")]
+    assert known == [True] * 4
+    assert not any(ledger.names.has_type(name) for name in ("reminder", "wroker", "system"))
+
+
+def test_jobs_files_are_known_by_their_schedules(ledger: Ledger) -> None:
+    ledger.save(draft("by-hand"))
+    for source in ("shop", "mails"):
+        drafts = [draft(f"{source}-{n}", status=False) for n in range(2)]
+        ledger.schedules.save(drafts, source=source, now=ledger.now)
+
+    assert {*ledger.names.sources()} == {"shop", "mails"}
+
+
 def test_tasks_are_suggested_that_come_near(ledger: Ledger) -> None:
     names = ("alpha", "beta", "gamma", "delta", "beta")
     drafts = [draft(f"s-{number}", task_name=name) for number, name in enumerate(names)]

@@ -76,6 +76,17 @@ def test_no_alerts_of_a_ledger_that_nobody_judges_say_so(tmp_path: Path) -> None
     assert as_json.err.startswith("Nobody has judged the ledger so far: ")
 
 
+def test_a_list_without_what_is_asked_for_says_no_more_than_that(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    shell.write(JOBS)
+    assert [shell(*words).status for words in (("db", "upgrade"), ("apply", "jobs.toml"))] == [0, 0]
+
+    assert shell("audit", "list", "--who", "fooo").out == "No entry is like that.\n"
+    assert shell("events", "list", "--schedule", "first").out == "No event is like that.\n"
+    assert "no schedule 'frist'" in shell("events", "list", "--schedule", "frist").err
+    assert "no type of tasks 'wroker'" in shell("failed", "list", "--type", "wroker").err
+
+
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     shell.write(JOBS)

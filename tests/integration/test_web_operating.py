@@ -89,7 +89,9 @@ def test_executions_are_listed_page_by_page_as_the_command_does(web: Site, ledge
     for path in ("/executions?task=tokns", "/failed?task=tokns", "/quarantine?task=tokns"):
         assert web.get(path).status == 404
         assert web.get(path).json()["detail"] == "there is no task 'tokns'; did you mean tokens?"
-    assert web.get("/failed?queue=cron_sheduler").status == 404
+    unknown = ("failed?queue=cron_sheduler", "failed?type=wroker", "failed/stats?type=wroker")
+    for asked in (*unknown, "alerts?schedule=nobody", "schedulers?source=nobody"):
+        assert web.get(f"/{asked}").status == 404, asked
     assert web.get("/executions?task=tokens").json() == web.get("/executions").json()
     assert web.get("/failed?task=tokens").json() == []
     assert web.get("/executions?state=asleep").status == 422

@@ -15,6 +15,7 @@ from cronhare.ports.events import EventStorePort
 
 from ..events.alerting import schedules_of_no_file
 from ..events.subscribers import Subscribers
+from .names import Names
 from .views.alerts import AlertPage, AlertView
 
 
@@ -28,12 +29,14 @@ class AlertDesk:
         events: EventStorePort,
         subscribers: Subscribers,
         now: Callable[[], datetime],
+        names: Names,
     ) -> None:
         """*alerts*, *events* and *now* are the ledger's, *subscribers* those of this file."""
         self._now = now
         self._alerts = alerts
         self._events = events
         self._subscribers = subscribers
+        self._names = names
 
     def alerts(
         self,
@@ -46,9 +49,14 @@ class AlertDesk:
 
         Each scheduler judges those of the whole ledger. Those of a schedule need a process with its
         file: where none runs, what held last is listed, and `held_at` says when that was.
+
+        Raises:
+            NotFound: there is no such schedule, and no alert of one.
         """
         most = None if limit is None else limit + 1
         rest = self._alerts.page(which, after=after, limit=most)
+        if not rest and which.schedule is not None:
+            self._expect(which.schedule)
         found, judged_at = rest[:limit], self._alerts.judged_at()
         return AlertPage(
             alerts=[*self._shown(found)],
@@ -56,6 +64,12 @@ class AlertDesk:
             judged_at=judged_at,
             unjudged=say_unjudged(judged_at, self._now()),
         )
+
+    def _expect(self, schedule: str) -> None:
+        """Refuse a name that no schedule has, and that no alert is left of."""
+        any_of_it = AlertFilter(schedule=schedule, cleared=True)
+        if not self._alerts.page(any_of_it, after=None, limit=1):
+            self._names.expect_schedule(schedule)
 
     def _told(self, found: Sequence[RaisedAlert]) -> Mapping[str, Sequence[OutboxRow]]:
         """Find who was told of alerts, by how the keys of their events begin."""

@@ -9,7 +9,7 @@ import attrs
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
-from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.names import NamesPort
@@ -55,12 +55,33 @@ class Names:
         Raises:
             NotFound: with the names that come close.
         """
-        if which.schedule is not None and not which.schedule.startswith(SYSTEM_PREFIX):
-            find_schedule(self._schedules, which.schedule)
+        self.expect_schedule(which.schedule)
         if which.task is not None:
             self._expect_task(which.task)
-        if isinstance(which, FailureFilter) and which.queue is not None:
-            self._expect_queue(which.queue)
+        if isinstance(which, FailureFilter):
+            if which.type is not None:
+                self._expect_type(which.type)
+            if which.queue is not None:
+                self._expect_queue(which.queue)
+
+    def expect_schedule(self, asked: str | None) -> None:
+        """Refuse a name that no schedule has; None asks for none, and the system's own are there.
+
+        Raises:
+            NotFound: with the names that come close.
+        """
+        if asked is not None and not asked.startswith(SYSTEM_PREFIX):
+            find_schedule(self._schedules, asked)
+
+    def expect_source(self, asked: str) -> None:
+        """Refuse the name of a jobs file of which there is no schedule.
+
+        Raises:
+            NotFound: with the names that come close.
+        """
+        sources = self._names.sources()
+        if asked not in sources:
+            raise not_found("jobs file", asked, sources)
 
     def _numbers_of(self, name: str) -> tuple[TaskRef, ...]:
         registered = {task.ref for task in self._tasks if task.name == name}
@@ -76,6 +97,11 @@ class Names:
         if not self._names.has_task(asked, numbers):
             there = self._names.tasks_near(asked, limit=LOOKED_AT)
             raise not_found("task", asked, {*there, *(task.name for task in tasks)})
+
+    def _expect_type(self, asked: str) -> None:
+        known = {*map(str, TaskType), *(task.ref.type for task in self._tasks)}
+        if asked not in known and not self._names.has_type(asked):
+            raise not_found("type of tasks", asked, known)
 
     def _expect_queue(self, queue: str) -> None:
         known = {*self._queues()}

@@ -11,6 +11,7 @@ from cronhare.ports.schedule_edits import ScheduleFilter
 from cronhare.ports.schedule_lists import ScheduleListPort
 from cronhare.ports.schedules import StoredSchedule
 
+from .names import Names
 from .views.schedules import SchedulePage, ScheduleView
 
 
@@ -23,12 +24,19 @@ class ScheduleLists:
 
     _lists: ScheduleListPort
     _records: RecordsPort
+    _names: Names
     _policy: RetryPolicy
     _now: Callable[[], datetime]
 
     def page(self, which: ScheduleFilter, *, after: str | None = None, limit: int) -> SchedulePage:
-        """List schedules by name, those that come *after* one; see `SchedulePage.after`."""
+        """List schedules by name, those that come *after* one; see `SchedulePage.after`.
+
+        Raises:
+            NotFound: there is no schedule of such a jobs file.
+        """
         found = self._lists.page(which, after=after, limit=limit + 1, now=self._now())
+        if not found and which.source is not None:
+            self._names.expect_source(which.source)
         shown = self._shown(found[:limit])
         return SchedulePage(
             schedules=shown, after=shown[-1].name if shown and len(found) > limit else None

@@ -255,6 +255,7 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
         events=one.store,
         subscribers=Subscribers(theirs),
         now=lambda: one.house.now,
+        names=one.house.names,
     )
 
     await pass_time(12, one)

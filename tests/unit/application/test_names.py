@@ -4,10 +4,12 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.statistics import Statistics
@@ -114,6 +116,25 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
         house.names.refuse_unknown(FailureFilter(queue=queue))
     with pytest.raises(NotFound, match="no queue 'mail'; did you mean mails"):
         house.names.refuse_unknown(FailureFilter(queue="mail"))
+
+
+def test_a_type_is_known_by_its_columns_and_by_those_who_have_one_of_their_own() -> None:
+    house = house_with(nightly(task=TaskRef("import", 7)))
+
+    for type_ in ("worker", "reminder", "event", "import"):
+        house.names.refuse_unknown(FailureFilter(type=type_))
+    with pytest.raises(NotFound, match="no type of tasks 'wroker'; did you mean worker"):
+        house.names.refuse_unknown(FailureFilter(type="wroker"))
+
+
+def test_events_of_a_schedule_that_nobody_knows_are_refused() -> None:
+    house = house_with(nightly())
+    outbox = Outbox(MemoryEventStore(house.ledger), house.names)
+
+    assert not outbox.events(states=(), schedule="nightly", limit=9)
+    assert not outbox.events(states=(), schedule=None, limit=9)
+    with pytest.raises(NotFound, match="no schedule 'nihgtly'; did you mean nightly"):
+        outbox.events(states=(), schedule="nihgtly", limit=9)
 
 
 def test_the_systems_own_schedules_are_not_refused() -> None:

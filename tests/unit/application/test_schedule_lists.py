@@ -1,12 +1,16 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import pytest
+
 from cronhare.adapters.memory.ledger.schedule_lists import MemoryScheduleLists
+from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedule_edits import ScheduleFilter
 from cronhare.ports.schedules import StoredSchedule
-from tests.unit.application.house import House
+from tests.unit.application.house import REPORT, House
 
 
 class Counting:
@@ -26,14 +30,36 @@ class Counting:
         return self._lists.count(which, now=now)
 
 
+def lists_of(house: House, lists: Counting) -> ScheduleLists:
+    return ScheduleLists(
+        lists=lists,
+        records=house.records,
+        names=house.names,
+        policy=RetryPolicy(),
+        now=house.clock.now,
+    )
+
+
+def test_a_jobs_file_that_nobody_knows_is_refused() -> None:
+    house = House()
+    house.schedules.save(
+        [ScheduleDraft(name="nightly", task=REPORT.ref, schedule="@daily")],
+        source="shop",
+        now=house.now,
+    )
+    lists = lists_of(house, Counting(house))
+
+    assert not lists.page(ScheduleFilter(source="shop", search="report"), limit=9).schedules
+    with pytest.raises(NotFound, match="no jobs file 'shpo'; did you mean shop"):
+        lists.page(ScheduleFilter(source="shpo"), limit=9)
+
+
 def test_what_one_page_has_is_not_counted_anew() -> None:
     house, which = House(), ScheduleFilter(search="report")
     for number in range(3):
         house.add(f"report-{number}")
     counting = Counting(house)
-    lists = ScheduleLists(
-        lists=counting, records=house.records, policy=RetryPolicy(), now=house.clock.now
-    )
+    lists = lists_of(house, counting)
     whole, part = (lists.page(which, limit=limit) for limit in (3, 2))
 
     assert (lists.count(which, first=whole), counting.counted) == (3, 0)

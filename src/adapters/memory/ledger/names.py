@@ -43,6 +43,18 @@ class MemoryNames:
                 or any(row.queue == queue for row in self._ledger.archive.values())
             )
 
+    def has_type(self, type_: str) -> bool:
+        """See `NamesPort.has_type`."""
+        with self._ledger.lock:
+            return any(draft.task.type == type_ for draft in self._drafts()) or any(
+                row.task_type == type_ for row in self._ledger.archive.values()
+            )
+
+    def sources(self) -> Collection[str]:
+        """See `NamesPort.sources`."""
+        with self._ledger.lock:
+            return {row.source for row in self._ledger.schedules.rows() if row.source}
+
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
         """See `NamesPort.tasks_near`."""
         with self._ledger.lock:

@@ -69,6 +69,25 @@ class SqlNames:
             return any(_has(connection, table, [condition]) for table, condition in conditions)
 
     @repeatable
+    def has_type(self, type_: str) -> bool:
+        """See `NamesPort.has_type`."""
+        column = COLUMN_OF_TYPE.get(type_)
+        own = (_ROW.task_type == type_) & _ROW.task_id.is_not(None)
+        conditions = (
+            (schedulers, IS_USERS & (own if column is None else _ROW[column].is_not(None))),
+            (failed_tasks, failed_tasks.c.task_type == type_),
+        )
+        with self._database.read("looking for a type of tasks") as connection:
+            return any(_has(connection, table, [condition]) for table, condition in conditions)
+
+    @repeatable
+    def sources(self) -> Collection[str]:
+        """See `NamesPort.sources`."""
+        with self._database.read("looking for jobs files") as connection:
+            found = connection.scalars(select(_ROW.source).where(_ROW.source > "").distinct())
+            return {name for name in found if isinstance(name, str)}
+
+    @repeatable
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
         """See `NamesPort.tasks_near`."""
         half, column = limit // 2, _ROW.task_name

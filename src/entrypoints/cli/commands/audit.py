@@ -50,11 +50,12 @@ def list_(
         "OUTCOME": lambda entry: state(entry.outcome),
         "WHY": "problem",
     }
+    is_part = {since, who, on, before} != {None}
     print_rows(
         found,
         columns,
         json=json,
-        empty="Nobody has changed anything that is kept.",
+        empty="No entry is like that." if is_part else "Nobody has changed anything that is kept.",
         spare=("BEFORE", "BY", "WHY"),
         elastic=("BEFORE", "AFTER", "WHY"),
     )

@@ -45,7 +45,7 @@ def list_(
         found,
         columns,
         json=json,
-        empty="Nobody was told of anything.",
+        empty="No event is like that." if states or schedule else "Nobody was told of anything.",
         spare=("EXECUTION",),
         elastic=("LAST ERROR",),
     )

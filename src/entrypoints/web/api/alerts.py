@@ -51,6 +51,7 @@ class Alerts:
             what="a page of alerts, newest first",
             gives=AlertView,
             many=True,
+            refuses=(404,),
         )
 
     async def list_alerts(

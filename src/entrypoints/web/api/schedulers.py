@@ -58,6 +58,7 @@ class Schedulers:
             what="a page of schedules, by name",
             gives=SchedulerView,
             many=True,
+            refuses=(404,),
         )
         yield operation(
             "POST",

@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.views.alerts import AlertView
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.views.alerts import AlertPage, AlertView
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alert_texts import SEVERITIES, say_measured
 from cronhare.domain.lifecycle.alerts import nobody_judged
@@ -82,9 +83,14 @@ def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:
 
 
 def _look(pages: Pages, which: AlertFilter, after: AlertPlace | None) -> dict[str, Any]:
-    container = pages.container
+    container, unknown = pages.container, None
+    try:
+        page = container.alert_desk().alerts(which, after=after, limit=_LISTED)
+    except NotFound as error:
+        page, unknown = AlertPage(alerts=(), after=None, judged_at=None, unjudged=None), str(error)
     return {
-        "page": container.alert_desk().alerts(which, after=after, limit=_LISTED),
+        "page": page,
+        "unknown": unknown,
         "is_all": which == AlertFilter() and after is None,
         "now": container.queries().now(),
         "is_unjudged": nobody_judged,
