@@ -14,6 +14,7 @@ from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, SystemSigns
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,
@@ -228,7 +229,7 @@ def test_what_waits_for_a_scheduler_the_broker_or_a_worker_is_found(ledger: Ledg
     def system_signs(*served: str) -> SystemSigns:
         return ledger.alerts.system_signs(now=ledger.now, served=served)
 
-    ledger.claimed("unsent")
+    unsent = ledger.claimed("unsent")
     ledger.published("sent", queue="cron_scheduler.reports")
     ledger.add("unclaimed", schedule=None, date_time=ledger.now + MINUTE)
     ledger.plan_edited()
@@ -239,8 +240,9 @@ def test_what_waits_for_a_scheduler_the_broker_or_a_worker_is_found(ledger: Ledg
     found = system_signs()
 
     assert found.earliest_due is not None
-    assert found.unsent is not None
-    assert found.unsent.runs == 1
+    assert [(name, each.runs, each.execution) for name, each in found.unsent.items()] == [
+        (MAIN_QUEUE, 1, unsent.id)
+    ]
     assert [(name, each.runs) for name, each in found.unserved.items()] == [
         ("cron_scheduler.reports", 1)
     ]

@@ -8,6 +8,7 @@ import attrs
 
 from ..nodes import NodeReport, present
 from ..schedules.alert_rules import Rule
+from ..schedules.standalone import is_standalone
 from ..texts.listing import counted, listed
 from ..texts.moments import say_moment
 from .alerts import CRITICAL, HIGH, Alert, alert
@@ -21,26 +22,30 @@ MOST_NAMED: Final = 5
 
 @attrs.frozen(kw_only=True)
 class QueueSigns:
-    """What waits in a queue for a worker: *runs* of them, the first since *since*."""
+    """What waits for a queue or in it: *runs* of them, the first since *since*.
+
+    *execution* is the first to be named.
+    """
 
     runs: int
     since: datetime
+    execution: int | None = None
 
 
 @attrs.frozen(kw_only=True)
 class SystemSigns:
     """What the ledger says of what works on it.
 
-    *earliest_due* is the earliest instant that nobody has claimed, *unsent* what was claimed and
-    not handed to the broker, *unserved* what waits in queues that no worker serves. None of these
-    are told before `OVERDUE_AFTER`. The judge has seen the ledger without a gap since
+    *earliest_due* is the earliest instant that nobody has claimed, *unsent* what was claimed for
+    queues and not handed to the broker, *unserved* what waits in queues that no worker serves. None
+    of these are told before `OVERDUE_AFTER`. The judge has seen the ledger without a gap since
     *watched_since*: it may have been away before, and nobody could claim or send anything.
     """
 
     nodes: Sequence[NodeReport] = ()
     watched_since: datetime | None = None
     earliest_due: datetime | None = None
-    unsent: QueueSigns | None = None
+    unsent: Mapping[str, QueueSigns] = attrs.field(factory=dict[str, QueueSigns])
     unserved: Mapping[str, QueueSigns] = attrs.field(factory=dict[str, QueueSigns])
 
     def is_overdue(self, since: datetime, now: datetime) -> bool:
@@ -51,19 +56,41 @@ class SystemSigns:
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     """Say of what people are to be alerted."""
     yield from _scheduler(signs, now)
-    if signs.unsent is not None and signs.is_overdue(signs.unsent.since, now):
+    unsent = {
+        name: queue for name, queue in signs.unsent.items() if signs.is_overdue(queue.since, now)
+    }
+    yield from _unsent({name: unsent[name] for name in unsent if not _is_missing(name, signs, now)})
+    missing = {name: unsent[name] for name in unsent if _is_missing(name, signs, now)}
+    for name, queue in sorted({**missing, **signs.unserved}.items()):
+        where = f"{'for' if name in missing else 'in'} the queue {name}"
         message = (
-            f"{counted(signs.unsent.runs, 'run')} could not be handed to the broker since "
-            f"{say_moment(signs.unsent.since)}: it is away, or has no such queue"
-        )
-        yield alert(Rule.UNSENT, message, value=signs.unsent.runs, severity=CRITICAL)
-    for name, queue in sorted(signs.unserved.items()):
-        message = (
-            f"{counted(queue.runs, 'run')} in the queue {name} since {say_moment(queue.since)}, "
+            f"{counted(queue.runs, 'run')} {where} since {say_moment(queue.since)}, "
             f"and {_who_does_not_serve(name, signs, now)}"
         )
         yield alert(Rule.QUEUE, message, subject=name, value=queue.runs, severity=CRITICAL)
     yield from _silent(signs, now)
+
+
+def _is_missing(queue: str, signs: SystemSigns, now: datetime) -> bool:
+    """Whether a queue is that of a worker of its own, which is not there, and made none."""
+    there = present(signs.nodes, now, watched_since=signs.watched_since)
+    return is_standalone(queue) and not any(queue in node.queues for node in there)
+
+
+def _unsent(unsent: Mapping[str, QueueSigns]) -> Iterator[Alert]:
+    if not unsent:
+        return
+    runs, first = sum(each.runs for each in unsent.values()), min(unsent.values(), key=_since)
+    run = "" if first.execution is None else f" (execution {first.execution})"
+    message = (
+        f"{counted(runs, 'run')}{run} for {listed(sorted(unsent), most=MOST_NAMED)} could not be "
+        f"handed to the broker since {say_moment(first.since)}: it is away, or has no such queue"
+    )
+    yield alert(Rule.UNSENT, message, value=runs, severity=CRITICAL, execution=first.execution)
+
+
+def _since(signs: QueueSigns) -> datetime:
+    return signs.since
 
 
 def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:

@@ -41,6 +41,9 @@ from cronhare.ports.alerts import AlertChanges
 from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
 
+#: When each run has begun to wait.
+_Times = dict[int, datetime]
+
 
 class MemoryAlertStore:
     """Satisfies `AlertStorePort`. Each public method is one transaction."""
@@ -96,19 +99,17 @@ class MemoryAlertStore:
             schedules = self._ledger.schedules
             cursors = map(schedules.cursor_of, schedules.rows())
             due = [each.next_due for each in cursors if each.next_due and not each.problem]
-            claimed = [
-                run.executed_at
-                for run in self._ledger.executions.in_states({State.CLAIMED})
-                if run.executed_at < before and (run.next_attempt_at or now) <= now
-            ]
-            sent = defaultdict[str, list[datetime]](list)
+            claimed, sent = defaultdict[str, _Times](dict), defaultdict[str, _Times](dict)
+            for run in self._ledger.executions.in_states({State.CLAIMED}):
+                if run.executed_at < before and (run.next_attempt_at or now) <= now:
+                    claimed[run.queue][run.id] = run.executed_at
             for run in self._ledger.executions.in_states({State.PUBLISHED}):
                 at = run.published_at
                 if at is not None and at < before and run.queue not in served:
-                    sent[run.queue].append(at)
+                    sent[run.queue][run.id] = at
         return SystemSigns(
             earliest_due=min((each for each in due if each < before), default=None),
-            unsent=_waiting(claimed) if claimed else None,
+            unsent={queue: _waiting(times) for queue, times in claimed.items()},
             unserved={queue: _waiting(times) for queue, times in sent.items()},
         )
 
@@ -249,5 +250,5 @@ class MemoryAlertStore:
             return [row for row in rows if row.cleared_at is not None]
 
 
-def _waiting(times: Sequence[datetime]) -> QueueSigns:
-    return QueueSigns(runs=len(times), since=min(times))
+def _waiting(times: _Times) -> QueueSigns:
+    return QueueSigns(runs=len(times), since=min(times.values()), execution=min(times))

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, bindparam, func, or_, select
+from sqlalchemy import Row, Select, Subquery, bindparam, func, or_, select
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, QueueSigns, SystemSigns
@@ -24,7 +24,7 @@ _EARLIEST: Final[Select[Any]] = (
     .limit(1)
 )
 _UNSENT: Final = (
-    select(executions.c.executed_at)
+    select(executions.c.id, executions.c.queue, executions.c.executed_at)
     .where(
         executions.c.state == State.CLAIMED.value,
         executions.c.executed_at < _BEFORE,
@@ -35,7 +35,7 @@ _UNSENT: Final = (
     .subquery()
 )
 _SENT: Final = (
-    select(executions.c.queue, executions.c.published_at)
+    select(executions.c.id, executions.c.queue, executions.c.published_at)
     .where(
         executions.c.state == State.PUBLISHED.value,
         executions.c.published_at < _BEFORE,
@@ -45,14 +45,16 @@ _SENT: Final = (
     .limit(MOST_COUNTED)
     .subquery()
 )
-_COUNTED: Final = select(
-    func.count().label("runs"), func.min(_UNSENT.c.executed_at).label("since")
-).select_from(_UNSENT)
-_UNSERVED: Final[Select[Any]] = (
-    select(_SENT.c.queue, func.count().label("runs"), func.min(_SENT.c.published_at).label("since"))
-    .group_by(_SENT.c.queue)
-    .order_by(_SENT.c.queue)
-)
+
+
+def _by_queue(waiting: Subquery, since: str) -> Select[Any]:
+    queue, first = waiting.c.queue, func.min(waiting.c.id).label("execution")
+    counts = func.count().label("runs"), func.min(waiting.c[since]).label("since"), first
+    return select(queue, *counts).group_by(queue).order_by(queue)
+
+
+_UNSENT_BY_QUEUE: Final = _by_queue(_UNSENT, "executed_at")
+_UNSERVED: Final = _by_queue(_SENT, "published_at")
 
 
 class SystemSignsPart(StorePart):
@@ -64,15 +66,16 @@ class SystemSignsPart(StorePart):
         before = now - OVERDUE_AFTER
         with self._database.read("looking for what waits") as connection:
             earliest = connection.scalar(_EARLIEST, {"before": before})
-            unsent = connection.execute(_COUNTED, {"before": before}).one()
+            unsent = connection.execute(_UNSENT_BY_QUEUE, {"before": before}).all()
             asked = {"before": before, "served": sorted(served)}
             unserved = connection.execute(_UNSERVED, asked).all()
         return SystemSigns(
             earliest_due=read_moment(earliest),
-            unsent=_counted(unsent, before) if unsent.runs else None,
+            unsent={str(row.queue): _counted(row, before) for row in unsent},
             unserved={str(row.queue): _counted(row, before) for row in unserved},
         )
 
 
 def _counted(row: Row[Any], before: datetime) -> QueueSigns:
-    return QueueSigns(runs=row.runs, since=read_moment(row.since) or before)
+    since = read_moment(row.since) or before
+    return QueueSigns(runs=row.runs, since=since, execution=row.execution)

@@ -3,6 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import attrs
+
 from cronhare.domain.lifecycle.alert_texts import SEVERITY_OF
 from cronhare.domain.lifecycle.system_alerts import (
     OVERDUE_AFTER,
@@ -40,12 +42,28 @@ def test_what_is_due_and_not_claimed_alerts_whether_or_not_a_scheduler_reports()
 
 
 def test_what_waits_for_the_broker_or_for_a_worker_alerts() -> None:
-    signs = QueueSigns(runs=3, since=NOON - 5 * MINUTE)
+    signs = QueueSigns(runs=3, since=NOON - 5 * MINUTE, execution=106)
+    older = attrs.evolve(signs, since=NOON - 9 * MINUTE, execution=105)
 
-    said = messages(unsent=signs, unserved={"cron_scheduler.mail": signs})
+    said = messages(unsent={"a": signs, "b": older}, unserved={"cron_scheduler.mail": signs})
 
-    assert said["unsent:"].startswith("3 runs could not be handed to the broker since ")
+    assert said["unsent:"].startswith(
+        "6 runs (execution 105) for a, b could not be handed to the broker since 2026"
+    )
     assert "in the queue cron_scheduler.mail since" in said["queue:cron_scheduler.mail"]
+
+
+def test_what_stays_alive_and_has_no_worker_waits_for_that_and_not_for_the_broker() -> None:
+    signs = QueueSigns(runs=1, since=NOON - 5 * MINUTE, execution=106)
+    own = "cron_standalone.pump"
+
+    [alone] = messages(unsent={own: signs}).items()
+    [served_] = messages(unsent={own: signs}, nodes=[node(queues=(own,))])
+
+    assert alone[0] == f"queue:{own}"
+    assert alone[1].startswith(f"1 run for the queue {own} since ")
+    assert alone[1].endswith("and no worker serves it")
+    assert served_ == "unsent:"
 
 
 def test_a_silent_node_alerts_until_another_takes_its_place() -> None:
@@ -79,7 +97,7 @@ def test_while_the_ledger_was_away_nobody_could_claim_or_send_anything() -> None
 
     def judged(since: timedelta) -> list[str]:
         watched = {"watched_since": NOON - since}
-        return [*messages(earliest_due=long_ago, unsent=late, **watched)]
+        return [*messages(earliest_due=long_ago, unsent={"a": late}, **watched)]
 
     assert judged(OVERDUE_AFTER) == []
     assert judged(OVERDUE_AFTER + timedelta(seconds=1)) == ["scheduler:", "unsent:"]
