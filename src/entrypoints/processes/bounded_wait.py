@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from cronhare.application.logs import say
@@ -29,7 +29,26 @@ async def wait_at_most(seconds: float, what: str, waiting: Coroutine[Any, Any, o
     return True
 
 
-def _forget(task: "asyncio.Task[object]") -> None:
+async def wait_unless(stop: asyncio.Event, waiting: Awaitable[object]) -> bool:
+    """Wait for *waiting* unless *stop* comes first; False if it was given up.
+
+    It is then cancelled, and not waited for: a server that hangs would hold up what comes next.
+    """
+    task = asyncio.ensure_future(waiting)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        task.cancel()
+    if not task.done():
+        task.add_done_callback(_forget)
+        return False
+    await task
+    return True
+
+
+def _forget(task: "asyncio.Future[object]") -> None:
     """Retrieve its exception, or Python would warn that it never was."""
     if not task.cancelled():
         task.exception()

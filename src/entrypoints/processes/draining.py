@@ -11,6 +11,7 @@ from contextlib import suppress
 from cronhare.application.logs import say
 
 from ..signals.shutdown import Shutdown
+from .bounded_wait import wait_unless
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +40,16 @@ class Draining:
             self._loop.call_soon_threadsafe(self._note, drain)
 
     async def follow(self) -> None:
-        """Do as is wanted, until a shutdown."""
+        """Do as is wanted, until a shutdown: that waits for no broker that hangs meanwhile."""
         drained = False
         while not self._shutdown.requested.is_set():
             if self._wanted != drained:
                 drained = self._wanted
-                await (self._drain() if drained else self._undrain())
+                change = self._drain() if drained else self._undrain()
+                await wait_unless(self._shutdown.requested, change)
                 continue
-            await self._next()
+            self._changed.clear()
+            await wait_unless(self._shutdown.requested, self._changed.wait())
 
     async def _drain(self) -> None:
         text = "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`"
@@ -56,19 +59,6 @@ class Draining:
     async def _undrain(self) -> None:
         await self._resume()
         say(log, logging.INFO, "node.undrain", "Drained no longer: work is taken again")
-
-    async def _next(self) -> None:
-        """Wait until something else is wanted, or for a shutdown."""
-        self._changed.clear()
-        waits = [
-            asyncio.create_task(self._changed.wait()),
-            asyncio.create_task(self._shutdown.requested.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
 
     def _note(self, drain: bool) -> None:  # noqa: FBT001
         if drain != self._wanted:

@@ -16,6 +16,7 @@ from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
 from ..signals.shutdown import Shutdown
+from .bounded_wait import wait_unless
 from .loops import FIRST_PAUSE, LONGEST_PAUSE
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown:
     pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
     while not shutdown.requested.is_set():
         try:
-            if not await _asked(ask, shutdown):
+            if not await wait_unless(shutdown.requested, ask()):
                 return False
         except LedgerOutdated:
             raise
@@ -45,20 +46,6 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown:
             async with asyncio.timeout(pauses.next()):
                 await shutdown.requested.wait()
     return False
-
-
-async def _asked(ask: Callable[[], Awaitable[None]], shutdown: Shutdown) -> bool:
-    """Ask once; False if a shutdown is requested before the answer."""
-    asking = asyncio.ensure_future(ask())
-    stop = asyncio.create_task(shutdown.requested.wait())
-    try:
-        await asyncio.wait({asking, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if asking.done():
-            await asking
-        return asking.done()
-    finally:
-        stop.cancel()
-        asking.cancel()
 
 
 async def ledger_is_ready(engine: Engine, shutdown: Shutdown) -> bool:

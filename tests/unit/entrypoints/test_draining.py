@@ -38,3 +38,23 @@ async def _play() -> list[str]:
 
 def test_it_rests_and_resumes_once_for_each_change_and_ends_with_a_shutdown() -> None:
     assert asyncio.run(_play()) == ["rest", "resume", "rest"]
+
+
+async def _hangs() -> None:
+    shutdown = Shutdown(ForcedExit(grace=0))
+    asked, hang = asyncio.Event(), asyncio.Event()
+
+    async def rest() -> None:
+        asked.set()
+        await hang.wait()
+
+    draining = Draining(rest=rest, resume=rest, shutdown=shutdown)
+    following = asyncio.create_task(draining.follow())
+    draining.told(drain=True)
+    await asyncio.wait_for(asked.wait(), 5)
+    shutdown.requested.set()
+    await asyncio.wait_for(following, 2)
+
+
+def test_a_shutdown_does_not_wait_for_a_broker_that_hangs_while_it_drains() -> None:
+    asyncio.run(_hangs())
