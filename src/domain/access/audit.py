@@ -27,8 +27,10 @@ MOST_MEMBERS: Final = 100
 DEEPEST: Final = 6
 #: Letters of a text that are read: what comes behind them is left out.
 MOST_READ: Final = 16_384
-#: Texts in one value, in all: 100 lists of 100 texts of 1,000 letters would be 10 MB.
+#: Texts in one value, in all, and letters of them that are read: 100 lists of 100 texts of 1,000
+#: letters would be 10 MB, and to look for secrets in 1 MB takes a second.
 MOST_TEXTS: Final = 500
+MOST_LETTERS: Final = 65_536
 
 #: A jobs file that changes more schedules than this has one entry, with how many and their names.
 MOST_ENTRIES: Final = 100
@@ -88,19 +90,35 @@ def kept(value: Any) -> Any:  # noqa: ANN401 - a JSON value
     >>> kept({"user": "ada", "password": "hunter2"})
     {'user': 'ada', 'password': '***'}
     """
-    return _kept(value, DEEPEST, [MOST_TEXTS])
+    return _kept(value, DEEPEST, _Left())
 
 
-def _kept(value: Any, depth: int, left: list[int]) -> Any:  # noqa: ANN401
+@attrs.define
+class _Left:
+    """What may still be kept of one value."""
+
+    texts: int = MOST_TEXTS
+    letters: int = MOST_LETTERS
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.texts <= 0 or self.letters <= 0
+
+    def text(self, text: str, most: int) -> str:
+        self.texts -= 1
+        self.letters -= min(len(text), MOST_READ)
+        return _text(text, most)
+
+
+def _kept(value: Any, depth: int, left: _Left) -> Any:  # noqa: ANN401
     match value:
         case str():
-            left[0] -= 1
-            return _text(value, LONGEST_TEXT)
+            return _LEFT_OUT if left.letters <= 0 else left.text(value, LONGEST_TEXT)
         case None | bool() | float():
             return value
         case int():
             return value if abs(value) < 2**63 else _LEFT_OUT
-        case _ if depth == 0 or left[0] <= 0:
+        case _ if depth == 0 or left.is_nothing:
             return _LEFT_OUT
         case Mapping():
             return _kept_members(value, depth, left)
@@ -109,25 +127,38 @@ def _kept(value: Any, depth: int, left: list[int]) -> Any:  # noqa: ANN401
     return _text(str(value), LONGEST_TEXT)
 
 
-def _kept_members(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str, Any]:
+def _kept_members(value: Mapping[Any, Any], depth: int, left: _Left) -> dict[str, Any]:
     found = dict[str, Any]()
-    # As many have it: {"name": "DB_PASSWORD", "value": "hunter2"}.
-    called = value.get("name", value.get("key"))
-    is_pair = isinstance(called, str) and names_a_secret(called)
+    is_pair = _calls_its_value_a_secret(value)
+    done = 0
     for name, each in list(value.items())[:MOST_MEMBERS]:
-        said = _text(str(name), LONGEST_TARGET)
-        is_secret = each is not None and (names_a_secret(said) or (is_pair and name == "value"))
-        left[0] -= 1
+        if left.is_nothing:
+            break
+        said = left.text(str(name), LONGEST_TARGET)
+        is_value = is_pair and said.lower() in _VALUES
+        is_secret = each is not None and (names_a_secret(said) or is_value)
         found[said] = HIDDEN if is_secret else _kept(each, depth - 1, left)
-    if len(value) > MOST_MEMBERS:
-        found["…"] = f"{len(value) - MOST_MEMBERS:,} more"
+        done += 1
+    if len(value) > done:
+        found["…"] = f"{len(value) - done:,} more"
     return found
 
 
-def _kept_items(value: Sequence[Any], depth: int, left: list[int]) -> list[Any]:
+#: As many have it: {"name": "DB_PASSWORD", "value": "hunter2"}, and {"Key": …, "Values": […]}.
+_NAMES: Final = frozenset(["name", "key"])
+_VALUES: Final = frozenset(["value", "values"])
+
+
+def _calls_its_value_a_secret(value: Mapping[Any, Any]) -> bool:
+    called = [each for name, each in value.items() if str(name)[:5].lower() in _NAMES]
+    return any(isinstance(each, str) and names_a_secret(each[:LONGEST_TARGET]) for each in called)
+
+
+def _kept_items(value: Sequence[Any], depth: int, left: _Left) -> list[Any]:
+    is_pair = len(value) == 2 and isinstance(value[0], str) and names_a_secret(value[0][:MOST_READ])  # noqa: PLR2004
     found = [
         HIDDEN
-        if isinstance(before, str) and announces_secret(before)
+        if isinstance(before, str) and (is_pair or announces_secret(before[:MOST_READ]))
         else _kept(each, depth - 1, left)
         for before, each in pairwise([None, *value[:MOST_MEMBERS]])
     ]

@@ -42,9 +42,9 @@ _USER: Final = re.compile(
 #: Tokens that are known for one wherever they stand: ours, JSON Web Tokens, those of well-known
 #: services; and private keys.
 _FORMS: Final = re.compile(
-    r"\bchr_[\w-]{43}|\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?|\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"
+    r"\bchr_[\w-]{43}|(?<![\w-])eyJ[\w-]{5,2000}\.[\w-]{5,4000}(?:\.[\w-]{0,4000})?|\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"
     r"|\bglpat-[\w-]{15,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}|\bAIza[\w-]{30,}"
-    r"|\b[sr]k[-_](?:\w{1,10}[-_])?\w{16,}"
+    r"|\b[sr]k[-_](?:\w{1,10}[-_])?\w{16,}|\bhooks\.slack\.com/services/[\w/]{5,200}"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 )
 #: `Bearer x`, as headers say it.
@@ -54,12 +54,12 @@ _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~
 #: parts the words of some.
 _NAME: Final = re.compile(
     r"(?<![\w.-])(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
-    r"[\\\"'\[\d\])]{0,8}\s{0,8}(?:=>|:=|==?|[:>\uff1a\uff1d]|%3D)\s{0,8}|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
+    r"[\\\"'\[\d\])]{0,8}\s{0,8}(?:=>|:=|==?|[:>\uff1a\uff1d]|%3[AD])\s{0,8}|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
     re.IGNORECASE,
 )
 _VALUE: Final = re.compile(
     r"(?P<escaped>\\+[\"'])[\s\S]*?(?:(?P=escaped)|\Z)"
-    r"|\"(?:[^\"\\]|\\[\s\S])*(?:\"|\\?\Z)|'(?:[^'\\]|\\[\s\S])*(?:'|\\?\Z)"
+    r"|(?:\"(?:[^\"\\]|\\[\s\S])*(?:\"|\\?\Z)|'(?:[^'\\]|\\[\s\S])*(?:'|\\?\Z))[^\s\"'.,;:)\]}>&|\\]*"
     r"|(?:(?:basic|bearer|digest|negotiate|token)[ \t]+)?[^\s\"']+",
     re.IGNORECASE,
 )

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from cronhare.domain.progress import OnProgress, unwatched
+from cronhare.domain.texts.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -33,7 +34,7 @@ def working(what: str) -> Iterator[OnProgress]:
 
     def show() -> None:
         bar = make_bar()
-        bar.add_task(what, total=None)
+        bar.add_task(printable(what), total=None)
         bar.start()
         shown.append(bar)
 

@@ -54,10 +54,10 @@ def test_work_is_shown_on_a_terminal_once_it_takes_long(
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr(progress, "UNNOTICED", 0)
-    with working("Applying [1 of 2]"):
+    with working("Applying [1 of 2] \x9b\u202e"):
         time.sleep(0.2)
     shown = capsys.readouterr()
-    assert "Applying [1 of 2]" in shown.err
+    assert r"Applying [1 of 2] \x9b\u202e" in shown.err
     assert shown.out == ""
 
 

@@ -165,8 +165,13 @@ def _content(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 
 
 def _said(name: str, text: str) -> str | int:
     """Read a number; what is none is refused in the words of a jobs file."""
+    return _number(text) if name in _NUMBERS else text
+
+
+def _number(text: str) -> str | int:
+    """Read a whole number of 64 bits; what is none stays a text."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 19  # noqa: PLR2004 - 64 bits
-    return int(text) if name in _NUMBERS and is_number else text
+    return int(text) if is_number else text
 
 
 def _value_of(ref: TaskRef) -> str:
@@ -176,8 +181,8 @@ def _value_of(ref: TaskRef) -> str:
 def _task(text: str, faults: list[Fault]) -> dict[str, Any]:
     kind, _, number = text.partition(" ")
     for known, column in _COLUMNS.items():
-        if kind == known.value and number.isdecimal() and len(number) < 19:  # noqa: PLR2004 - 64 bits
-            return {column: int(number)}
+        if kind == known.value and isinstance(id_ := _number(number), int):
+            return {column: id_}
     faults.append(Fault("task", "choose one"))
     return {}
 

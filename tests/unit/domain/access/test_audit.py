@@ -126,6 +126,9 @@ def test_what_a_text_shows_of_a_secret_is_kept_nowhere(text: str) -> None:
         ["-H", "Authorization:", "Bearer", "canary"],
         ["DB_PASSWORD=", "canary", "x-amz-signature=canary", "DSN=ada:canary@tcp(h:1)/x"],
         [{"name": "DB_PASSWORD", "value": "canary"}],
+        [{"Name": "password", "Values": ["canary"]}, {"key": "password", "Value": "canary"}],
+        [["Authorization", "canary"]],
+        ["password='a'canary", "password%3Acanary", "https://hooks.slack.com/services/T/B/canary"],
         {"password=canary": 1, "token": {"any": "canary"}},
         "password=" + "canary" * 10_000,
         "-----BEGIN PRIVATE KEY-----\n" + "canary" * 10_000,
@@ -163,6 +166,7 @@ def test_other_texts_are_kept_as_they_are(text: str) -> None:
             "password=",
             "-a ",
             "eyJ",
+            "eyJ---",
             "basic a",
             "\\",
             "a.",
@@ -174,6 +178,7 @@ def test_no_text_is_long_to_read(text: str) -> None:
     began = time.process_time()
 
     kept(text)
+    kept([[text] * 100] * 5)
 
     assert time.process_time() - began < 1
 
