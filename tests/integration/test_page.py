@@ -192,6 +192,28 @@ def test_a_schedule_is_created_by_a_form_or_every_fault_is_told(
     ).text.replace("&#39;", "'")
 
 
+def test_faults_are_told_by_what_the_form_calls_its_fields(web: Site) -> None:
+    form = filled(web.get("/ui/new-schedule")) | {"name": "weekly", "task": "report 25"}
+    seen = sent(web, "/ui/new-schedule", form | {"every": "never"}).text
+    faults = {"every": "never", "misfire_cap": "0", "retry": "[]"}
+    refused = unescape(sent(web, "/ui/new-schedule", form | faults).text)
+
+    assert '<a href="#misfire_cap">Caught up at most</a>' in refused
+    assert "SCHEDULE_RETRY_POLICY_INVALID" not in refused
+    assert "an object" in refused
+    assert "<details open><summary>More" in refused, "what is there is seen"
+    assert "<details><summary>More" in seen
+
+
+def test_what_stays_alive_and_has_times_is_told_what_both_mean(web: Site) -> None:
+    form = filled(web.get("/ui/new-schedule")) | {"name": "pump", "every": "1h", "timeout": "x"}
+
+    both = sent(web, "/ui/new-schedule", form | {"stay_alive": "on"}).text
+
+    assert "It is begun at its times alone, one run at a time" in both
+    assert "It is begun at its times alone" not in sent(web, "/ui/new-schedule", form).text
+
+
 def test_a_moment_that_is_past_is_taken_and_told(web: Site) -> None:
     form = filled(web.get("/ui/new-schedule")) | {"name": "late", "task": "report 25"}
     made = sent(web, "/ui/new-schedule", form | {"date_time": "2020-01-01T08:00:00"})

@@ -29,7 +29,8 @@ _TIMES: Final = (*_WHEN, "timezone", "gap", "fold", "starts_at", "ends_at")
 class Preview:
     """The next runs, or what is wrong with the times; neither where nothing is said yet.
 
-    What *stays_alive* needs no times. *notes* say what is allowed, and probably not meant.
+    What *stays_alive* needs no times; with some it is begun at these alone. *notes* say what is
+    allowed, and probably not meant.
     """
 
     now: datetime
@@ -42,8 +43,9 @@ class Preview:
 
 def preview_of(name: str, values: Mapping[str, str], *, now: datetime) -> Preview:
     """Preview the values of a form; what is wrong with other fields is no matter here."""
+    stays_alive = values["stay_alive"] == "on"
     if not any(values[each] for each in _WHEN):
-        return Preview(now=now, is_empty=True, stays_alive=values["stay_alive"] == "on")
+        return Preview(now=now, is_empty=True, stays_alive=stays_alive)
     faults = list[Fault]()
     content = content_of({each: values[each] for each in _TIMES}, faults, has_topic=False)
     given = {each: said for each, said in content.items() if said is not None}
@@ -60,4 +62,4 @@ def preview_of(name: str, values: Mapping[str, str], *, now: datetime) -> Previe
     zone = find_zone(draft.timezone)
     notes = [note.text for note in notes_on_times(draft, now=now)]
     upcoming = [*preview(schedule, zone, after=now, count=_SHOWN)]
-    return Preview(now=now, upcoming=upcoming, notes=notes)
+    return Preview(now=now, upcoming=upcoming, notes=notes, stays_alive=stays_alive)

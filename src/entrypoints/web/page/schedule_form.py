@@ -44,7 +44,7 @@ CHOICES: Final = {
     "no_listener": tuple(each.value for each in NoListener),
 }
 #: Fields of JSON, and lists with a comma between.
-_JSON: Final = ("params", "retry")
+JSON_FIELDS: Final = ("params", "retry")
 _LISTS: Final = ("skip_on", "only_on", "blackout")
 #: Whole numbers.
 _NUMBERS: Final = (
@@ -61,7 +61,7 @@ TABLE_OF: Final = {field: table for table, parts in PARTS.items() for field in p
 
 #: All that a form has besides the name.
 FIELDS: Final = (
-    "task", *TEXTS, *CHOICES, "misfire_window", "concurrency_key", *_JSON, *_LISTS, *_NUMBERS,
+    "task", *TEXTS, *CHOICES, "misfire_window", "concurrency_key", *JSON_FIELDS, *_LISTS, *_NUMBERS,
     *_BOXES,
 )  # fmt: skip
 
@@ -156,7 +156,7 @@ def _content(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 
         return text == _ON
     if not text or (name in CHOICES and text == CHOICES[name][0]):
         return None
-    if name in _JSON:
+    if name in JSON_FIELDS:
         return _json(name, text, faults)
     if name in _LISTS:
         return [part.strip() for part in text.split(",") if part.strip()]
@@ -200,7 +200,7 @@ def _json(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - a
 
 
 def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - a value of a jobs file
-    if name in _JSON:
+    if name in JSON_FIELDS:
         return json.dumps(value, ensure_ascii=False, indent=2)
     if name in _LISTS:
         return ", ".join(value)

@@ -29,13 +29,13 @@ from ..preview import preview_of
 from ..schedule_form import (
     CHOICES,
     FIELDS,
-    PARTS,
     content_of,
     empty_values,
     task_choices,
     values_of,
     values_sent,
 )
+from ..schedule_labels import AT_ONCE, LABELS, of_fields
 from ..schedule_merge import edited_of, merged, read_base
 
 _NEW: Final = "/ui/new-schedule"
@@ -206,12 +206,7 @@ class _Desk:
     ) -> Response:
         now = await self._pages.ask(self._container.queries().now)
         shown = preview_of(stored.name if stored else name, values, now=now)
-        of_field = dict[str, str]()
-        for fault in faults:
-            field = _FIELD_OF.get(fault.field, fault.field.split(".")[0].split("[")[0])
-            of_field[field] = (
-                f"{of_field[field]}; {fault.problem}" if field in of_field else fault.problem
-            )
+        of_field = of_fields(faults)
         context: dict[str, Any] = {
             "now": now,
             "values": values,
@@ -220,6 +215,8 @@ class _Desk:
             "seen": seen or (etag(stored) if stored else ""),
             "name": stored.name if stored else name,
             "faults": of_field,
+            "has_more_faults": bool(of_field.keys() & LABELS.keys() - AT_ONCE),
+            "labels": LABELS,
             "tasks": task_choices(self._container.catalog()),
             "choices": CHOICES,
             "preview": shown,
@@ -234,14 +231,3 @@ class _Desk:
 def _said(done: str, notes: Sequence[str]) -> str:
     """Say what was done, and what is probably not meant with it."""
     return " ".join((done, *(f"Note: {note}." for note in notes)))
-
-
-#: Fields of a fault that the form has under another name.
-_FIELD_OF: Final = {
-    "report_id": "task",
-    "worker_id": "task",
-    "reminder_id": "task",
-    "payload": "params",
-    **{table: next(iter(parts.values())) for table, parts in PARTS.items()},
-    **{f"{table}.{part}": field for table, parts in PARTS.items() for part, field in parts.items()},
-}
