@@ -38,9 +38,10 @@ class StatisticsPort(Protocol):
         ...
 
     def last_results(self, *, limit: int) -> ScheduleResults:
-        """Tell how the runs of *limit* schedules that are due again last ended, by their ids.
+        """Tell how the runs of *limit* schedules that may run again last ended, by their ids.
 
-        The system's own are left out.
+        They are due again, or enabled and without times: those begin by hand, at a start or a boot,
+        or to stay alive. The system's own are left out.
         Each is one look into an index, however long the history is.
         """
         ...

@@ -1,6 +1,7 @@
 """What every ledger promises of statistics."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -164,6 +165,20 @@ def test_the_last_results_are_of_schedules_that_are_due_again(ledger: Ledger) ->
     assert a == ScheduleResult(schedule="a", succeeded_at=ended, failed_at=None)
     assert (b.failed_at, b.succeeded_at) == (ended, ledger.seen(again["b"]).finished_at)
     assert (c.succeeded_at, c.failed_at, found.unread) == (None, None, 0)
+
+
+def test_what_has_no_times_is_told_of_while_it_is_enabled(ledger: Ledger) -> None:
+    by_hand = partial(draft, schedule=None)
+    ledger.save(by_hand("hand"), by_hand("off", status=False), by_hand("new"))
+    ledger.plan_edited()
+    [hand] = ledger.schedules.schedules(["hand"])
+    run = ledger.records.run_now(hand.id, key="manual-1", params=None, now=ledger.now, node="bee")
+    ended = ledger.finished(run, FOR_GOOD).finished_at
+
+    found = ledger.statistics.last_results(limit=10).results
+
+    assert {(one.schedule, one.failed_at) for one in found} == {("hand", ended), ("new", None)}
+    assert ledger.statistics.last_results(limit=1).unread == 1
 
 
 def test_of_many_schedules_some_are_told_of_and_the_others_are_counted(ledger: Ledger) -> None:

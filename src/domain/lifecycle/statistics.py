@@ -122,7 +122,7 @@ class ScheduleResult:
 
 @attrs.frozen(kw_only=True)
 class ScheduleResults:
-    """The *results* of schedules that are due again, those made first; *unread* are the others."""
+    """The *results* of schedules that may run again, those made first; *unread* are the others."""
 
     results: Sequence[ScheduleResult]
     unread: int

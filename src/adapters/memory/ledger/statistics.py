@@ -22,6 +22,7 @@ from cronhare.domain.lifecycle.statistics import (
 )
 from cronhare.domain.retries.outcome import ErrorClass
 
+from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
 
 
@@ -59,18 +60,16 @@ class MemoryStatistics:
     def last_results(self, *, limit: int) -> ScheduleResults:
         """See `StatisticsPort.last_results`."""
         with self._ledger.lock:
-            schedules = self._ledger.schedules
-            due = [row for row in schedules.rows() if schedules.cursor_of(row).next_due is not None]
-            due = sorted((r for r in due if not r.schedule.is_system), key=lambda row: row.id)
+            again = sorted(filter(self._may_run_again, self._ledger.schedules.rows()), key=_id)
             results = [
                 ScheduleResult(
                     schedule=row.schedule.name,
                     succeeded_at=self._last_end(row.id, [State.SUCCEEDED]),
                     failed_at=self._last_end(row.id, REPLAYABLE),
                 )
-                for row in due[:limit]
+                for row in again[:limit]
             ]
-        return ScheduleResults(results=results, unread=len(due) - len(results))
+        return ScheduleResults(results=results, unread=len(again) - len(results))
 
     def rows(self) -> Mapping[str, int]:
         """See `StatisticsPort.rows`."""
@@ -81,6 +80,12 @@ class MemoryStatistics:
                 "events": _span(self._ledger.outbox),
             }
 
+    def _may_run_again(self, row: ScheduleRow) -> bool:
+        if row.schedule.is_system:
+            return False
+        is_due = self._ledger.schedules.cursor_of(row).next_due is not None
+        return is_due or (row.draft.status and not row.draft.has_times)
+
     def _last_end(self, scheduler_id: int, states: Collection[State]) -> datetime | None:
         ends = (
             each.finished_at
@@ -88,6 +93,10 @@ class MemoryStatistics:
             if each.scheduler_id == scheduler_id and each.state in states and each.finished_at
         )
         return max(ends, default=None)
+
+
+def _id(row: ScheduleRow) -> int:
+    return row.id
 
 
 def _span(ids: Collection[int]) -> int:

@@ -4,13 +4,14 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, ScalarSelect, Select, Table, bindparam, func, select
+from sqlalchemy import Connection, ScalarSelect, Select, Table, and_, bindparam, func, or_, select
 
 from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.domain.lifecycle.statistics import ScheduleResult, ScheduleResults
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 
 from ..mapping.execution_rows import display_name
+from ..schedule_names import IS_ON
 from ..schema.tables import executions, failed_tasks, outbox, plans, schedulers
 
 _TABLES: Final[Mapping[str, Table]] = {
@@ -19,14 +20,21 @@ _TABLES: Final[Mapping[str, Table]] = {
     "events": outbox,
 }
 
-_DUE_AGAIN: Final = (
-    plans.c.next_due_at.is_not(None),
-    func.coalesce(schedulers.c.name, "") != CLEANUP_NAME,
+_ROW: Final = schedulers.c
+_WITHOUT_TIMES: Final = and_(
+    IS_ON,
+    func.coalesce(_ROW.schedule, "") == "",
+    _ROW.date_time.is_(None),
+    _ROW.every_ms.is_(None),
+)
+_MAY_RUN_AGAIN: Final = (
+    or_(plans.c.next_due_at.is_not(None), _WITHOUT_TIMES),
+    func.coalesce(_ROW.name, "") != CLEANUP_NAME,
 )
 _COUNT: Final[Select[Any]] = (
     select(func.count())
     .select_from(plans.join(schedulers, schedulers.c.id == plans.c.scheduler_id))
-    .where(*_DUE_AGAIN)
+    .where(*_MAY_RUN_AGAIN)
 )
 
 
@@ -53,7 +61,7 @@ _RESULTS: Final[Select[Any]] = (
         _last(sorted(REPLAYABLE)).label("failed_at"),
     )
     .select_from(plans.join(schedulers, schedulers.c.id == plans.c.scheduler_id))
-    .where(*_DUE_AGAIN)
+    .where(*_MAY_RUN_AGAIN)
     .order_by(schedulers.c.id)
     .limit(bindparam("most"))
 )
