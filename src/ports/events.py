@@ -285,6 +285,13 @@ class EventStorePort(Protocol):
         """List the rows of events whose keys have one of these beginnings, up to a hex digit."""
         ...
 
+    def failing(self, target: str, *, source: str) -> OutboxRow | None:
+        """Give what a target was tried with in vain and is to be tried with latest, if anything.
+
+        What waits behind it may not have been tried at all.
+        """
+        ...
+
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:

@@ -471,13 +471,17 @@ def test_targets_that_were_given_up_and_have_heard_of_nothing_since_are_named(
         again = ledger.now + SECOND
         ledger.events.settle(row, state, now=ledger.now, error=error, next_try_at=again)
 
-    told("first", "hook", "mail", "slow")
+    told("first", "hook", "mail", "slow", "many", "once")
     settle("hook", OutboxState.GIVEN_UP)
     settle("mail", OutboxState.GIVEN_UP)
     for _ in range(3):
         settle("slow", OutboxState.WAITING)
         ledger.clock.advance(SECOND)
-    told("second", "mail")
+    settle("once", OutboxState.WAITING)
+    told("second", "mail", "many")
+    told("third", "many")
+    for _ in range(3):  # three events, each tried once
+        settle("many", OutboxState.WAITING)
     settle("mail", OutboxState.DELIVERED)
 
     activity = look(engine, clock).activity
@@ -486,7 +490,8 @@ def test_targets_that_were_given_up_and_have_heard_of_nothing_since_are_named(
     gone = UntoldTarget(
         name="hook", source="shop", events=1, last_at=ledger.now - 3 * SECOND, error="410 Gone"
     )
-    assert activity.untold == (gone, attrs.evolve(gone, name="slow"))
+    many = attrs.evolve(gone, name="many", events=3, last_at=ledger.now)
+    assert activity.untold == (gone, many, attrs.evolve(gone, name="slow"))
 
 
 def test_who_has_ended_what_it_ran_owns_nothing(

@@ -541,6 +541,30 @@ def test_who_has_heard_is_found_by_an_event_and_all_by_how_its_key_begins(ledger
     ]
 
 
+def test_what_a_target_fails_with_is_found_that_was_put_off_the_longest(ledger: Ledger) -> None:
+    def add(id_: str) -> None:
+        event = events.trial("hook", now=ledger.now, id_=id_)
+        ledger.events.add([OutboxRow.of(event, "hook", source=SHOP, now=ledger.now)])
+
+    add("first")
+    add("second")
+    none = ledger.events.failing("hook", source=SHOP)
+    for row, seconds in zip(take(ledger, "hook"), (9, 5), strict=True):
+        again = ledger.now + seconds * SECOND
+        ledger.events.settle(
+            row, OutboxState.WAITING, now=ledger.now, next_try_at=again, error=f"{seconds}"
+        )
+    add("new")
+
+    found = ledger.events.failing("hook", source=SHOP)
+
+    assert none is None
+    assert found is not None
+    assert (found.tries, found.last_error, found.next_try_at) == (1, "9", ledger.now + 9 * SECOND)
+    assert ledger.events.failing("hook", source="other") is None
+    assert ledger.events.failing("mail", source=SHOP) is None
+
+
 def test_runs_that_run_or_ended_lately_are_found_with_how_they_ended(ledger: Ledger) -> None:
     wrote = Captured(head="the last words", bytes=14)
     good = ledger.finished(ledger.claimed("good"), Complete(), attrs.evolve(SUCCESS, stdout=wrote))

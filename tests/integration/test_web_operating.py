@@ -10,9 +10,9 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised, trial
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.calendars import CalendarDraft
@@ -349,6 +349,30 @@ def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
         "bad-ends": "its events have no alert",
         "queues": "its alerts leave out failed",
     }
+
+
+def test_an_alert_that_waits_behind_an_event_in_vain_says_so(web: Site, ledger: Ledger) -> None:
+    early, alert_ = trial("ops", now=ledger.now, id_="1"), hold(ledger, FAILING)[0]
+
+    def why() -> object:
+        return web.get("/alerts").json()[0]["told"][0]["why"]
+
+    def add(event: Event) -> None:
+        ledger.events.add([OutboxRow.of(event, "ops", source="jobs.toml", now=ledger.now)])
+
+    add(early)
+    [row] = ledger.events.take(
+        "ops", source="jobs.toml", now=ledger.now, lease=MINUTE, node="ant", limit=1
+    )
+    add(raised(alert_, source="jobs.toml"))
+    untried = why()
+    ledger.events.settle(
+        row, OutboxState.WAITING, now=ledger.now, next_try_at=ledger.now, error="exit code 1"
+    )
+
+    assert untried == "no process that tells has come to it yet"
+    fails = "ops fails with an earlier event: tried 1 time: exit code 1; the next try is due"
+    assert why() == fails
 
 
 def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alert_texts import say_unjudged
@@ -16,7 +17,7 @@ from cronhare.ports.events import EventStorePort
 from ..events.alerting import schedules_of_no_file
 from ..events.subscribers import Subscribers
 from .names import Names
-from .views.alerts import AlertPage, AlertView
+from .views.alerts import AlertPage, AlertView, ToldView, is_untried
 
 
 class AlertDesk:
@@ -82,12 +83,23 @@ class AlertDesk:
     def _shown(self, found: Sequence[RaisedAlert]) -> Iterator[AlertView]:
         told, ours = self._told(found), self._subscribers.current
         source, tasks = ours.source or "", self._tasks_of_no_file(found, ours)
+        failing, now = self._failing(chain.from_iterable(told.values())), self._now()
         for alert in found:
             rows, task = told.get(alert.event_key, ()), tasks.get(alert.scheduler_id)
             is_ours = alert.source in {None, source}
             why = why_untold(ours, alert.rule, alert.schedule, task) if is_ours else {}
             known = {row.target for row in rows if row.source == source}
-            yield AlertView.of(alert, rows, {name: why[name] for name in why if name not in known})
+            yield AlertView.of(
+                alert,
+                [ToldView.of(row, failing.get((row.target, row.source)), now) for row in rows],
+                {name: why[name] for name in why if name not in known},
+            )
+
+    def _failing(self, rows: Iterable[OutboxRow]) -> Mapping[tuple[str, str], OutboxRow]:
+        """Find what targets fail with that have not been tried: the alert waits behind it."""
+        untried = {(row.target, row.source) for row in rows if is_untried(row)}
+        found = {(name, file): self._events.failing(name, source=file) for name, file in untried}
+        return {place: row for place, row in found.items() if row is not None}
 
     def _tasks_of_no_file(
         self, found: Iterable[RaisedAlert], ours: Subscriptions

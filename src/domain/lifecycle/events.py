@@ -20,6 +20,7 @@ from ..messages.messages import pill_record
 from ..retries.backoff import exponential
 from ..schedules.notify import EventKind
 from ..schedules.task import TaskRef
+from ..texts.moments import say_moment
 from .archive import Archived
 
 #: Who has not heard of an event after so many tries, or so long, is told no more.
@@ -151,6 +152,15 @@ def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | Non
         return None
     own = exponential(FIRST_WAIT, tries - 1, LONGEST_WAIT, multiplier=GROWTH)
     return own if asked is None else min(max(own, asked), LONGEST_WAIT)
+
+
+def say_next_try(at: datetime, now: datetime) -> str:
+    """Say when a target is tried again: it may have to wait for its turn, behind its others.
+
+    >>> say_next_try(datetime(2026, 3, 2, 11, 0), datetime(2026, 3, 2, 12, 0))
+    'the next try is due'
+    """
+    return f"next try at {say_moment(at)}" if at > now else "the next try is due"
 
 
 def bad_end(row: Archived) -> Event:

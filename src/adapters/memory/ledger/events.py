@@ -337,6 +337,19 @@ class MemoryEventStore:
             rows = self._rows.values()
             return [row for row in rows if row.event_key.startswith(tuple(beginnings))]
 
+    def failing(self, target: str, *, source: str) -> OutboxRow | None:
+        """See `EventStorePort.failing`."""
+        with self._ledger.lock:
+            found = [
+                row
+                for row in self._rows.values()
+                if (row.state, row.target, row.source) == (OutboxState.WAITING, target, source)
+                and row.tries
+                and row.last_error
+                and row.next_try_at
+            ]
+        return max(found, key=attrgetter("next_try_at"), default=None)
+
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:

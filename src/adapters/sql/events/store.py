@@ -306,6 +306,24 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         return sorted(found, key=attrgetter("id"))
 
     @repeatable
+    def failing(self, target: str, *, source: str) -> OutboxRow | None:
+        """See `EventStorePort.failing`: by the index of what is due."""
+        asked = (
+            _READ.where(
+                outbox.c.state == OutboxState.WAITING.value,
+                outbox.c.target == target,
+                outbox.c.source == source,
+                outbox.c.tries > 0,
+                outbox.c.last_error.is_not(None),
+            )
+            .order_by(outbox.c.next_try_at.desc())
+            .limit(1)
+        )
+        with self._database.read("looking for why a target is not told") as connection:
+            row = connection.execute(asked).first()
+        return None if row is None else read_outbox_row(row)
+
+    @repeatable
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:

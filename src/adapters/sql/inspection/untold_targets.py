@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, or_, select
 
 from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.lifecycle.events import UNTOLD, OutboxState
@@ -17,7 +17,7 @@ from ..schema.types import read_moment
 MOST_COUNTED: Final = 10_000
 MOST_NAMED: Final = 100
 
-#: Who was tried so often in vain is told of, though the next tries are to come.
+#: Who was tried so often in vain, with one event or several, is named, though more tries come.
 FAILING_FROM: Final = 3
 
 _ROWS: Final = (
@@ -26,13 +26,16 @@ _ROWS: Final = (
         outbox.c.target,
         outbox.c.source,
         func.coalesce(outbox.c.finished_at, outbox.c.occurred_at).label("at"),
+        case(
+            (outbox.c.state == OutboxState.WAITING.value, outbox.c.tries), else_=FAILING_FROM
+        ).label("tries"),
     )
     .where(
         or_(
             outbox.c.state.in_([each.value for each in UNTOLD]),
             and_(
                 outbox.c.state == OutboxState.WAITING.value,
-                outbox.c.tries >= FAILING_FROM,
+                outbox.c.tries > 0,
                 outbox.c.last_error.is_not(None),
             ),
         ),
@@ -50,6 +53,7 @@ _UNTOLD: Final[Select[Any]] = (
         func.max(_ROWS.c.id).label("newest"),
     )
     .group_by(_ROWS.c.target, _ROWS.c.source)
+    .having(func.sum(_ROWS.c.tries) >= FAILING_FROM)
     .order_by(_ROWS.c.target, _ROWS.c.source)
     .limit(MOST_NAMED)
 )

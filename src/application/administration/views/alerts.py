@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.lifecycle.alert_texts import AlertText
 from cronhare.domain.lifecycle.alerts import RaisedAlert
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.texts.listing import counted
 
 
@@ -32,15 +32,15 @@ class ToldView:
         return self.state in {OutboxState.GIVEN_UP, OutboxState.EXPIRED}
 
     @classmethod
-    def of(cls, row: OutboxRow) -> Self:
-        """Show a row of the outbox."""
+    def of(cls, row: OutboxRow, failing: OutboxRow | None, now: datetime) -> Self:
+        """Show a row of the outbox; it may wait behind what its target is *failing* with."""
         is_told = row.state == OutboxState.DELIVERED
         return cls(
             target=row.target,
             source=row.source,
             state=row.state,
             told_at=row.finished_at if is_told else None,
-            why=None if is_told else _why_not(row),
+            why=None if is_told else _why_not(row, failing, now),
             last_error=row.last_error,
         )
 
@@ -83,8 +83,8 @@ class AlertView:
     data: Any
 
     @classmethod
-    def of(cls, alert: RaisedAlert, rows: Sequence[OutboxRow], untold: Mapping[str, str]) -> Self:
-        """Show an alert, with its rows of the outbox, and why others have none."""
+    def of(cls, alert: RaisedAlert, told: Sequence[ToldView], untold: Mapping[str, str]) -> Self:
+        """Show an alert, with the targets that are told, and why others are not."""
         return cls(
             key=alert.key,
             rule=alert.rule,
@@ -96,7 +96,7 @@ class AlertView:
             raised_at=alert.raised_at,
             held_at=alert.held_at,
             cleared_at=alert.cleared_at,
-            told=tuple(map(ToldView.of, rows)),
+            told=tuple(told),
             untold=tuple(UntoldView(target=name, why=why) for name, why in untold.items()),
             data=dict(alert.data),
             **attrs.asdict(AlertText.of(alert)),
@@ -116,12 +116,28 @@ class AlertPage:
     unjudged: str | None
 
 
-def _why_not(row: OutboxRow) -> str:
-    error = f": {row.last_error}" if row.last_error else ""
-    tried = f"tried {counted(row.tries, 'time')}{error}"
+def is_untried(row: OutboxRow) -> bool:
+    """Tell whether a target is to be told, and nobody has tried yet."""
+    return row.state == OutboxState.WAITING and not row.tries
+
+
+def _why_not(row: OutboxRow, failing: OutboxRow | None, now: datetime) -> str:
+    if is_untried(row):
+        if failing is None:
+            return "no process that tells has come to it yet"
+        return f"{row.target} fails with an earlier event: {_tried(failing, now)}"
     match row.state:
         case OutboxState.GIVEN_UP:
-            return f"given up, {tried}"
+            return f"given up, {_tried(row)}"
         case OutboxState.EXPIRED:
-            return f"not in time, {tried}"
-    return tried if row.tries else "no process that tells has come to it yet"
+            return f"not in time, {_tried(row)}"
+    return _tried(row, now)
+
+
+def _tried(row: OutboxRow, now: datetime | None = None) -> str:
+    """Say how often in vain; and at *now* when it is tried again."""
+    error = f": {row.last_error}" if row.last_error else ""
+    tried = f"tried {counted(row.tries, 'time')}{error}"
+    if now is None or row.next_try_at is None:
+        return tried
+    return f"{tried}; {say_next_try(row.next_try_at, now)}"

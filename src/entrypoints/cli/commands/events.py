@@ -1,5 +1,6 @@
 """`cronhare events list`."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,5 +58,7 @@ def _error(event: "EventView") -> str | None:
     if error is None or not event.tries:
         return error
     if event.next_try_at is not None:
-        return f"{error}; try {event.tries + 1} at {moment(event.next_try_at)}"
+        is_due = event.next_try_at <= datetime.now(UTC)  # and waits for its turn
+        when = "is due" if is_due else f"at {moment(event.next_try_at)}"
+        return f"{error}; try {event.tries + 1} {when}"
     return f"{error}; tries: {event.tries}"
