@@ -487,7 +487,11 @@ class Container(containers.DeclarativeContainer):
     )
     statistics = providers.ThreadSafeSingleton(Statistics, statistics_store, names)
     stories = providers.ThreadSafeSingleton(
-        Stories, records=records, policies=policies, now=ledger_time.provided.now
+        Stories,
+        records=records,
+        names=_lazy(names),
+        policies=policies,
+        now=ledger_time.provided.now,
     )
     node_desk = providers.ThreadSafeSingleton(NodeDesk, nodes=nodes, trail=audit_trail)
     days = providers.ThreadSafeSingleton(

@@ -1,11 +1,13 @@
 """What a filter names: a task is found by its numbers too, and what nobody knows is refused."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
+from msgspec.structs import replace
 
+from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
@@ -18,6 +20,10 @@ from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.schedules import ScheduleStorePort
 
 from .lookup import LOOKED_AT, find_schedule, not_found
+
+if TYPE_CHECKING:
+    # Here: who lists executions may ask for no failure.
+    from cronhare.domain.lifecycle.archive import Archived
 
 Filter = TypeVar("Filter", ExecutionFilter, FailureFilter)
 
@@ -46,6 +52,26 @@ class Names:
         if which.task is None or TaskRef.read(which.task) is not None:
             return which
         return attrs.evolve(which, numbers=self._numbers_of(which.task))
+
+    def named(self, found: Sequence[Execution]) -> Sequence[Execution]:
+        """Add the names of tasks where a run has a number alone, as this process's file has them.
+
+        It is for people: whoever runs one finds its task by what the row says.
+        """
+        names = self._names_of(one.task for one in found if _is_nameless(one))
+        return [
+            replace(one, task_name=names.get(one.task)) if _is_nameless(one) else one
+            for one in found
+        ]
+
+    def named_failures(self, found: "Sequence[Archived]") -> "Sequence[Archived]":
+        """Add them to rows of the archive: see `named`."""
+        refs = {one.id: TaskRef(one.task_type, one.task_id) for one in found if _is_nameless(one)}
+        names = self._names_of(refs.values())
+        return [
+            attrs.evolve(one, task_name=names.get(refs[one.id])) if one.id in refs else one
+            for one in found
+        ]
 
     def refuse_unknown(self, which: ExecutionFilter | FailureFilter) -> None:
         """Refuse a filter that takes nothing because it names what does not exist.
@@ -83,6 +109,11 @@ class Names:
         if asked not in sources:
             raise not_found("jobs file", asked, sources)
 
+    def _names_of(self, refs: Iterable[TaskRef]) -> Mapping[TaskRef, str]:
+        asked = {ref for ref in refs if not ref.is_system}
+        # Of what has its name nobody reads a jobs file.
+        return {task.ref: task.name for task in self._tasks if task.ref in asked} if asked else {}
+
     def _numbers_of(self, name: str) -> tuple[TaskRef, ...]:
         registered = {task.ref for task in self._tasks if task.name == name}
         stored = self._names.numbers_of(name)
@@ -113,3 +144,7 @@ class Names:
         yield from self._schedules.on_queues()
         for report in self._nodes.nodes(now=self._now(), limit=MOST_REPORTS).reports:
             yield from report.queues
+
+
+def _is_nameless(row: "Execution | Archived") -> bool:
+    return row.task_name is None and row.source is None and row.topic is None

@@ -115,7 +115,7 @@ class Queries:
         now, reports = self._now(), self._reports_of_running(found)
         return [
             ExecutionView.of(execution, now=now, report=reports.get(execution.id, NOTHING_REPORTED))
-            for execution in found
+            for execution in self._names.named(found)
         ]
 
     def watch(
@@ -149,7 +149,7 @@ class Queries:
         Raises:
             NotFound: there is none.
         """
-        execution = find_execution(self._records, execution_id)
+        [execution] = self._names.named([find_execution(self._records, execution_id)])
         attempts = self._records.attempts(execution_id)
         reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
         of_last = reports.get(execution.attempt, NOTHING_REPORTED)
@@ -243,7 +243,10 @@ class Queries:
         for renamed in {archived.scheduler_id for archived in found} - stored.keys():
             if (one := self._schedules.with_id(renamed)) is not None:
                 stored[one.id] = one
-        return [FailureView.of(one, stored.get(one.scheduler_id)) for one in found]
+        return [
+            FailureView.of(one, stored.get(one.scheduler_id))
+            for one in self._names.named_failures(found)
+        ]
 
     def watch_failures(
         self, which: FailureFilter, *, limit: int, pause: Callable[[float], None]
@@ -273,7 +276,7 @@ class Queries:
         Raises:
             NotFound: there is none.
         """
-        for archived in self._records.archived([archived_id]):
+        for archived in self._names.named_failures(self._records.archived([archived_id])):
             execution_id, last = archived.execution_id, archived.attempts
             outputs = self._records.output(execution_id)
             stored = self._schedules.with_id(archived.scheduler_id)

@@ -12,6 +12,7 @@ from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.ports.records import RecordsPort
 
 from .lookup import NotFound
+from .names import Names
 from .story import story
 from .views.executions import ExecutionView
 from .views.stories import StepView, StoryView
@@ -22,6 +23,7 @@ class Stories:
     """Tells what happened to executions. *now* is the ledger's clock."""
 
     _records: RecordsPort
+    _names: Names
     _policies: RetryPolicies
     _now: Callable[[], datetime]
 
@@ -43,10 +45,11 @@ class Stories:
             crash_policy=self._policies.crashes_of(execution),
             now=now,
         )
+        [shown] = self._names.named([execution])
         last = reports.get(execution.attempt, NOTHING_REPORTED)
         return StoryView(
             now=now,
-            execution=ExecutionView.of(execution, now=now, report=last),
+            execution=ExecutionView.of(shown, now=now, report=last),
             steps=[StepView.of(step, reports) for step in steps],
         )
 

@@ -141,6 +141,19 @@ def test_the_systems_own_schedules_are_not_refused() -> None:
     House().names.refuse_unknown(ExecutionFilter(schedule="cronhare-cleanup"))
 
 
+def queries_of(house: House) -> Queries:
+    return Queries(
+        schedules=house.schedules,
+        records=house.records,
+        names=house.names,
+        nodes=MemoryNodeStore(house.ledger),
+        broker=MemoryInspection(),
+        retry_delay=timedelta(seconds=30),
+        policy=RetryPolicy(),
+        now=house.clock.now,
+    )
+
+
 #: The failures of a task that is asked for by its name.
 BY_NAME = FailureFilter(task=REPORT.name)
 
@@ -158,19 +171,19 @@ async def numbered() -> House:
     return house
 
 
-def test_failures_are_listed_by_the_name_of_their_number(numbered: House) -> None:
-    asked = Queries(
-        schedules=numbered.schedules,
-        records=numbered.records,
-        names=numbered.names,
-        nodes=MemoryNodeStore(numbered.ledger),
-        broker=MemoryInspection(),
-        retry_delay=timedelta(seconds=30),
-        policy=RetryPolicy(),
-        now=numbered.clock.now,
-    )
+def test_what_has_a_number_alone_is_shown_with_the_name_of_its_task(numbered: House) -> None:
+    asked, [row] = queries_of(numbered), numbered.records.archive()
+    [run] = asked.executions(ExecutionFilter())
 
-    assert len(asked.failures(BY_NAME, limit=9)) == 1
+    assert numbered.records.execution(run.id).task_name is None  # type: ignore[union-attr]
+    assert (run.called, asked.execution(run.id).execution.task_name) == (REPORT.name, REPORT.name)
+    [failed] = asked.failures(BY_NAME, limit=9)
+    assert failed.called == failed.dead_letter.original_job_name == REPORT.name
+    assert asked.failure(row.id).failure.task_name == REPORT.name
+
+
+def test_failures_are_listed_by_the_name_of_their_number(numbered: House) -> None:
+    assert len(queries_of(numbered).failures(BY_NAME, limit=9)) == 1
 
 
 def test_failures_are_counted_by_the_name_of_their_number(numbered: House) -> None:

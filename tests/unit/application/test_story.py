@@ -20,7 +20,9 @@ from tests.integration.ledgers import (
 
 def told(ledger: Ledger, execution_id: int) -> list[StepView]:
     policies = RetryPolicies(RetryPolicy())
-    stories = Stories(records=ledger.records, policies=policies, now=lambda: ledger.now)
+    stories = Stories(
+        records=ledger.records, names=ledger.asked, policies=policies, now=lambda: ledger.now
+    )
     return [*stories.of(execution_id).steps]
 
 
