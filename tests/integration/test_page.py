@@ -187,6 +187,9 @@ def test_a_schedule_is_created_by_a_form_or_every_fault_is_told(
     assert (made.status, made.headers["location"]) == (303, "/ui/schedules/weekly")
     view = container.queries().schedule("weekly")
     assert (view.schedule, view.timeout_seconds, view.status) == ("1 2 * * 1", 300, True)
+    assert "<dt>Next run</dt><dd><time" in web.get("/ui/schedules/weekly").text, (
+        "before it is planned"
+    )
     assert "there is a schedule weekly already" in sent(
         web, "/ui/new-schedule", form | {"schedule": "1 2 * * 1"}
     ).text.replace("&#39;", "'")
@@ -212,6 +215,10 @@ def test_what_stays_alive_and_has_times_is_told_what_both_mean(web: Site) -> Non
 
     assert "It is begun at its times alone, one run at a time" in both
     assert "It is begun at its times alone" not in sent(web, "/ui/new-schedule", form).text
+
+
+def test_now_says_that_it_counts_schedules_and_not_their_runs(web: Site) -> None:
+    assert "Schedules due within the hour" in web.get("/").text
 
 
 def test_a_moment_that_is_past_is_taken_and_told(web: Site) -> None:

@@ -73,10 +73,12 @@ async def _page(
         container = pages.container
         queries = container.queries()
         view, history = queries.schedule(name), container.run_history().of(name)
+        upcoming = queries.upcoming(view.name, count=_AHEAD)
         return {
             "one": view,
             "task": _task(view, container.catalog()),
-            "upcoming": queries.upcoming(view.name, count=_AHEAD),
+            "upcoming": upcoming,
+            "next_at": view.next_due_at or next((due.utc for due in upcoming if due.runs), None),
             "history": history,
             "latest": _latest(history.runs, since, until),
             "since": since,
