@@ -87,7 +87,7 @@ class AlertDesk:
         for alert in found:
             rows, task = told.get(alert.event_key, ()), tasks.get(alert.scheduler_id)
             is_ours = alert.source in {None, source}
-            why = why_untold(ours, alert.rule, alert.schedule, task) if is_ours else {}
+            why = why_untold(ours, alert.rule, alert.told_as_of, task) if is_ours else {}
             known = {row.target for row in rows if row.source == source}
             yield AlertView.of(
                 alert,
@@ -106,6 +106,6 @@ class AlertDesk:
     ) -> Mapping[int, str]:
         """Name the tasks of schedules of no file, if some of the alerts may be of such."""
         elsewhere = {None, *ours.task_of}
-        if elsewhere.issuperset(each.schedule for each in found):
+        if elsewhere.issuperset(each.told_as_of for each in found):
             return {}
         return {id_: task for id_, (_, task) in schedules_of_no_file(self._alerts, ours).items()}

@@ -134,7 +134,7 @@ class AlertWatch:
         if alert.source not in {None, subscriptions.source or ""}:
             return  # another file's: its processes tell its targets
         task = self._watched.task_of(alert.scheduler_id)
-        for target in subscriptions.told_of_alert(kind, alert.rule, alert.schedule, task):
+        for target in subscriptions.told_of_alert(kind, alert.rule, alert.told_as_of, task):
             yield target.name
 
 

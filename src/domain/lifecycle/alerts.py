@@ -86,8 +86,12 @@ class Alert:
 
     @property
     def key(self) -> str:
-        """What tells it from all others, in 32 characters at most."""
-        return key_of(self.rule, self.subject, self.source)
+        """What tells it from all others, in 32 characters at most.
+
+        Of what is retried too often there is one alert, about whichever is the worst.
+        """
+        subject = "" if self.rule == Rule.RETRIES else self.subject
+        return key_of(self.rule, subject, self.source)
 
 
 @attrs.frozen(kw_only=True)
@@ -141,8 +145,13 @@ class RaisedAlert:
 
     @property
     def schedule(self) -> str | None:
-        """The schedule that it is of; None where it is of the whole ledger."""
+        """The schedule that it is about; None where it is about no single one."""
         return self.subject if self.scheduler_id else None
+
+    @property
+    def told_as_of(self) -> str | None:
+        """The schedule whose targets are told; None where it is judged of the whole ledger."""
+        return None if self.rule == Rule.RETRIES else self.schedule
 
     @property
     def message(self) -> str:
@@ -320,7 +329,8 @@ def _retries(signs: Signs, worst: Execution, limit: int) -> Alert:
         f" (threshold: {limit}){others}"
     )
     task = describe_task(worst.task, worst.scheduler_id, worst.params)
-    return _alert(Rule.RETRIES, worst.deaths, limit, message, task=task)
+    found = _alert(Rule.RETRIES, worst.deaths, limit, message, task=task, executionId=worst.id)
+    return attrs.evolve(found, subject=worst.schedule_name, scheduler_id=worst.scheduler_id)
 
 
 def _alert(

@@ -79,6 +79,10 @@ def test_a_task_that_is_retried_too_often_is_named() -> None:
     assert "was retried 3 times (threshold: 2), and 1 other likewise" in alert.message
     assert alert.data["alert"]["severity"] == "high"
     assert alert.data["alert"]["task"]["scheduler_id"] == worst.scheduler_id
+    assert alert.data["executionId"] == worst.id
+    one = RaisedAlert.of(alert, NOON)
+    assert (one.key, one.schedule, one.told_as_of) == ("retries", worst.schedule_name, None)
+    assert raised(one, source="a").schedule == worst.schedule_name
 
 
 def test_a_rate_of_retries_alerts_above_a_fifth_of_enough_runs() -> None:
