@@ -125,13 +125,16 @@ class EventStorePort(Protocol):
         ...
 
     def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
-        """Say for which of these targets something was due by then."""
+        """Say for which of these targets something was due by then.
+
+        That is never what happened more than `EXPIRES_AFTER` before: nobody is told of it any more.
+        """
         ...
 
     def pending(
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
-        """Count what was due by then for a target by the kinds of events; at most *most* in all."""
+        """Count what was `due` by then for a target by the kinds of events; at most *most*."""
         ...
 
     def take(
@@ -146,7 +149,7 @@ class EventStorePort(Protocol):
         kind: str | None = None,
         due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
-        """Take what is due for a target, the earliest first: each is one caller's until the lease.
+        """Take what is `due` for a target, the earliest first; each is one caller's for the lease.
 
         Of one *kind* of events, and what was *due_by* another time than *now*, if these are given.
         A try is counted before it is begun. After the lease it is due for all.
@@ -271,7 +274,8 @@ class EventStorePort(Protocol):
         """Give up what happened *before* and was not told; delete what is over since *kept_since*.
 
         A recovery is expected for longer, as its schedule may be rare: after a bad end that came
-        before *expected_since* no more.
+        before *expected_since* no more. What somebody has taken, or tries again later, is given up
+        after that.
 
         In bounded steps: the rest is found by the next call.
         """

@@ -10,7 +10,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import FARTHEST, Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.retry import Complete, Quarantine
@@ -208,6 +208,41 @@ def test_a_try_in_vain_waits_and_what_is_too_old_is_given_up_then_deleted(ledger
     assert (at_once_, again.last_error, expired.rows) == ([], "refused", 1)
     assert row.state == OutboxState.EXPIRED
     assert ledger.events.rows(limit=9) == []
+
+
+def test_what_is_older_than_a_day_is_taken_by_nobody_though_nobody_gave_it_up(
+    ledger: Ledger,
+) -> None:
+    announced(ledger, "hook")
+    [waiting] = ledger.events.rows(limit=9)
+    ledger.clock.move_to(waiting.occurred_at + EXPIRES_AFTER)
+
+    def pending() -> Mapping[str, int]:
+        return ledger.events.pending("hook", source=SHOP, due_by=ledger.now, most=9)
+
+    on_time = ledger.events.due(["hook"], source=SHOP, due_by=ledger.now), pending()
+    ledger.clock.advance(SECOND)
+    too_late = ledger.events.due(["hook"], source=SHOP, due_by=ledger.now), pending()
+
+    assert (on_time, too_late) == ((["hook"], {"failed": 1}), ([], {}))
+    assert take(ledger, "hook") == []
+    assert expire(ledger, kept=DAY).rows == 1
+
+
+def test_what_is_being_told_is_not_given_up_before_its_lease_is_over(ledger: Ledger) -> None:
+    announced(ledger, "hook", "mail")
+    ledger.clock.advance(SECOND)
+    [mine] = take(ledger, "hook")
+    [lost] = take(ledger, "mail")
+
+    under_way = expire(ledger, kept=DAY)
+    settled = ledger.events.settle(mine, OutboxState.DELIVERED, now=ledger.now)
+    ledger.clock.advance(LEASE)
+    later = expire(ledger, kept=DAY)
+
+    assert (under_way.rows, settled, later.rows) == (0, True, 1)
+    [row] = ledger.events.rows(states=[OutboxState.EXPIRED], limit=9)
+    assert row.id == lost.id
 
 
 def test_a_recovery_is_expected_for_longer_than_what_was_told_is_kept(ledger: Ledger) -> None:

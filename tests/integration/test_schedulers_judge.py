@@ -3,16 +3,21 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from shutil import copyfile
 
 import pytest
 
+from cronhare.domain.lifecycle import events
+from cronhare.domain.lifecycle.events import EXPIRES_AFTER, OutboxRow, OutboxState
+from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.scheduler import alert_loop
 from cronhare.entrypoints.settings.settings import Settings
 from tests.integration.test_alerts_of_two_processes import FAILED
 from tests.services.finding import wait_until
+from tests.unit.application.test_events import target
 
 pytestmark = pytest.mark.integration
 
@@ -33,3 +38,28 @@ def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
     asyncio.run(loop.stop(seconds=5))
 
     assert [each.rule for each in container.alerts().raised()] == ["failed"]
+
+
+def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path
+) -> None:
+    path = tmp_path / "ledger.db"
+    copyfile(migrated_sqlite, path)
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{path}")
+    container = Container(settings=Settings.read())
+    own = target("own", EventKind.ALERT)
+    container.subscribers().current = Subscriptions(
+        source="shop", targets={"own": own}, schedules={}, tasks={}, task_of={}, refs={}
+    )
+    long_ago = container.claims().now() - EXPIRES_AFTER - timedelta(minutes=1)
+    event = events.trial("own", now=long_ago, id_="0")
+    container.events().add([OutboxRow.of(event, "own", source="shop", now=long_ago)])
+
+    def is_given_up() -> bool:
+        [row] = container.events().rows(limit=9)
+        return row.state == OutboxState.EXPIRED
+
+    loop = alert_loop(container, stands_in=True)
+    loop.start()
+    wait_until(is_given_up, seconds=30, what="the end of what is old")
+    asyncio.run(loop.stop(seconds=5))

@@ -81,7 +81,7 @@ class Announcer:
         self._finder.look(subscriptions, full, now)
         self._pinger.look(subscriptions, full, now)
         judges = self._alerts.look(subscriptions, now)
-        self._expire(now)
+        self.expire(now)
         if more or judges:
             return 0.0
         return EVERY_FOR_NOBODY if subscriptions.is_empty else EVERY
@@ -128,7 +128,7 @@ class Announcer:
                     say(log, logging.ERROR, "event.refused", text)
                     self._store.announce({id_: ()}, now=now, until=None)
 
-    def _expire(self, now: datetime) -> None:
+    def expire(self, now: datetime) -> None:
         """Give up what nobody could be told of, and say so once.
 
         What a clock that leapt ahead keeps from being told is not given up before it was tried.

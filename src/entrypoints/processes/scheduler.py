@@ -140,6 +140,8 @@ def alert_loop(container: Container, *, stands_in: bool = False) -> Loop:
     """Make the loop that judges alerts: workers do so as well, but all of them may be gone.
 
     Who *stands in* for them judges those of its file's schedules too, and adds what is to be told.
+    What nobody was there to tell it gives up as they would: a worker that comes back after days
+    would tell it.
     """
     judge, claims, subscribers = (
         container.ledger_judge(),
@@ -150,6 +152,7 @@ def alert_loop(container: Container, *, stands_in: bool = False) -> Loop:
     def look() -> float:
         now, subscriptions = claims.now(), subscribers.current
         if stands_in and subscriptions.alerted:
+            container.announcer().expire(now)
             if container.alert_watch().look(subscriptions, now):
                 return 0.0
         else:

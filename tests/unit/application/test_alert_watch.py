@@ -266,3 +266,22 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     assert [(each.target, each.why) for each in late.untold] == [
         ("ops", "report, or its task, names others in its notify")
     ]
+
+
+async def test_a_worker_that_comes_back_after_days_tells_of_no_alert_that_is_long_over() -> None:
+    one, _ = outposts()
+    text = "6 failed cron tasks"
+    said = {"severity": "high", "message": text, "task": None}
+    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
+    made = MemoryAlertStore(one.house.ledger)
+    made.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=one.house.now)
+    one.alerts.look(one.subscriptions, one.house.now)  # a scheduler adds what it cannot tell
+    for _ in range(3 * 24):
+        one.house.clock.advance(60 * MINUTE)
+        one.alerts.look(one.subscriptions, one.house.now)
+
+    await one.outbox_relay.round()  # before the announcer gives up what is old
+    await pass_time(5, one)
+
+    assert {name for name, _, _ in documents(one, "failed")} == {"ops", "own"}
+    assert one.notifier.told == []

@@ -11,6 +11,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import (
+    EXPIRES_AFTER,
     MAY_BE_LATE,
     UNTOLD,
     Event,
@@ -312,7 +313,13 @@ class MemoryEventStore:
             for row in untaken:
                 archive[row.id] = attrs.evolve(row, event_at=None)
             rows = list(self._rows.values())
-            old = [r for r in rows if r.state == _WAITING and r.occurred_at < before]
+            old = [
+                row
+                for row in rows
+                if row.state == _WAITING
+                and row.occurred_at < before
+                and (row.owner is None or (row.next_try_at or now) <= now)
+            ]
             for one in old:
                 self._write(one, state=OutboxState.EXPIRED.value, finished_at=now, next_try_at=None)
             for one in rows:
@@ -385,14 +392,15 @@ class MemoryEventStore:
     def _places(self) -> set[tuple[str, str]]:
         return {(row.event_key, row.target) for row in self._rows.values()}
 
-    def _due(self, source: str, now: datetime) -> list[OutboxRow]:
+    def _due(self, source: str, due_by: datetime) -> list[OutboxRow]:
         return [
             row
             for row in self._rows.values()
             if row.state == _WAITING
             and row.source == source
             and row.next_try_at is not None
-            and row.next_try_at <= now
+            and row.next_try_at <= due_by
+            and row.occurred_at >= due_by - EXPIRES_AFTER
         ]
 
     def _write(self, row: OutboxRow, **changes: Any) -> OutboxRow:  # noqa: ANN401 - its fields

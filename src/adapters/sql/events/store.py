@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, bindparam, case, delete, func, or_, select, update
 
-from cronhare.domain.lifecycle.events import UNTOLD, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import EXPIRES_AFTER, UNTOLD, OutboxRow, OutboxState
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import Expired
@@ -35,6 +35,7 @@ _TAKEABLE: Final = (
         outbox.c.state == _WAITING,
         outbox.c.target == bindparam("target"),
         outbox.c.next_try_at <= bindparam("due_by", type_=UtcDateTime),
+        outbox.c.occurred_at >= bindparam("since", type_=UtcDateTime),
         outbox.c.source == bindparam("source"),
     )
     .order_by(outbox.c.next_try_at, outbox.c.id)
@@ -82,6 +83,8 @@ _TOO_OLD: Final = (
     .where(
         outbox.c.state == _WAITING,
         outbox.c.occurred_at < bindparam("before", type_=UtcDateTime),
+        # What somebody is about to note is noted by them: a try is under way, or to come.
+        or_(outbox.c.owner.is_(None), outbox.c.next_try_at.is_(None), outbox.c.next_try_at <= _NOW),
     )
     .limit(STEP)
     .with_for_update(skip_locked=True)
@@ -169,6 +172,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
                         outbox.c.state == _WAITING,
                         outbox.c.target == target,
                         outbox.c.next_try_at <= due_by,
+                        outbox.c.occurred_at >= due_by - EXPIRES_AFTER,
                         outbox.c.source == source,
                     )
                     .limit(1)
@@ -185,7 +189,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
         """See `EventStorePort.pending`."""
-        asked = {"target": target, "source": source, "due_by": due_by, "limit": most}
+        asked = _due_for(target, source, due_by) | {"limit": most}
         with self._database.read("counting events that are due") as connection:
             return {row.event: row.rows for row in connection.execute(_PENDING, asked)}
 
@@ -203,7 +207,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
         """See `EventStorePort.take`."""
-        asked = {"target": target, "source": source, "due_by": due_by or now, "limit": limit}
+        asked = _due_for(target, source, due_by or now) | {"limit": limit}
         with self._database.write("taking events") as connection:
             unlocked = _TAKEABLE.with_for_update(skip_locked=True)
             if kind is not None:
@@ -268,7 +272,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
             untaken = list(connection.scalars(_UNTAKEN, {"before": before}))
             if untaken:
                 connection.execute(_LET_GO, {"ids": untaken})
-            old = list(connection.scalars(_TOO_OLD, {"before": before}))
+            old = list(connection.scalars(_TOO_OLD, {"before": before, "now": now}))
             if old:
                 connection.execute(_EXPIRE, {"ids": old, "now": now})
             asked = {"kept": kept_since, "expected": expected_since}
@@ -335,3 +339,8 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
             statement = statement.where(outbox.c.schedule_name == schedule)
         with self._database.read("listing events") as connection:
             return list(map(read_outbox_row, connection.execute(statement)))
+
+
+def _due_for(target: str, source: str, due_by: datetime) -> dict[str, object]:
+    since = due_by - EXPIRES_AFTER
+    return {"target": target, "source": source, "due_by": due_by, "since": since}
