@@ -11,14 +11,19 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copyfile
+from unittest.mock import ANY
 
+import attrs
 import pytest
+from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
+from cronhare.entrypoints.web.guard import Guard
 from cronhare.entrypoints.web.protocol import BoundedProtocol
 from tests.integration.web import JSON, Site, site
 from tests.services.finding import wait_until
@@ -438,6 +443,34 @@ def test_who_takes_no_answer_makes_room_for_who_asks(
 
         assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
         assert len(_cut_off(links[0])) < len(_cut_off(links[1]))
+
+
+def test_no_request_that_was_sent_ahead_is_begun_before_the_answer_was_taken(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, answer = list[str](), Guard.__call__
+
+    async def counted(self: Guard, scope: Scope, receive: Receive, send: Send) -> None:
+        begun.append(scope["path"])
+        await answer(self, scope, receive, send)
+
+    monkeypatch.setattr(Guard, "__call__", counted)
+    with narrow_links(web, monkeypatch) as connected:
+        link = connected(b"\r\n" + ASKED.replace(b"Connection: close\r\n\r\n", b""))
+        wait_until(lambda: begun == ["/openapi.json"], seconds=5, what="the first request")
+        time.sleep(0.2)
+        assert "/schedulers" not in begun
+
+        link.shutdown(socket.SHUT_WR)
+        assert re.findall(rb"HTTP/1.1 (\d+)", _answer_of(link)) == [b"200", b"200"]
+
+
+def test_the_description_is_rendered_once(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = web.get("/openapi.json")
+    monkeypatch.setattr(JSONResponse, "render", lambda *_: b"rendered again")
+
+    assert web.get("/openapi.json") == attrs.evolve(first, headers=ANY)
+    assert first.headers["content-type"] == "application/json"
 
 
 def test_who_says_that_it_sends_no_more_is_answered(web: Site) -> None:

@@ -32,9 +32,6 @@ def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGI
     app = Api(
         title="cronhare",
         version=version("cronhare"),
-        # Their pages load scripts from elsewhere.
-        docs_url=None,
-        redoc_url=None,
         redirect_slashes=False,
     )
     for routes in PARTS:

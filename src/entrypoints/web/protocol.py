@@ -9,6 +9,7 @@ from termios import FIONREAD
 from typing import Final
 
 import h11
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cronhare.application.logs import say
@@ -47,13 +48,14 @@ class BoundedProtocol(H11Protocol):
     _has_no_place = False
     _hears_no_more = False
     _idle_since = 0.0
-    _untaken_since: float | None = None
+    _waits_to_be_taken = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
         self.access_log = False  # the guard logs, and no query
         self._idle_since = self.loop.time()
+        transport.set_write_buffer_limits(HIGH_WATER_LIMIT, low=0)
         ours = (each for each in self.connections if isinstance(each, BoundedProtocol))
         others = [each for each in ours if each is not self and each.has_place()]
         if len(others) < MOST_CONNECTIONS or made_room(others):
@@ -92,18 +94,30 @@ class BoundedProtocol(H11Protocol):
         if not self._answering:
             self._answering = True
             self._idle_since = self.loop.time()
-            self._look_whether_taken()
             self._give(ANSWER)
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request; what was answered may not have been taken yet."""
+        """Go on to the next request once this answer has been taken, and no sooner.
+
+        Else each request that was sent ahead would cost an answer that nobody takes.
+        """
         self._answering = False
-        self._idle_since = self.loop.time()
-        self._look_whether_taken()
-        self._give(ARRIVAL if self._untaken_since is None else ANSWER)
-        super().on_response_complete()
-        if self._hears_no_more and not self._answering:
-            self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._waits_to_be_taken = True
+            self._idle_since = self.loop.time()
+            self._give(ANSWER)
+            self.flow.pause_reading()
+            self.transport.set_write_buffer_limits(0)  # to be told when it is empty
+        else:
+            self._go_on()
+
+    def resume_writing(self) -> None:
+        """Go on: all that was written has been taken."""
+        super().resume_writing()
+        if self._waits_to_be_taken:
+            self._waits_to_be_taken = False
+            self.transport.set_write_buffer_limits(HIGH_WATER_LIMIT, low=0)
+            self.loop.call_soon(self._go_on)  # the transport may not be closed within this
 
     def shutdown(self) -> None:
         """End what would go on; wait for other answers."""
@@ -136,8 +150,8 @@ class BoundedProtocol(H11Protocol):
         """
         breath_began = self.loop.time() - BREATH
         if self.transport.get_write_buffer_size():
-            since = self._idle_since if self._untaken_since is None else self._untaken_since
-            return (Loss.ANSWER, since) if since <= breath_began else None
+            is_idle = self._idle_since <= breath_began
+            return (Loss.ANSWER, self._idle_since) if is_idle else None
         if self._answering:
             return None
         is_at_rest = self._idle_since <= breath_began and not self._has_begun()
@@ -148,12 +162,14 @@ class BoundedProtocol(H11Protocol):
         size = ioctl(self.transport.get_extra_info("socket").fileno(), FIONREAD, bytes(4))
         return int.from_bytes(size, sys.byteorder) > 0
 
-    def _look_whether_taken(self) -> None:
-        # Whoever asks again and again, and takes nothing, is idle all the time.
-        if not self.transport.get_write_buffer_size():
-            self._untaken_since = None
-        elif self._untaken_since is None:
-            self._untaken_since = self.loop.time()
+    def _go_on(self) -> None:
+        if not self.is_open():
+            return
+        self._idle_since = self.loop.time()
+        self._give(ARRIVAL)
+        super().on_response_complete()
+        if self._hears_no_more and not self._answering:
+            self.transport.close()
 
     def _has_begun(self) -> bool:
         return self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])

@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 
 from cronhare.adapters.jobs.tables import REQUIRED
 
@@ -27,6 +28,18 @@ _TOKEN: Final = {
 
 class Api(FastAPI):
     """An application that describes the house's own values; FastAPI knows only pydantic's."""
+
+    _rendered: bytes | memoryview | None = None
+
+    def setup(self) -> None:
+        """Offer the description, made once; no pages, whose scripts come from elsewhere."""
+
+        async def described(_: Request) -> Response:
+            if self._rendered is None:
+                self._rendered = JSONResponse(self.openapi()).body
+            return Response(self._rendered, media_type=JSONResponse.media_type)
+
+        self.add_route("/openapi.json", described, include_in_schema=False)
 
     def answer_problems(self) -> None:
         """Answer every error as a problem; of a method that there is not, with those there are."""
