@@ -1,9 +1,14 @@
 """Commands that read: they create nothing, and long lists end somewhere."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from cronhare.adapters.sql import SqlAlertStore, open_engine
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.domain.lifecycle.alerts import alert
+from cronhare.domain.schedules.alert_rules import Rule
 from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.integration
@@ -85,6 +90,28 @@ def test_a_list_without_what_is_asked_for_says_no_more_than_that(tmp_path: Path)
     assert shell("events", "list", "--schedule", "first").out == "No event is like that.\n"
     assert "no schedule 'frist'" in shell("events", "list", "--schedule", "frist").err
     assert "no type of tasks 'wroker'" in shell("failed", "list", "--type", "wroker").err
+
+
+def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert shell("db", "upgrade").status == 0
+    engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
+    store, now = SqlAlertStore(engine, SystemClock()), datetime.now(UTC)
+    assert store.begin(now=now, every=timedelta(minutes=1))
+    queue = alert(Rule.QUEUE, "nobody", value=3, severity="critical", subject="mail")
+    store.keep([queue, alert(Rule.NODE, "silent", value=60, severity="high")], now=now)
+    engine.dispose()
+
+    def listed(*options: str) -> list[object]:
+        return [each["rule"] for each in shell("alerts", "list", "--json", *options).json()]
+
+    whole = shell("alerts", "list").out
+    other = shell("alerts", "list", "--rule", "unsent").out
+
+    assert whole.split()[:5] == ["SEVERITY", "ALERT", "ABOUT", "SINCE", "WHAT"]
+    assert "OVER" in shell("alerts", "list", "--cleared").out
+    assert (listed("--rule", "node"), listed("--severity", "critical")) == (["node"], ["queue"])
+    assert other.startswith("No alert is like that.\nJudged last at ")
 
 
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:

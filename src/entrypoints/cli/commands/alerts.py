@@ -1,5 +1,6 @@
 """`cronhare alerts list | test`."""
 
+import enum
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,13 +11,15 @@ import attrs
 import typer
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter
-from cronhare.domain.lifecycle.alerts import trial
+from cronhare.domain.lifecycle.alerts import CRITICAL, HIGH, WARNING, trial
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.events import NotDelivered, NotifierPort
 
+from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs
 from ..output import Json, moment, print_line, state
@@ -26,6 +29,14 @@ from .notify import jobs_file
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.alerts import AlertPage, AlertView
+
+
+class Severity(enum.StrEnum):
+    """How bad an alert is, the worst first."""
+
+    CRITICAL = CRITICAL
+    HIGH = HIGH
+    WARNING = WARNING
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +50,11 @@ class TriedView:
 
 def list_(
     *,
+    rule: Annotated[Rule | None, typer.Option(help="Only those by this rule.")] = None,
+    severity: Annotated[Severity | None, typer.Option(help="Only those that are so bad.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
+    ] = None,
     cleared: Annotated[
         bool, typer.Option("--cleared", help="Also those that are over since a day at most.")
     ] = False,
@@ -49,17 +65,21 @@ def list_(
     Schedulers, workers and `up` judge them once a minute; a target hears of them that has "alert"
     among its events.
     """
-    page = open_ledger().alert_desk().alerts(AlertFilter(cleared=cleared))
+    which = AlertFilter(rule=rule, severity=severity, schedule=schedule, cleared=cleared)
+    page = open_ledger().alert_desk().alerts(which)
     columns: Columns[AlertView] = {
+        "SEVERITY": "severity",
         "ALERT": "rule",
         "ABOUT": "subject",
         "SINCE": "raised_at",
-        "OVER": lambda view: None if view.cleared_at is None else moment(view.cleared_at),
+        **({"OVER": _over} if cleared else {}),
         "WHAT": "message",
         "TOLD": _told,
     }
     empty = "No alert is listed." if page.unjudged else "No alert holds."
-    print_rows(page.alerts, columns, json=json, empty=empty)
+    if rule or severity or schedule:
+        empty = "No alert is like that."
+    print_rows(page.alerts, columns, json=json, empty=empty, elastic=("WHAT", "TOLD"))
     if page.unjudged and json:  # which stays one document
         sys.stderr.write(f"{page.unjudged}.\n")
     elif not json:
@@ -122,6 +142,10 @@ async def _try(notifier: NotifierPort, target: Target, source: str) -> TriedView
     except NotDelivered as failure:
         return TriedView(target=target.name, told=False, error=str(failure))
     return TriedView(target=target.name, told=True, error=None)
+
+
+def _over(view: "AlertView") -> str | None:
+    return None if view.cleared_at is None else moment(view.cleared_at)
 
 
 def _judged(page: "AlertPage") -> str:
