@@ -1,13 +1,18 @@
 """Reporting this process to the ledger, again and again, for `cronhare nodes list`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import attrs
 
-from cronhare.domain.nodes import FORGOTTEN_AFTER, REPORT_EVERY, NodeReport
+from cronhare.domain.nodes import (
+    DISCONNECTED_AFTER,
+    FORGOTTEN_AFTER,
+    REPORT_EVERY,
+    NodeReport,
+)
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
 
@@ -34,6 +39,8 @@ class Heartbeat:
     *told* is called with each report, and whether the node is to be drained. That is reported in
     turn: the ledger may have forgotten the node while it was away.
     *is_connected* says whether what its queues bring gets here; None where it runs no tasks.
+    *left_out* names those of its queues that bring nothing though it is connected. One that has
+    been left out for `DISCONNECTED_AFTER` is none that it serves, and is not reported.
     *offset* is how far this node's clock is ahead of the ledger's, as it was last measured.
     """
 
@@ -48,11 +55,13 @@ class Heartbeat:
     running: Callable[[], int | None] = lambda: None
     consuming: Callable[[], bool | None] = lambda: None
     is_connected: Callable[[], bool] | None = None
+    left_out: Callable[[], Collection[str]] = tuple
     told: Callable[[bool], None] = lambda _: None
     offset: timedelta | None = attrs.field(init=False, default=None)
     _began: datetime | None = attrs.field(init=False, default=None)
     _drained_at: datetime | None = attrs.field(init=False, default=None)
     _consumed_at: datetime | None = attrs.field(init=False, default=None)
+    _left_out: dict[str, datetime] = attrs.field(init=False, factory=dict[str, datetime])
 
     def round(self) -> float:
         """Report once; answers how many seconds to rest.
@@ -65,6 +74,7 @@ class Heartbeat:
             self._began = self._began or now
             if self.is_connected is not None and (self._consumed_at is None or self.is_connected()):
                 self._consumed_at = now
+                self._left_out = {each: self._left_out.get(each, now) for each in self.left_out()}
             report = NodeReport(
                 name=self.name,
                 role=self.role,
@@ -72,7 +82,7 @@ class Heartbeat:
                 version=self.version,
                 started_at=self._began,
                 seen_at=now,
-                queues=self.queues,
+                queues=tuple(each for each in self.queues if self._is_served(each, now)),
                 concurrency=self.concurrency,
                 running=self.running(),
                 clock_offset=offset,
@@ -84,6 +94,9 @@ class Heartbeat:
             self._drained_at = (self._drained_at or now) if drained else None
             self.told(drained)
         return REPORT_EVERY.total_seconds()
+
+    def _is_served(self, queue: str, now: datetime) -> bool:
+        return now - self._left_out.get(queue, now) < DISCONNECTED_AFTER
 
     def leave(self) -> None:
         """Take the report back: who ends in good order is not missed. A failure is not logged."""

@@ -1,7 +1,7 @@
 """The broker: a doorbell that may lose or repeat any message."""
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -140,6 +140,13 @@ class AsyncConsumerPort(Protocol):
         """Whether all that was begun is consumed, proven within half a minute; any thread may ask.
 
         False before the first `consume`, after `pause` or `close`, and while a connection is lost.
+        """
+        ...
+
+    def left_out(self) -> Collection[str]:
+        """Name the queues that were begun and cannot be consumed for now; any thread may ask.
+
+        The others are consumed meanwhile: `is_consuming` says nothing of these.
         """
         ...
 

@@ -410,6 +410,7 @@ async def test_whoever_consumes_says_so_until_it_pauses_or_closes(bench: Bench) 
     paused, _ = await bench.consumer()
     closed, _ = await bench.consumer(REPORTS)
     assert [each.is_consuming() for each in (idle, paused, closed)] == [False, True, True]
+    assert [*idle.left_out(), *paused.left_out(), *closed.left_out()] == []
 
     await paused.pause()
     await closed.close()

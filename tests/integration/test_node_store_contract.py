@@ -11,7 +11,13 @@ from sqlalchemy import Engine, text
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.application.heartbeat import Heartbeat
-from cronhare.domain.nodes import FORGOTTEN_AFTER, SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import (
+    DISCONNECTED_AFTER,
+    FORGOTTEN_AFTER,
+    SILENT_AFTER,
+    NodeReport,
+    served,
+)
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, sql_ledger
 
@@ -276,6 +282,41 @@ def test_a_worker_says_when_it_was_connected_to_its_queues_last(ledger: Ledger) 
     assert [beats(), beats()] == [began + 2 * SECOND, began + 3 * SECOND]
     connected = False
     assert beats() == began + 3 * SECOND
+
+
+def test_a_queue_that_a_worker_is_refused_for_long_is_none_that_it_serves(ledger: Ledger) -> None:
+    refused: set[str] = set()
+    connected = True
+    beat = Heartbeat(
+        nodes=ledger.nodes,
+        clock=BeatingClock(ledger),
+        name="ant",
+        role="worker",
+        host="web-1",
+        version="1",
+        queues=("mails", "reports"),
+        is_connected=lambda: connected,
+        left_out=lambda: refused,
+    )
+
+    def serves(after: timedelta = SECOND) -> list[str]:
+        ledger.clock.advance(after)
+        beat.round()
+        reports = ledger.nodes.nodes(now=ledger.now, limit=9).reports
+        return sorted(served(reports, ledger.now))
+
+    both = ["mails", "reports"]
+    assert serves() == both
+    refused.add("mails")
+    assert [serves(), serves(DISCONNECTED_AFTER - SECOND)] == [both, both]
+    connected = False  # a refusal may cost the connection, and is none the younger for it
+    assert serves() == ["reports"]
+    connected = True
+    assert serves() == ["reports"]
+    refused.add("reports")
+    assert [serves(), serves(DISCONNECTED_AFTER)] == [["reports"], []]
+    refused.clear()
+    assert serves() == both
 
 
 class BeatingClock:

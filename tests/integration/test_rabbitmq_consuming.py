@@ -149,8 +149,10 @@ async def test_a_queue_that_somebody_occupies_is_consumed_once_it_is_free_and_th
 
             publish(vhost, b"innocent")
             assert await hands.body() == b"innocent"
+            assert (broker.is_consuming(), [*broker.left_out()]) == (True, [REPORTS])
             plain.queue_delete(REPORTS)
         await eventually(lambda: consumed(vhost, REPORTS), what="consuming the freed queue")
+        await eventually(lambda: not broker.left_out(), what="counting the freed queue")
         publish(vhost, b"freed", queue=REPORTS)
         assert await hands.body() == b"freed"
 

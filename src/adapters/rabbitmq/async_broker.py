@@ -1,6 +1,6 @@
 """RabbitMQ's asynchronous side, through aio-pika."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Self
 
@@ -91,6 +91,10 @@ class AioPikaBroker:
     def is_consuming(self) -> bool:
         """See `AsyncConsumer.is_consuming`."""
         return self._consumer.is_consuming()
+
+    def left_out(self) -> Collection[str]:
+        """See `AsyncConsumer.left_out`."""
+        return self._consumer.left_out()
 
     async def pause(self) -> None:
         """See `AsyncConsumer.pause`."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -98,6 +98,10 @@ class WorkerConsumer:
         One that rests since somebody drained it is as it is meant to be.
         """
         return self.rests or self._broker.is_consuming()
+
+    def left_out(self) -> Collection[str]:
+        """Name the queues that the broker refuses, and not the others; any thread may ask."""
+        return self._broker.left_out()
 
     async def begin(
         self,

@@ -67,6 +67,7 @@ async def run(
         # One that waits for its broker is at work: it was not drained.
         consuming=lambda: not consumer.rests,
         is_connected=consumer.is_proven,
+        left_out=consumer.left_out,
         told=draining.told,
     )
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)

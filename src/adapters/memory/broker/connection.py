@@ -1,7 +1,7 @@
 """A worker's connection to the in-memory broker: it delivers on the worker's own loop."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from cronhare.domain.queueing.fair_queueing import FairQueueing
@@ -67,6 +67,10 @@ class MemoryConnection:
         """Whether it consumes, and the broker is there."""
         with self._engine.turn():
             return bool(self._session.consumers) and not self._engine.deliveries.away
+
+    def left_out(self) -> Collection[str]:
+        """Name none: it refuses no queue."""
+        return ()
 
     async def pause(self) -> None:
         """Take no more deliveries. Those that are unsettled can still be settled."""

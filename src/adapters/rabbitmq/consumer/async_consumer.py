@@ -1,6 +1,6 @@
 """Consuming on an event loop: each call of `consume` is a subscription."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
@@ -80,6 +80,10 @@ class AsyncConsumer:
         """Whether each subscription has a connection whose consumers live; any thread may ask."""
         wanted = [each for each in self._subscriptions if each.is_wanted]
         return bool(wanted) and all(each.is_live for each in wanted)
+
+    def left_out(self) -> Collection[str]:
+        """Name the queues that are left out, and tried again; any thread may ask."""
+        return {queue for each in self._subscriptions for queue in each.left_out}
 
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""

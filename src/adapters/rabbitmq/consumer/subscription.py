@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from cronhare.application.outages import Outage
 from cronhare.domain.queueing.fair_queueing import FairQueueing
@@ -92,6 +92,11 @@ class Subscription:
     def is_wanted(self) -> bool:
         """Whether it was begun, and neither paused nor closed."""
         return self._is_consuming
+
+    @property
+    def left_out(self) -> Collection[str]:
+        """The queues that are not consumed, while the others are."""
+        return self._unavailable.names
 
     async def start(self) -> None:
         """Begin to consume, and keep consuming.

@@ -55,7 +55,7 @@ class UnavailableQueues:
 
     @property
     def names(self) -> list[str]:
-        """All that are left out, whether they are due or not."""
+        """All that are left out, whether they are due or not; any thread may ask."""
         return list(self._waiting())
 
     def due(self) -> list[str]:
@@ -68,8 +68,5 @@ class UnavailableQueues:
         return min(self._waiting().values(), default=None)
 
     def _waiting(self) -> dict[str, float]:
-        return {
-            queue: each.retry_at
-            for queue, each in self._unavailable.items()
-            if each.retry_at is not None
-        }
+        known = self._unavailable.copy()  # at once: another thread may ask
+        return {queue: each.retry_at for queue, each in known.items() if each.retry_at is not None}
