@@ -16,12 +16,14 @@ import attrs
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.schema.tables import metadata
+from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle import events
+from cronhare.domain.lifecycle.alert_list import AlertFilter
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.alerts import EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
@@ -53,6 +55,15 @@ TABLES = {
     "RedeliveryHold": "message = 'spoilt'",
 }
 
+#: Keys of one alert alone: that of all rows is refused, as they are told apart by it.
+ALERT_KEYS = {
+    "a BLOB": "x'00ff'",
+    "a BLOB of a rule": "CAST('failed' AS BLOB)",
+    "a BLOB of a rule and more": "CAST('failed:7' AS BLOB)",
+    "no UTF-8": "CAST(x'ff2a' AS TEXT)",
+    "a number": "7",
+}
+
 #: The short form tries every so many-th cell.
 SHORT = 37
 
@@ -76,13 +87,15 @@ class EventDesk:
     ledger: Ledger
     announcer: Announcer
     outbox: Outbox
+    alerts: AlertDesk
     numbers: Iterator[int] = attrs.field(factory=lambda: count(1))
 
-    def spoil(self, table: str, column: str, value: str) -> Answer:
+    def spoil(self, table: str, column: str, value: str, *, which: str = "") -> Answer:
         """Write a row of each table, spoil a cell, and let everything read it."""
         self._victims()
         try:
-            self.shell(f'UPDATE "{table}" SET {column} = {value} WHERE {TABLES[table]}')
+            where = which or TABLES[table]
+            self.shell(f'UPDATE "{table}" SET {column} = {value} WHERE {where}')
         except sqlite3.Error:
             return Answer.REFUSED  # the database itself did
         told = self._look()
@@ -132,6 +145,7 @@ class EventDesk:
             rows = [*self.ledger.events.rows(limit=99)]
             problems += [row.problem for row in rows]
             as_json(self.outbox.events(states=(), schedule=None, limit=99), encode=str)
+            as_json(self.alerts.alerts(AlertFilter(cleared=True)).alerts, encode=str)
             for row in self._take("spoilt"):
                 problems.append(row.problem)
                 later = self.ledger.now + MINUTE
@@ -170,8 +184,16 @@ def desk(place: Place) -> Iterator[EventDesk]:
     announcer = Announcer(
         store=ledger.events, alerts=watch, subscribers=Subscribers(SUBSCRIPTIONS), clock=clock
     )
+    alerts = AlertDesk(
+        alerts=ledger.alerts,
+        events=ledger.events,
+        subscribers=Subscribers(SUBSCRIPTIONS),
+        now=clock.now,
+        names=ledger.asked,
+    )
     try:
-        yield EventDesk(str(path), ledger, announcer, Outbox(ledger.events, ledger.asked))
+        outbox = Outbox(ledger.events, ledger.asked)
+        yield EventDesk(str(path), ledger, announcer, outbox, alerts)
     finally:
         engine.dispose()
 
@@ -180,11 +202,17 @@ def _spoiling(table: str, column: str, value: str, site: EventDesk) -> Answer:
     return site.spoil(table, column, value)
 
 
+def _spoiling_key(value: str, site: EventDesk) -> Answer:
+    return site.spoil("Alert", "rule", value, which=f"rule = '{Rule.FAILED}'")
+
+
 def _entries() -> Iterator[Entry[EventDesk]]:
     cells = ((table, column.name) for table in TABLES for column in metadata.tables[table].c)
     for number, ((table, column), (named, value)) in enumerate(product(cells, VALUES.items())):
         spoiling = partial(_spoiling, table, column, value)
         yield Entry(f"{table}.{column}: {named}", spoiling, short=number % SHORT == 0)
+    for named, value in ALERT_KEYS.items():
+        yield Entry(f"the key of an alert: {named}", partial(_spoiling_key, value), short=True)
 
 
 BOUNDARY = Boundary(name="event rows", at=desk, entries=tuple(_entries()))

@@ -213,7 +213,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
             if isinstance(at, datetime) and is_superseded(at, now):
                 return AlertChanges()
             connection.execute(_END, {**judged, "now": now})
-            rows = {row.rule: row for row in connection.execute(_ALERTS)}
+            rows = {row.rule: row for row in connection.execute(_ALERTS) if _has_key(row)}
             holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
             raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
             over = [
@@ -318,8 +318,15 @@ def _is_over(row: Row[Any], now: datetime, source: str | None) -> bool:
     return held_at < now - CLEARED_KEPT  # nobody with its file judges it any more
 
 
+def _has_key(row: Row[Any]) -> bool:
+    """Tell whether the key is a text: SQLite keeps the bytes that a person wrote."""
+    return isinstance(row.rule, str)
+
+
 def _is_sound(row: Row[Any]) -> bool:
-    if not isinstance(row.raised_at, datetime) or row.rule.partition(":")[0] not in {*Rule}:
+    if not _has_key(row) or row.rule.partition(":")[0] not in {*Rule}:
+        return False
+    if not isinstance(row.raised_at, datetime):
         return False
     return bool(_data(row)) and isinstance(row.cleared_at, datetime | None)
 

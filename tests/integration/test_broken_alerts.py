@@ -1,0 +1,66 @@
+"""Rows of alerts that a person spoilt in SQLite, whose columns take anything: others go on."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.domain.lifecycle.alert_list import AlertFilter
+from cronhare.domain.lifecycle.alerts import Alert
+from cronhare.domain.schedules.alert_rules import Rule
+from tests.integration.ledgers import NOON, Ledger, sql_ledger
+
+DAY = timedelta(days=1)
+FAILED, CRITICAL = (
+    Alert(rule=rule, message="6", data={"value": 6}) for rule in (Rule.FAILED, Rule.CRITICAL)
+)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{tmp_path / 'ledger'}")
+    upgrade(engine, NOON - DAY)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger(engine: Engine) -> Ledger:
+    return sql_ledger(FrozenClock(NOON), engine)
+
+
+def spoil(engine: Engine, column: str, value: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE Alert SET {column} = {value} WHERE rule = 'failed'"))
+
+
+@pytest.mark.parametrize("key", ["x'00ff'", "CAST('failed' AS BLOB)", "CAST('failed:7' AS BLOB)"])
+def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
+    engine: Engine, ledger: Ledger, key: str
+) -> None:
+    ledger.alerts.keep([FAILED], now=NOON)
+    spoil(engine, "rule", key)
+
+    changes = ledger.alerts.keep([FAILED, CRITICAL], now=NOON + DAY)
+    listed = ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=None)
+    later = ledger.alerts.keep([], now=NOON + 2 * DAY)
+
+    assert {each.rule for each in changes.raised} == {FAILED.rule, CRITICAL.rule}
+    assert changes.cleared == []
+    assert {each.rule for each in listed} == {FAILED.rule, CRITICAL.rule}
+    assert {each.rule for each in later.cleared} == {FAILED.rule, CRITICAL.rule}
+    assert ledger.alerts.raised() == []
+    assert len(ledger.alerts.cleared()) == 2
+
+
+def test_one_about_bytes_is_told_as_it_is(engine: Engine, ledger: Ledger) -> None:
+    ledger.alerts.keep([FAILED], now=NOON)
+    spoil(engine, "subject", "x'00ff'")
+
+    [listed] = ledger.alerts.raised()
+
+    assert listed.subject == str(b"\x00\xff")
