@@ -318,6 +318,7 @@ def test_what_stays_alive_needs_no_times_and_names_no_queue(web: Site) -> None:
     timed = edit(web, made, stay_alive=None, schedule="0 8 * * *")
     assert (timed.json()["stay_alive"], timed.json()["queue"]) == (False, "cron_scheduler")
     slow = edit(web, tagged(timed), queue="slow")
+    assert [note[:31] for note in slow.json()["notes"]] == ["queue: no worker serves 'slow',"]
     assert edit(web, tagged(slow), stay_alive=True).faults == queue
     assert edit(web, tagged(slow), stay_alive=True, queue=None, schedule=None).status == 200
 

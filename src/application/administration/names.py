@@ -9,10 +9,13 @@ from msgspec.structs import replace
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.nodes import MOST_REPORTS, served
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import ref_of_topic
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.hint import hint
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.names import NamesPort
 from cronhare.ports.nodes import NodeStorePort
@@ -108,6 +111,23 @@ class Names:
         sources = self._names.sources()
         if asked not in sources:
             raise not_found("jobs file", asked, sources)
+
+    def note_unserved(
+        self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
+    ) -> Sequence[str]:
+        """Note that no worker serves the queue of a schedule of no file, which may be misspelt.
+
+        After an edit it is noted where that brought another queue than *before*.
+        """
+        queue = draft.queue
+        if draft.stay_alive or queue == MAIN_QUEUE or (before and before.queue == queue):
+            return ()
+        now = self._now()
+        there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
+        if queue in there:
+            return ()
+        text = f"queue: no worker serves {echo(queue)}, its runs wait for one"
+        return (f"{text}; {hint(queue, sorted(there))}" if there else text,)
 
     def _names_of(self, refs: Iterable[TaskRef]) -> Mapping[TaskRef, str]:
         asked = {ref for ref in refs if not ref.is_system}

@@ -118,6 +118,29 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
         house.names.refuse_unknown(FailureFilter(queue="mail"))
 
 
+def test_a_queue_that_no_worker_serves_is_noted_once() -> None:
+    house, misspelt = House(), nightly(queue="mial")
+    [alone] = house.names.note_unserved(misspelt)
+    worker = NodeReport(
+        name="bee",
+        role="worker",
+        host="hive",
+        version="1",
+        started_at=house.now,
+        seen_at=house.now,
+        queues=("mail",),
+    )
+    MemoryNodeStore(house.ledger).report(worker, kept_for=timedelta(hours=1))
+    note = house.names.note_unserved
+
+    assert alone == "queue: no worker serves 'mial', its runs wait for one"
+    assert note(misspelt) == (f"{alone}; did you mean mail?",)
+    assert [*note(misspelt, before=nightly(queue="mail"))] == [*note(misspelt)]
+    assert not note(misspelt, before=misspelt)
+    assert not note(nightly(queue="mail"))
+    assert not note(nightly())
+
+
 def test_a_type_is_known_by_its_columns_and_by_those_who_have_one_of_their_own() -> None:
     house = house_with(nightly(task=TaskRef("import", 7)))
 

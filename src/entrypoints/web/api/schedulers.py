@@ -197,7 +197,10 @@ class Schedulers:
             raise
         view = self._container.queries().schedule_with_id(id_)
         # What was made before, and has run, is not told that it will not.
-        return view, () if view.last_run else notes_on_schedule(draft, now=now)
+        if view.last_run:
+            return view, ()
+        unserved = self._container.names().note_unserved(draft)
+        return view, [*notes_on_schedule(draft, now=now), *unserved]
 
     def _edit(
         self,
@@ -220,6 +223,7 @@ class Schedulers:
                 policy=self._container.settings().policy,
             )
             notes[:] = notes_on_schedule(new, before=draft, now=now)
+            notes.extend(self._container.names().note_unserved(new, before=draft))
             return new
 
         editor = self._container.schedule_editor()

@@ -87,7 +87,8 @@ class _Desk:
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
         now = self._container.ledger_time().now()
         self._container.schedule_desk().create(draft, now=now, actor=actor)
-        return notes_on_schedule(draft, now=now)
+        unserved = self._container.names().note_unserved(draft)
+        return [*notes_on_schedule(draft, now=now), *unserved]
 
     async def open(self, request: Request) -> Response:
         stored, draft = await self._stored(request)
@@ -118,6 +119,7 @@ class _Desk:
             )
             now = self._container.ledger_time().now()
             notes[:] = notes_on_schedule(new, before=draft, now=now)
+            notes.extend(self._container.names().note_unserved(new, before=draft))
             return new
 
         editor = self._container.schedule_editor()
