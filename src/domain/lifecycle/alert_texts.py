@@ -69,6 +69,9 @@ RUNBOOKS: Final[Mapping[str, str]] = {
     Rule.TOO_SHORT: "docs/alerts.md: Of one schedule",
 }
 
+#: No database counts so far: a person wrote it, and a float may not hold it.
+_TOO_MUCH: Final = 2**63
+
 #: Whose numbers are seconds.
 _SECONDS: Final = frozenset(
     {Rule.SCHEDULER, Rule.NODE, Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG}
@@ -133,4 +136,6 @@ def _members(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if abs(value) < _TOO_MUCH else None  # nor is what is not finite
