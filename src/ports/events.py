@@ -174,7 +174,7 @@ class EventStorePort(Protocol):
         """Let what was given up or has expired *before* be due as if it were new.
 
         *places* are keys of events and targets; answers how many of them that was. What a clock
-        ahead of ours gave up is due at once.
+        gave up that has been set back since (`was_ahead`) is due at once.
         """
         ...
 

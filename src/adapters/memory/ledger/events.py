@@ -20,6 +20,7 @@ from cronhare.domain.lifecycle.events import (
 )
 from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
 from cronhare.domain.lifecycle.replay import REPLAYED
+from cronhare.domain.retries.leaps import was_ahead
 from cronhare.domain.schedules.keys import BACKFILL, DUE
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import TaskRef
@@ -148,7 +149,8 @@ class MemoryEventStore:
                 for row in self._rows.values()
                 if row.state in UNTOLD
                 and (row.event_key, row.target) in places
-                and not before <= (row.finished_at or before) <= now
+                and row.finished_at is not None
+                and (row.finished_at < before or was_ahead(row.finished_at, now))
             ]
             for row in found:
                 self._write(

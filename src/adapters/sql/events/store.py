@@ -9,6 +9,7 @@ from sqlalchemy import Engine, bindparam, case, delete, func, or_, select, updat
 
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, UNTOLD, OutboxRow, OutboxState
 from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import Expired
 
@@ -100,7 +101,7 @@ _GIVEN_UP: Final = select(outbox.c.id, outbox.c.event_key, outbox.c.target).wher
     _IS_UNTOLD,
     or_(
         outbox.c.finished_at < bindparam("before", type_=UtcDateTime),
-        outbox.c.finished_at > _NOW,
+        outbox.c.finished_at > bindparam("ahead", type_=UtcDateTime),
     ),
 )
 _TELL_ANEW: Final = (
@@ -249,13 +250,12 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     ) -> int:
         """See `EventStorePort.tell_anew`. Looked for first: most often there is nothing to do."""
         wanted, keys = frozenset(places), sorted({key for key, _ in places})
+        times = {"before": before, "ahead": now + CLOCKS_DIFFER}
         with self._database.read("looking for who was given up") as connection:
             ids = [
                 row.id
                 for at in range(0, len(keys), STEP)
-                for row in connection.execute(
-                    _GIVEN_UP, {"keys": keys[at : at + STEP], "before": before, "now": now}
-                )
+                for row in connection.execute(_GIVEN_UP, {"keys": keys[at : at + STEP], **times})
                 if (row.event_key, row.target) in wanted
             ][:STEP]
         if not ids:
