@@ -12,7 +12,7 @@ from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.events import alerting, schedule_judging
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
-from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
 from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
 from cronhare.ports.events import NotDelivered
@@ -266,6 +266,30 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     assert [(each.target, each.why) for each in late.untold] == [
         ("ops", "report, or its task, names others in its notify")
     ]
+
+
+async def test_who_was_away_at_the_end_of_what_it_heard_of_is_told_of_that_end_later() -> None:
+    one, _ = outposts()
+    text = "6 failed cron tasks"
+    said = {"severity": "high", "message": text, "task": None}
+    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
+    made = MemoryAlertStore(one.house.ledger)
+    made.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=one.house.now)
+    await pass_time(1, one)
+
+    def is_away(_target: Target, _event: OutboxRow) -> None:
+        raise NotDelivered("410 Gone", for_good=True)
+
+    one.notifier.hears = is_away
+    await pass_time(CLEAR_AFTER // MINUTE + 3, one)
+    states = {row.state for row in one.store.rows(limit=99) if row.event == EventKind.CLEARED}
+    one.notifier.hears = lambda _target, _event: None
+    one.notifier.told.clear()
+    await pass_time(62, one)
+
+    assert states == {OutboxState.GIVEN_UP}
+    ends = [name for name, kind in one.notifier.told if kind == EventKind.CLEARED]
+    assert sorted(ends) == ["ops", "own"]
 
 
 async def test_a_worker_that_comes_back_after_days_tells_of_no_alert_that_is_long_over() -> None:
