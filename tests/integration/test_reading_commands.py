@@ -15,6 +15,7 @@ pytestmark = pytest.mark.integration
 
 READING = (
     "alerts list",
+    "alerts show failed",
     "audit list",
     "breakers list",
     "budgets list",
@@ -107,10 +108,17 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
 
     whole = shell("alerts", "list").out
     other = shell("alerts", "list", "--rule", "unsent").out
+    full, none = shell("alerts", "show", "node").out, shell("alerts", "show", "x")
 
     assert whole.split()[:5] == ["SEVERITY", "ALERT", "ABOUT", "SINCE", "WHAT"]
     assert "OVER" in shell("alerts", "list", "--cleared").out
     assert (listed("--rule", "node"), listed("--severity", "critical")) == (["node"], ["queue"])
+    assert ("A node is silent" in full, "1m" in full, "No worker serves" in full) == (
+        True,
+        True,
+        False,
+    )
+    assert (none.status, "there are: node, queue" in none.err) == (2, True)
     assert other.startswith("No alert is like that.\nJudged last at ")
 
 

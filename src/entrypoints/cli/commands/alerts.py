@@ -1,8 +1,8 @@
-"""`cronhare alerts list | test`."""
+"""`cronhare alerts list | show | test`."""
 
 import enum
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
@@ -11,6 +11,7 @@ import attrs
 import typer
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter
+from cronhare.domain.lifecycle.alert_texts import say_measured
 from cronhare.domain.lifecycle.alerts import CRITICAL, HIGH, WARNING, trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import Rule
@@ -22,7 +23,7 @@ from cronhare.ports.events import NotDelivered, NotifierPort
 from ..completion import SCHEDULES
 from ..errors import Refusal, Status
 from ..jobs_files import Jobs
-from ..output import Json, moment, print_line, state
+from ..output import Json, facts, moment, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger, read_settings, wire_with
 from .notify import jobs_file
@@ -84,6 +85,55 @@ def list_(
         sys.stderr.write(f"{page.unjudged}.\n")
     elif not json:
         print_line(f"{page.unjudged or _judged(page)}.", style="yellow" if page.unjudged else "dim")
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="Its rule, as the list has it, or its key.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Show alerts in full: all by a rule, or one by its key; also what was over of late.
+
+    `cronhare alerts list --json` has the keys.
+    """
+    page = open_ledger().alert_desk().alerts(AlertFilter(cleared=True))
+    found = [each for each in page.alerts if name in {each.rule, each.key}]
+    if not found:
+        there = listed(sorted({each.rule for each in page.alerts})) or "none"
+        raise Refusal(
+            f"There is no alert {name!r}; there are: {there}",
+            advice="`cronhare alerts list --cleared` has them all.",
+        )
+    if json:
+        print_json(found)
+        return
+    for number, each in enumerate(found):
+        if number:
+            print_line("")
+        facts(_facts(each))
+
+
+def _facts(view: "AlertView") -> Iterator[tuple[str, object]]:
+    yield "Alert", view.title
+    yield "Key", view.key
+    yield "Severity", view.severity
+    yield "About", view.subject or "the ledger"
+    yield "What", view.message
+    for name, number in (("Value", view.value), ("Threshold", view.threshold)):
+        if number is not None:
+            yield name, say_measured(view.rule, number)
+    for name, at in (
+        ("Since", view.raised_at),
+        ("Held last", view.held_at),
+        ("Over", view.cleared_at),
+    ):
+        if at is not None:
+            yield name, moment(at)
+    yield "Runbook", view.runbook or "none"
+    for told in view.told:
+        yield "Told", f"{told.target}, not told: {told.why}" if told.why else told.target
+    for untold in view.untold:
+        yield "Not told", f"{untold.target}: {untold.why}"
 
 
 def try_(

@@ -101,6 +101,7 @@ class Alerts(CommandsOnDemand):
 
     places = {  # noqa: RUF012 - as above
         "list": ("alerts:list_", "List the alerts that hold, since when, and who was told."),
+        "show": ("alerts:show", "Show some in full: each number, and why a target was not told."),
         "test": ("alerts:try_", "Send targets a test, and say what became of each."),
     }
 
