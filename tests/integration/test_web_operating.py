@@ -94,7 +94,8 @@ def test_executions_are_listed_page_by_page_as_the_command_does(web: Site, ledge
         assert web.get(f"/{asked}").status == 404, asked
     assert web.get("/executions?task=tokens").json() == web.get("/executions").json()
     assert web.get("/failed?task=tokens").json() == []
-    assert web.get("/executions?state=asleep").status == 422
+    assert web.get("/executions?state=asleep").faults.keys() == {"state"}
+    assert web.get("/failed/stats?by=foo").faults.keys() == {"by"}
 
 
 def test_an_execution_has_every_attempt_and_a_tag(web: Site, ledger: Ledger) -> None:

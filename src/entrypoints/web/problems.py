@@ -114,10 +114,15 @@ def invalid_request(faults: Sequence[Fault]) -> Problem:
 def _invalid(error: RequestValidationError) -> Problem:
     """Tell what is wrong with a path or a header, as the framework found it."""
     faults = [
-        Fault(str(each["loc"][-1]), f"{shown(str(each.get('input')))}: {each['msg']}")
+        Fault(_field(each["loc"]), f"{shown(str(each.get('input')))}: {each['msg']}")
         for each in error.errors()
     ]
     return invalid_request(faults)
+
+
+def _field(place: Sequence[str | int]) -> str:
+    """Name a parameter: of one that may be repeated its place among its like follows."""
+    return next((part for part in reversed(place) if isinstance(part, str)), str(place[-1]))
 
 
 def _of_framework(error: HTTPException) -> Problem:
