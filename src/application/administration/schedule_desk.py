@@ -45,12 +45,12 @@ class ScheduleDesk:
     ) -> int:
         """Create a schedule of a draft without faults; answers its id.
 
-        A *request*, its digest, may be a repetition: if that name has just such a schedule, it is
-        it. See `made_by`, too.
+        A *request*, its digest, may have been asked twice at a time: who comes second is answered
+        what the first one made, whatever became of it. See `made_by`, too.
 
         Raises:
             ScheduleInvalid: it names a calendar that there is not.
-            NameTaken: another schedule has the name, or this one is no more as it was made.
+            NameTaken: another schedule has the name.
             LedgerRefused: the table refuses it.
         """
         refuse_unknown_calendars(self._schedules, draft)
@@ -60,11 +60,11 @@ class ScheduleDesk:
             id_ = self._schedules.create(draft, now=now, request=request)
             if id_ is not None:
                 return id_
-            for stored in self._schedules.schedules([draft.name]):
-                is_again = request is not None and stored.source is None
-                if is_again and _is_made_of(stored.draft, draft):
+            if request is not None:
+                id_ = self._schedules.made_by(request, name=draft.name)
+                if id_ is not None:
                     note.unless(changed=False)
-                    return stored.id
+                    return id_
             raise NameTaken(f"there is a schedule {draft.name} already")
 
     def made_by(self, request: str, *, name: str, now: datetime, actor: Actor) -> int | None:
@@ -78,13 +78,6 @@ class ScheduleDesk:
             with self._trail.change(actor, Action.CREATE, name, now=now) as note:
                 note.unless(changed=False)
         return id_
-
-
-def _is_made_of(stored: ScheduleDraft | None, draft: ScheduleDraft) -> bool:
-    """Tell whether a row says what a draft does; policies come from the file, which may change."""
-    if stored is None:
-        return False
-    return draft == attrs.evolve(stored, retry=draft.retry, retention=draft.retention)
 
 
 class ReportDesk:
