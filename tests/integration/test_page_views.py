@@ -138,6 +138,16 @@ def test_a_failure_is_seen_by_reason_and_schedule_and_replayed(house: House) -> 
     assert "No failure waits for anybody" in house.see("/ui/failed")
 
 
+def test_each_filter_of_failures_that_holds_is_seen(house: House) -> None:
+    house.ledger.failed("nightly", queue="mail")
+
+    page = house.see("/ui/failed?queue=mail&kind=failed")
+
+    for name, value in (("queue", "mail"), ("kind", "failed")):
+        assert f'<input id="{name}" name="{name}" value="{value}"' in page
+    assert 'id="queue"' not in house.see("/ui/failed")
+
+
 def test_many_are_replayed_with_a_pace_and_a_canary_and_watched(house: House) -> None:
     house.ledger.failed("a")
     house.ledger.failed("b")
