@@ -12,6 +12,7 @@ import attrs
 
 from cronhare.domain.lifecycle.alerts import (
     EVERY,
+    JUDGED_WITHIN,
     TOLD_ANEW_AFTER,
     RaisedAlert,
     cleared,
@@ -51,7 +52,7 @@ class AlertWatch:
         self._watched = _Watched(alerts, events)
         self._looked_at: datetime | None = None
         self._told_of: Hashable = None
-        self._under_way: ScheduleJudgement | None = None
+        self._under_way: _UnderWay | None = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
@@ -59,18 +60,21 @@ class AlertWatch:
         What another has judged is told at the next look: it may note it just after ours has begun.
         Answers whether there are schedules left to judge, by the next look: it is best soon.
         """
+        # Taken out first: what fails half-way is begun anew, a minute later.
+        under_way, self._under_way = self._under_way, None
         if not subscriptions.alerted:
             return False
         self._judge.look(now)
-        # Taken out first: what fails half-way is begun anew, a minute later.
-        judgement, self._under_way = self._under_way, None
+        judgement: ScheduleJudgement | None = None
+        if under_way is not None and under_way.goes_on(subscriptions, now):
+            judgement = under_way.judgement
         if judgement is None and not self._is_due(now):
             self._tell_changes(subscriptions, now)
             return False
         if judgement is None:
             judgement = self._begin(subscriptions, now)
         if judgement is not None and judgement.go_on():
-            self._under_way = judgement
+            self._under_way = _UnderWay(judgement, subscriptions, now)
             self._tell_changes(subscriptions, now)
             return True
         if judgement is not None:
@@ -136,6 +140,20 @@ class AlertWatch:
         task = self._watched.task_of(alert.scheduler_id)
         for target in subscriptions.told_of_alert(kind, alert.rule, alert.told_as_of, task):
             yield target.name
+
+
+@attrs.frozen
+class _UnderWay:
+    """A judgement that a look has left half-way: of the subscriptions that it began with."""
+
+    judgement: ScheduleJudgement
+    of: Subscriptions
+    left_at: datetime
+
+    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
+        """Tell whether the next look is of the same file and came soon: else it is out of date."""
+        is_soon = timedelta(0) <= now - self.left_at < JUDGED_WITHIN * EVERY
+        return is_soon and subscriptions is self.of
 
 
 class _Watched:

@@ -1,7 +1,7 @@
 """Alerts: judged by one of all, raised once, cleared once, and told after a crash."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import attrs
 import msgspec
@@ -10,11 +10,13 @@ import pytest
 from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.events import alerting, schedule_judging
+from cronhare.application.events.schedule_judging import ScheduleJudgement
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
 from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
+from cronhare.ports.alerts import AlertChanges
 from cronhare.ports.events import NotDelivered
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
@@ -155,6 +157,48 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     assert [rest == 0 for rest in rests] == [True, True, False, False]
     assert notes == [0, 0, 3, 3]
     assert max(added) == 2  # no transaction that others wait for is long
+
+
+@pytest.mark.parametrize(
+    ("again", "later"),
+    [("none between", 180 * MINUTE), ("another", MINUTE), ("the same", 180 * MINUTE)],
+)
+def test_a_judgement_that_was_cut_off_is_not_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch, again: str, later: timedelta
+) -> None:
+    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
+    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
+    made, asked = house(), subscriptions()
+    both = [attrs.evolve(EVERY_MINUTE, name=name) for name in ("report", "books")]
+    made.schedules.save(both, source="shop", now=made.now)
+    names = [each.name for each in both]
+    asked = attrs.evolve(
+        asked,
+        schedules=dict.fromkeys(names, asked.schedules["report"]),
+        task_of=dict.fromkeys(names, TASK.name),
+    )
+    one, began = Outpost(made, asked), made.now
+    kept = list[datetime]()
+    keep = ScheduleJudgement.keep
+
+    def notes(judgement: ScheduleJudgement) -> AlertChanges:
+        kept.append(judgement.now)
+        return keep(judgement)
+
+    monkeypatch.setattr(ScheduleJudgement, "keep", notes)
+    assert one.alerts.look(asked, began)  # one is left
+
+    if again == "none between":
+        one.alerts.look(attrs.evolve(asked, targets={}, schedules={}, tasks={}), began)
+    of = attrs.evolve(asked) if again == "another" else asked
+    for _ in range(4):
+        made.clock.advance(later)
+        later = MINUTE
+        while one.alerts.look(of, made.now):
+            pass
+
+    assert kept
+    assert began not in kept
 
 
 async def test_who_dies_between_judging_and_telling_leaves_it_to_others(
