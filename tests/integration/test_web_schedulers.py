@@ -271,6 +271,7 @@ EVENT: dict[str, Any] = {"schedule": None, "report_id": None, "every": "1h", "to
 
 def test_a_schedule_may_name_a_topic_with_a_payload(web: Site) -> None:
     made = create(web, **EVENT, payload={"shop": 7}, no_listener="fail")
+    assert made["notes"][0].startswith("topic: no task of this jobs file listens to 'orders.due'")
 
     parts = ("topic", "no_listener", "payload", "report_id", "task_name")
     assert [made[part] for part in parts] == ["orders.due", "fail", {"shop": 7}, None, None]

@@ -112,6 +112,31 @@ class Names:
         if asked not in sources:
             raise not_found("jobs file", asked, sources)
 
+    def notes_on(
+        self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
+    ) -> Sequence[str]:
+        """Note the queue and the topic of a schedule of no file, if nobody here has them."""
+        return [
+            *self.note_unserved(draft, before=before),
+            *self.note_unheard(draft, before=before),
+        ]
+
+    def note_unheard(
+        self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
+    ) -> Sequence[str]:
+        """Note that no task of this process's file listens to a topic, which may be misspelt.
+
+        After an edit it is noted where that brought another topic than *before*.
+        """
+        topic = draft.topic
+        if topic is None or (before and before.topic == topic):
+            return ()
+        heard = {each for task in self._tasks for each in task.topics}
+        if topic in heard:
+            return ()
+        text = f"topic: no task of this jobs file listens to {echo(topic)}, another file's may"
+        return (f"{text}; {hint(topic, sorted(heard))}" if heard else text,)
+
     def note_unserved(
         self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
     ) -> Sequence[str]:

@@ -199,8 +199,8 @@ class Schedulers:
         # What was made before, and has run, is not told that it will not.
         if view.last_run:
             return view, ()
-        unserved = self._container.names().note_unserved(draft)
-        return view, [*notes_on_schedule(draft, now=now), *unserved]
+        named = self._container.names().notes_on(draft)
+        return view, [*notes_on_schedule(draft, now=now), *named]
 
     def _edit(
         self,
@@ -223,7 +223,7 @@ class Schedulers:
                 policy=self._container.settings().policy,
             )
             notes[:] = notes_on_schedule(new, before=draft, now=now)
-            notes.extend(self._container.names().note_unserved(new, before=draft))
+            notes.extend(self._container.names().notes_on(new, before=draft))
             return new
 
         editor = self._container.schedule_editor()

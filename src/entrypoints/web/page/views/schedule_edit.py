@@ -87,8 +87,8 @@ class _Desk:
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
         now = self._container.ledger_time().now()
         self._container.schedule_desk().create(draft, now=now, actor=actor)
-        unserved = self._container.names().note_unserved(draft)
-        return [*notes_on_schedule(draft, now=now), *unserved]
+        named = self._container.names().notes_on(draft)
+        return [*notes_on_schedule(draft, now=now), *named]
 
     async def open(self, request: Request) -> Response:
         stored, draft = await self._stored(request)
@@ -119,7 +119,7 @@ class _Desk:
             )
             now = self._container.ledger_time().now()
             notes[:] = notes_on_schedule(new, before=draft, now=now)
-            notes.extend(self._container.names().note_unserved(new, before=draft))
+            notes.extend(self._container.names().notes_on(new, before=draft))
             return new
 
         editor = self._container.schedule_editor()
