@@ -9,9 +9,12 @@ from sqlalchemy import Engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.lifecycle.alert_list import AlertFilter
-from cronhare.domain.lifecycle.alerts import Alert
+from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert
+from cronhare.domain.lifecycle.events import LARGEST_PARAMS
 from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.entrypoints.json_text import as_json
 from tests.integration.ledgers import NOON, Ledger, sql_ledger
 
 DAY = timedelta(days=1)
@@ -55,6 +58,34 @@ def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
     assert {each.rule for each in later.cleared} == {FAILED.rule, CRITICAL.rule}
     assert ledger.alerts.raised() == []
     assert len(ledger.alerts.cleared()) == 2
+
+
+def test_no_more_is_shown_of_one_than_fits() -> None:
+    long = "x" * 10**6
+    said = dict.fromkeys(("message", "title", "runbook"), long)
+    many = {f"more{number}": "x" * 100 for number in range(10_000)}
+    data = {"alert": said, "value": 6, "executionId": 7, **many, long: 8}
+    spoilt = RaisedAlert(
+        key=f"failed:{long}", raised_at=NOON, data=data, subject=long, source=long, scheduler_id=1
+    )
+
+    shown = AlertView.of(spoilt, (), {})
+
+    assert len(as_json(shown, encode=str)) < 50_000
+    assert (shown.value, shown.data["value"], shown.data["executionId"]) == (6, 6, 7)
+    assert "characters left out" in shown.message
+    assert shown.message.startswith("xxx")
+
+
+def test_all_is_shown_of_one_as_it_is_raised() -> None:
+    text = "x" * 2_000
+    said = {"message": text, "runbook": text}
+    task = {"params_scheduler": "x" * LARGEST_PARAMS}
+    data = {"value": 6, "alert": {**said, "task": task}}
+
+    shown = AlertView.of(RaisedAlert(key="failed", raised_at=NOON, data=data), (), {})
+
+    assert (shown.message, shown.runbook, shown.data) == (text, text, data)
 
 
 def test_one_about_bytes_is_told_as_it_is(engine: Engine, ledger: Ledger) -> None:

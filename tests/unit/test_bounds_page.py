@@ -36,6 +36,7 @@ from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
+from cronhare.application.administration.views import alerts as shown_alerts
 from cronhare.application.administration.views import metrics
 from cronhare.application.events import (
     adding,
@@ -492,6 +493,11 @@ BOUNDS: dict[str, list[str]] = {
     "`longer_than_usual`, `least_output`": [
         f"{alert_rules.LARGEST_FACTOR:,.0f} times",
         f"{alert_rules.LARGEST_OUTPUT >> 40} TiB",
+    ],
+    "what is shown of an alert": [
+        f"{shown_alerts.LONGEST_MESSAGE:,} characters",
+        f"{events.LONGEST_NAME} of a name",
+        size(shown_alerts.LARGEST_DATA),
     ],
     "thresholds of alerts, a runbook": [
         f"up to {alert_policy.LARGEST:,}",

@@ -9,8 +9,10 @@ import attrs
 from ..schedules.alert_rules import Rule
 from ..texts.durations import say_duration
 from ..texts.moments import say_moment
-from .alert_policy import RUNBOOK
+from ..texts.printable import shortened
+from .alert_policy import LONGEST_RUNBOOK, RUNBOOK
 from .alerts import CRITICAL, HIGH, WARNING, RaisedAlert, nobody_judged
+from .events import LONGEST_NAME
 
 #: The worst first.
 SEVERITIES: Final = (CRITICAL, HIGH, WARNING)
@@ -93,12 +95,13 @@ class AlertText:
         """Read what was told, and add what is the same of each alert by that rule."""
         data, rule = alert.data, alert.rule
         said = {**_members(data.get("alert")), **_members(data.get("deadLetterQueue"))}
+        runbook = str(said.get("runbook") or RUNBOOKS.get(rule, ""))
         return cls(
             severity=SEVERITY_OF.get(rule, HIGH),
-            title=str(said.get("title") or TITLES.get(rule, rule)),
+            title=shortened(str(said.get("title") or TITLES.get(rule, rule)), LONGEST_NAME),
             value=_number(data.get("value")),
             threshold=_number(data.get("threshold")),
-            runbook=str(said.get("runbook") or RUNBOOKS.get(rule, "")) or None,
+            runbook=shortened(runbook, LONGEST_RUNBOOK) or None,
         )
 
 

@@ -2,14 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
+import msgspec
 
 from cronhare.domain.lifecycle.alert_texts import AlertText
 from cronhare.domain.lifecycle.alerts import RaisedAlert
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState, say_next_try
+from cronhare.domain.lifecycle.events import LONGEST_NAME, OutboxRow, OutboxState, say_next_try
 from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.printable import shortened
+
+#: What is shown of one alert at most: characters of its message, and bytes of its data, which are
+#: far fewer, unless a person wrote its row.
+LONGEST_MESSAGE: Final = 4_096
+LARGEST_DATA: Final = 32_768
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +67,7 @@ class AlertView:
     *message*, *value*, *threshold* and *data* are as they were when it was found to hold last, at
     *held_at*; what was told of it is in its event. *told* is empty where no target asks for it;
     *untold* are those targets of the jobs file, where the process has one, that are not among
-    these.
+    these. Of what a person wrote into its row no more is shown than the bounds above allow.
     """
 
     key: str
@@ -85,20 +92,21 @@ class AlertView:
     @classmethod
     def of(cls, alert: RaisedAlert, told: Sequence[ToldView], untold: Mapping[str, str]) -> Self:
         """Show an alert, with the targets that are told, and why others are not."""
+        schedule, source = alert.schedule, alert.source
         return cls(
-            key=alert.key,
+            key=shortened(alert.key, LONGEST_NAME),
             rule=alert.rule,
-            subject=alert.subject,
-            schedule_name=alert.schedule,
+            subject=shortened(alert.subject, LONGEST_NAME),
+            schedule_name=None if schedule is None else shortened(schedule, LONGEST_NAME),
             scheduler_id=alert.scheduler_id or None,
-            source=alert.source,
-            message=alert.message,
+            source=None if source is None else shortened(source, LONGEST_NAME),
+            message=shortened(alert.message, LONGEST_MESSAGE),
             raised_at=alert.raised_at,
             held_at=alert.held_at,
             cleared_at=alert.cleared_at,
             told=tuple(told),
             untold=tuple(UntoldView(target=name, why=why) for name, why in untold.items()),
-            data=dict(alert.data),
+            data=_fitting(alert.data),
             **attrs.asdict(AlertText.of(alert)),
         )
 
@@ -114,6 +122,17 @@ class AlertPage:
     after: str | None
     judged_at: datetime | None
     unjudged: str | None
+
+
+def _fitting(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the members that are too long for what is shown of one alert."""
+    room, fitting = LARGEST_DATA, dict[str, Any]()
+    for name, value in data.items():
+        size = len(msgspec.json.encode({name: value}))
+        if size <= room:
+            room -= size
+            fitting[name] = value
+    return fitting
 
 
 def is_untried(row: OutboxRow) -> bool:
