@@ -465,6 +465,23 @@ def test_no_request_that_was_sent_ahead_is_begun_before_the_answer_was_taken(
         assert re.findall(rb"HTTP/1.1 (\d+)", _answer_of(link)) == [b"200", b"200"]
 
 
+def test_what_all_together_do_not_take_is_bounded_and_the_largest_goes_first(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = len(web.get("/openapi.json").text)
+    monkeypatch.setattr(protocol, "MOST_UNTAKEN", 2 * whole)
+    monkeypatch.setattr(protocol, "BREATH", 0.2)
+    with narrow_links(web, monkeypatch) as connected:
+        smaller, largest = [connected() for _ in range(2)]
+        assert smaller.recv(40_000, socket.MSG_WAITALL)
+        time.sleep(0.3)
+        newest = connected()
+        assert newest.recv(9) == b"HTTP/1.1 "
+
+        assert len(_cut_off(largest)) < whole
+        assert [_cut_off(link)[-1:] for link in (smaller, newest)] == [b"}", b"}"]
+
+
 def test_the_description_is_rendered_once(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     first = web.get("/openapi.json")
     monkeypatch.setattr(JSONResponse, "render", lambda *_: b"rendered again")

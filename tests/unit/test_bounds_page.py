@@ -541,6 +541,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_protocol.ANSWER:.0f} s",
         f"{web_protocol.BREATH:.0f} s until one counts",
         f"{web_asking.AT_A_TIME} ask",
+        f"{size(web_protocol.MOST_UNTAKEN)} of answers",
     ],
     "pages that are live at a time": [
         f"{web_broadcast.MOST_LISTENERS};",

@@ -45,3 +45,17 @@ def made_room(others: Iterable[Place]) -> bool:
             each.transport.abort()
             return True
     return False
+
+
+def bound_untaken(places: Iterable[Place], most: int) -> None:
+    """Close those that do not take their answers, until no more than *most* bytes wait in all.
+
+    The largest goes first; who has just been answered goes after those that had time to take it.
+    """
+    sizes = {each: size for each in places if (size := each.transport.get_write_buffer_size())}
+    excess = sum(sizes.values()) - most
+    for each in sorted(sizes, key=lambda each: (each.standing() is None, -sizes[each])):
+        if excess <= 0:
+            return
+        each.transport.abort()
+        excess -= sizes[each]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
 from fcntl import ioctl
 from http import HTTPStatus
 from termios import FIONREAD
@@ -14,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cronhare.application.logs import say
 
-from .places import Loss, made_room
+from .places import Loss, bound_untaken, made_room
 from .problems import Problem
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,10 @@ MOST_CONNECTIONS: Final = 128
 
 #: Seconds in which one may begin its request, or take its answer, before it counts as idle.
 BREATH: Final = 1.0
+
+#: Bytes of answers that wait to be taken, of all connections together: a page of a list may have
+#: 10 MB, and each connection waits for one.
+MOST_UNTAKEN: Final = 64 << 20
 
 #: Bytes of a request's line and headers.
 LARGEST_HEAD: Final = 16 * 1024
@@ -56,8 +61,7 @@ class BoundedProtocol(H11Protocol):
         self.access_log = False  # the guard logs, and no query
         self._idle_since = self.loop.time()
         transport.set_write_buffer_limits(HIGH_WATER_LIMIT, low=0)
-        ours = (each for each in self.connections if isinstance(each, BoundedProtocol))
-        others = [each for each in ours if each is not self and each.has_place()]
+        others = [each for each in self._ours() if each is not self and each.has_place()]
         if len(others) < MOST_CONNECTIONS or made_room(others):
             self._give(ARRIVAL)
         elif len(others) < 2 * MOST_CONNECTIONS:
@@ -111,6 +115,12 @@ class BoundedProtocol(H11Protocol):
         else:
             self._go_on()
 
+    def pause_writing(self) -> None:
+        """Begin to wait until this is taken, if that is not too much with what others wait for."""
+        super().pause_writing()
+        self._idle_since = self.loop.time()
+        bound_untaken(self._ours(), MOST_UNTAKEN)
+
     def resume_writing(self) -> None:
         """Go on: all that was written has been taken."""
         super().resume_writing()
@@ -161,6 +171,9 @@ class BoundedProtocol(H11Protocol):
         """Whether bytes have come that are about to be read: they may be a whole request."""
         size = ioctl(self.transport.get_extra_info("socket").fileno(), FIONREAD, bytes(4))
         return int.from_bytes(size, sys.byteorder) > 0
+
+    def _ours(self) -> Iterator["BoundedProtocol"]:
+        return (each for each in self.connections if isinstance(each, BoundedProtocol))
 
     def _go_on(self) -> None:
         if not self.is_open():
