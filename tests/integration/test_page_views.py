@@ -288,6 +288,10 @@ def test_nothing_of_what_was_stored_is_executed(house: House) -> None:
         ("/ui/load?day=0001-01-01", 400),
         ("/ui/audit?before=-1", 400),
         ("/ui/alerts?after=7", 400),
+        ("/ui/alerts?schedul=nightly", 400),
+        ("/ui/audit?who=ada", 400),
+        ("/ui/timeline?schedule=nightly", 400),
+        ("/ui/failed?type=report", 400),
         ("/ui/alerts?severity=bad", 400),
     ],
 )

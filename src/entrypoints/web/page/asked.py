@@ -10,7 +10,9 @@ from starlette.requests import Request
 
 from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.echo import echo, shown
+from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed
 
 from ..problems import Problem
@@ -24,6 +26,22 @@ IDS: Final = range(1, LARGEST_ID + 1)
 
 #: Days of which a page can be asked: a datetime holds the one before and the one after.
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9_000, 1, 1, tzinfo=UTC)
+
+
+def refuse_others(request: Request, known: Sequence[str] | None) -> None:
+    """Refuse a parameter that is not *known*: passed over, it would list all where some are meant.
+
+    Raises:
+        Problem: with all that are not.
+    """
+    if known is not None:
+        faults = [
+            Fault(shown(name), f"is not known here; {hint(name, known)}")
+            for name in dict.fromkeys(request.query_params)
+            if name not in known
+        ]
+        if faults:
+            raise Problem(HTTPStatus.BAD_REQUEST, "what is asked for has faults", faults=faults)
 
 
 def asked_text(request: Request, name: str) -> str | None:

@@ -1,7 +1,7 @@
 """What each view is given: it asks the use cases, renders their answer, and tells of changes."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -15,6 +15,7 @@ from ..access import needs
 from ..asking import Asker
 from ..problems import Problem, problem_of
 from . import flash
+from .asked import refuse_others
 from .rendering import Renderer
 
 log = logging.getLogger(__name__)
@@ -42,9 +43,24 @@ class Pages:
         self._asker = asker
         self._renderer = renderer
 
-    def get(self, path: str, handler: Handler, *, scope: Scope = Scope.READ) -> Route:
-        """Make the route of something that is looked at."""
-        return Route(path, self._answered(handler, scope), methods=["GET"])
+    def get(
+        self,
+        path: str,
+        handler: Handler,
+        *,
+        scope: Scope = Scope.READ,
+        takes: Sequence[str] | None = None,
+    ) -> Route:
+        """Make the route of something that is looked at; it *takes* these parameters, and no other.
+
+        None takes whichever: what is not known is passed over.
+        """
+
+        async def expect(request: Request) -> Response:
+            refuse_others(request, takes)
+            return await handler(request)
+
+        return Route(path, self._answered(expect, scope), methods=["GET"])
 
     def post(self, path: str, handler: Handler, *, scope: Scope) -> Route:
         """Make the route of a form; its handler reads it with `forms.read_form`."""

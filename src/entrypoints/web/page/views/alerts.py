@@ -73,7 +73,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             following=following and f"{PATH}?{following}",
         )
 
-    return [pages.get(PATH, show)]
+    return [pages.get(PATH, show, takes=("schedule", "severity", "cleared", "after"))]
 
 
 def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:

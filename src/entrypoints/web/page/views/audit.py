@@ -55,7 +55,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             following=more and f"{PATH}?{more}",
         )
 
-    return [pages.get(PATH, show)]
+    return [pages.get(PATH, show, takes=("actor", "target", "since", "before"))]
 
 
 def differences(before: Any, after: Any) -> list[Difference]:  # noqa: ANN401 - JSON values

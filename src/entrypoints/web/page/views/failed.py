@@ -44,7 +44,7 @@ _LONGEST_NOTE: Final = 500
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
     return [
-        pages.get(PATH, _list(pages)),
+        pages.get(PATH, _list(pages), takes=(*_ASKED, "before")),
         pages.post(f"{PATH}/replay", _replay_many(pages), scope=Scope.OPERATE),
         pages.post(f"{PATH}/discard", _discard_many(pages), scope=Scope.OPERATE),
         pages.get(f"{PATH}/{{id}}", _show(pages)),

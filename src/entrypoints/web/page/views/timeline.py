@@ -79,7 +79,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             said_until=_said(since + lasting),
         )
 
-    return [pages.get(PATH, show)]
+    return [pages.get(PATH, show, takes=("span", "by", "since"))]
 
 
 def _next_quarter(now: datetime) -> datetime:
