@@ -9,7 +9,10 @@ from sqlalchemy import Engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.application.administration.views.alerts import AlertView
+from cronhare.domain.diagnosis.ledger import LedgerFacts
+from cronhare.domain.diagnosis.targets import judge_alerts
 from cronhare.domain.lifecycle.alert_list import AlertFilter
 from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert
 from cronhare.domain.lifecycle.events import LARGEST_PARAMS
@@ -86,6 +89,38 @@ def test_all_is_shown_of_one_as_it_is_raised() -> None:
     shown = AlertView.of(RaisedAlert(key="failed", raised_at=NOON, data=data), (), {})
 
     assert (shown.message, shown.runbook, shown.data) == (text, text, data)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("data", "'no json'", "failed"),
+        ("data", "'{\"value\": NaN}'", "failed"),
+        ("raised_at", "'soon'", "failed"),
+        ("cleared_at", "'soon'", "failed"),
+        ("rule", "'strange'", "strange"),
+        ("rule", "x'00ff'", "b'"),
+    ],
+)
+def test_the_doctor_counts_and_names_those_that_cannot_be_read(
+    engine: Engine, ledger: Ledger, column: str, value: str, told: str
+) -> None:
+    ledger.alerts.begin(now=NOON, every=DAY)
+    ledger.alerts.keep([FAILED, CRITICAL], now=NOON)
+    inspection = SqlInspection(lambda: engine, ledger.clock)
+
+    sound = inspection.inspect()
+    spoil(engine, column, value)
+    spoilt = inspection.inspect()
+
+    assert isinstance(sound, LedgerFacts)
+    assert isinstance(spoilt, LedgerFacts)
+    assert sound.activity is not None
+    assert spoilt.activity is not None
+    assert [*judge_alerts(sound.activity.broken_alerts)] == []
+    [finding] = judge_alerts(spoilt.activity.broken_alerts)
+    assert finding.what.startswith("1 row of Alert cannot be read, and nobody is told: ")
+    assert told in finding.what
 
 
 def test_one_about_bytes_is_told_as_it_is(engine: Engine, ledger: Ledger) -> None:

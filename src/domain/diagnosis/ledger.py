@@ -31,7 +31,8 @@ class Activity:
     themselves; *unread_nodes* did besides, *broken_nodes* are rows that cannot be
     read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
     all runs that have not ended. *failures* are those that nobody has resolved; *breakers* and
-    *budgets* are of all tasks and queues that have one. *untold* are targets that were given up.
+    *budgets* are of all tasks and queues that have one. *untold* are targets that were given up,
+    *broken_alerts* the keys of rows of alerts that cannot be read.
     """
 
     now: datetime
@@ -50,6 +51,7 @@ class Activity:
     breakers: Sequence[Breaker] = ()
     budgets: Sequence[Budget] = ()
     untold: Sequence[UntoldTarget] = ()
+    broken_alerts: Sequence[str] = ()
 
     @property
     def present(self) -> Sequence[NodeReport]:

@@ -207,6 +207,22 @@ def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_ar
     assert "`cronhare alerts test ops`" in told[first]
 
 
+def test_rows_of_alerts_that_cannot_be_read_are_counted_and_some_are_named() -> None:
+    keys = [f"strange:{number:03}" for number in range(500)]
+    activity = Activity(now=NOON, broken_alerts=["x" * 10**6, *keys])
+
+    [finding] = [
+        each
+        for each in examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
+        if "of Alert" in each.what
+    ]
+
+    assert finding.severity is Severity.WARNING
+    assert finding.what.startswith("501 rows of Alert cannot be read, and nobody is told: xxx")
+    assert "strange:000" in finding.what
+    assert len(finding.what) < 500
+
+
 def test_open_breakers_are_told_apart_from_those_that_let_a_probe_through() -> None:
     minute = timedelta(minutes=1)
     opened = Breaker(

@@ -260,7 +260,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         with self._database.read("reading a page of alerts") as connection:
             for statement in selects(which, after, limit):
                 rows += connection.execute(statement)
-        return [_read(row) for row in rows[:limit] if _is_sound(row)]
+        return [_read(row) for row in rows[:limit] if is_sound(row)]
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:
@@ -275,7 +275,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     def _listed(self, which: ColumnElement[bool]) -> Sequence[RaisedAlert]:
         with self._database.read("reading alerts") as connection:
             rows = connection.execute(_ALERTS.where(which)).all()
-        return [_read(row) for row in rows if _is_sound(row)]
+        return [_read(row) for row in rows if is_sound(row)]
 
 
 def _changed(holding: Iterable[tuple[Alert, Row[Any]]]) -> Iterator[Mapping[str, Any]]:
@@ -323,7 +323,8 @@ def _has_key(row: Row[Any]) -> bool:
     return isinstance(row.rule, str)
 
 
-def _is_sound(row: Row[Any]) -> bool:
+def is_sound(row: Row[Any]) -> bool:
+    """Tell whether a row can be listed and told: it has a known rule, its times, and its data."""
     if not _has_key(row) or row.rule.partition(":")[0] not in {*Rule}:
         return False
     if not isinstance(row.raised_at, datetime):

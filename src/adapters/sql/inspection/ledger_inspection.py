@@ -20,6 +20,7 @@ from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
 from ..schema.tables import executions
 from ..transactions.database import Database
+from .broken_alerts import broken_alerts
 from .overdue_runs import outstanding, quarantined, queues_in_use, unresolved_failures
 from .schedule_groups import schedules_seen
 from .scheduler_activity import earliest, last_claim, overdue
@@ -70,7 +71,7 @@ class SqlInspection:
             late, claim = overdue(connection, now), last_claim(connection)
             next_due = earliest(connection)
             seen = schedules_seen(connection)
-            not_told = tuple(untold(connection))
+            not_told, unsound = tuple(untold(connection)), tuple(broken_alerts(connection))
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
@@ -92,6 +93,7 @@ class SqlInspection:
                 breakers=limits.breakers(now=now, limit=MOST_LIMITS),
                 budgets=limits.budgets(now=now, limit=MOST_LIMITS),
                 untold=not_told,
+                broken_alerts=unsound,
             ),
             schedules=seen.schedules,
             unread_schedules=seen.unread,
