@@ -42,7 +42,7 @@ run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examp
 demo-failures: $(INSTALLED)  ## what becomes of failures: breaker, budget, poison pill, replay, …; under a minute
 	@exec $(BIN)/python -m scripts.demo_failures
 
-# Files in their order, servers first: the small ones at the end keep all processes busy to it.
+# Files in their order, the browser first: the small ones at the end keep all processes busy to it.
 # Much of the time servers are waited for: hence six processes on two cores, and beside them one for
 # all that needs no server, which would be collected six times among them.
 WITH_SERVERS := --quiet --numprocesses 6 --dist loadfile --no-loadscope-reorder
@@ -62,7 +62,7 @@ alone:
 	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest --quiet -p no:xdist --doctest-modules -m "not long" --pyargs cronhare tests/unit
 
 tests:
-	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest $(WITH_SERVERS) -m "not long" tests/integration tests/browser
+	TMPDIR=$$(scripts/scratch-folder) $(BIN)/pytest $(WITH_SERVERS) -m "not long" tests/browser tests/integration
 
 # Two processes that collect their own half each: shared out test by test, both would collect all.
 INNER := tests/unit/adapters tests/unit/application

@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from shutil import copyfile
 from unittest.mock import ANY
@@ -24,6 +24,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
 from cronhare.entrypoints.web.guard import Guard
+from cronhare.entrypoints.web.places import Place
 from cronhare.entrypoints.web.protocol import BoundedProtocol
 from tests.integration.web import JSON, Site, site
 from tests.services.finding import wait_until
@@ -469,14 +470,23 @@ def test_what_all_together_do_not_take_is_bounded_and_the_largest_goes_first(
     web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = len(web.get("/openapi.json").text)
-    monkeypatch.setattr(protocol, "MOST_UNTAKEN", 2 * whole)
+    bound, seen = protocol.bound_untaken, list[list[Place]]()
+
+    def noted(places: Iterable[Place], most: int) -> None:
+        seen.append([*places])
+        bound(seen[-1], most)
+
+    monkeypatch.setattr(protocol, "bound_untaken", noted)
     monkeypatch.setattr(protocol, "BREATH", 0.2)
     with narrow_links(web, monkeypatch) as connected:
         smaller, largest = [connected() for _ in range(2)]
-        assert smaller.recv(40_000, socket.MSG_WAITALL)
+        wait_until(lambda: len(seen) == 2, seconds=10, what="both answers")
+        assert smaller.recv(100_000, socket.MSG_WAITALL)
         time.sleep(0.3)
+        sizes = [each.transport.get_write_buffer_size() for each in seen[-1]]
+        monkeypatch.setattr(protocol, "MOST_UNTAKEN", min(filter(None, sizes)) + whole)
         newest = connected()
-        assert newest.recv(9) == b"HTTP/1.1 "
+        wait_until(lambda: len(seen) == 3, seconds=10, what="the third answer")
 
         assert len(_cut_off(largest)) < whole
         assert [_cut_off(link)[-1:] for link in (smaller, newest)] == [b"}", b"}"]
