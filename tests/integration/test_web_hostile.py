@@ -24,7 +24,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
 from cronhare.entrypoints.web.guard import Guard
-from cronhare.entrypoints.web.places import Place
+from cronhare.entrypoints.web.places import Place, bound_untaken
 from cronhare.entrypoints.web.protocol import BoundedProtocol
 from tests.integration.web import JSON, Site, site
 from tests.services.finding import wait_until
@@ -470,7 +470,7 @@ def test_what_all_together_do_not_take_is_bounded_and_the_largest_goes_first(
     web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = len(web.get("/openapi.json").text)
-    bound, seen = protocol.bound_untaken, list[list[Place]]()
+    bound, seen = bound_untaken, list[list[Place]]()
 
     def noted(places: Iterable[Place], most: int) -> None:
         seen.append([*places])
