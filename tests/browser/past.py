@@ -81,9 +81,9 @@ def write_alerts(ledger: Connection, late: int) -> None:
     subject, long = "nightly-invoices", "a-queue-that-somebody-gave-a-name-which-is-rather-long"
     for one in (
         *judge(Signs(unresolved=104), AlertPolicy(runbook="https://wiki.example/dead-letters")),
-        alert(Rule.QUEUE, f"3 runs wait in {long}", value=3, severity="critical", subject=long),
+        alert(Rule.QUEUE, f"3 runs wait in {long}", value=3, subject=long),
         attrs.evolve(
-            alert(Rule.NOT_FINISHED, _LATE, value=5_400, severity="high", subject=subject),
+            alert(Rule.NOT_FINISHED, _LATE, value=5_400, subject=subject),
             source="jobs.toml",
             scheduler_id=late,
         ),

@@ -315,13 +315,12 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
             f"late {SCRIPT}",
             value=90,
             threshold=60,
-            severity="warning",
             subject=SCRIPT,
         ),
         source="jobs.toml",
         scheduler_id=7,
     )
-    unserved = alert(Rule.QUEUE, "none serves it", value=3, severity="critical", subject="mail")
+    unserved = alert(Rule.QUEUE, "none serves it", value=3, subject="mail")
     for source, held in (("jobs.toml", late), (None, unserved)):
         house.ledger.alerts.begin(now=now, every=HOUR, source=source)
         [one] = house.ledger.alerts.keep([held], now=now, source=source).raised

@@ -99,8 +99,8 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
     store, now = SqlAlertStore(engine, SystemClock()), datetime.now(UTC)
     assert store.begin(now=now, every=timedelta(minutes=1))
-    queue = alert(Rule.QUEUE, "nobody", value=3, severity="critical", subject="mail")
-    store.keep([queue, alert(Rule.NODE, "silent", value=60, severity="high")], now=now)
+    queue = alert(Rule.QUEUE, "nobody", value=3, subject="mail")
+    store.keep([queue, alert(Rule.NODE, "silent", value=60)], now=now)
     engine.dispose()
 
     def listed(*options: str) -> list[object]:

@@ -378,13 +378,11 @@ def test_an_alert_that_waits_behind_an_event_in_vain_says_so(web: Site, ledger: 
 
 def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:
     late = attrs.evolve(
-        alert(Rule.NOT_FINISHED, "late", value=90, severity="high", subject="books"),
+        alert(Rule.NOT_FINISHED, "late", value=90, subject="books"),
         source="jobs.toml",
         scheduler_id=7,
     )
-    queues = [
-        alert(Rule.QUEUE, "nobody", value=3, severity="critical", subject=f"q{n}") for n in "ab"
-    ]
+    queues = [alert(Rule.QUEUE, "nobody", value=3, subject=f"q{n}") for n in "ab"]
     hold(ledger, late, source="jobs.toml")
     hold(ledger, *queues, FAILING)
 

@@ -6,8 +6,7 @@ from typing import Final, Self
 
 import attrs
 
-from .alert_texts import SEVERITY_OF
-from .alerts import RaisedAlert
+from .alerts import SEVERITY_OF, RaisedAlert
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE: Final = re.compile(r"(held|over)-(-[0-9]{1,16}|[0-9]{1,17})-(.{1,255})")

@@ -11,11 +11,8 @@ from ..texts.durations import say_duration
 from ..texts.moments import say_moment
 from ..texts.printable import shortened
 from .alert_policy import LONGEST_RUNBOOK, RUNBOOK
-from .alerts import CRITICAL, HIGH, WARNING, RaisedAlert, nobody_judged
+from .alerts import SEVERITY_OF, AlertSeverity, RaisedAlert, nobody_judged
 from .events import LONGEST_NAME
-
-#: The worst first.
-SEVERITIES: Final = (CRITICAL, HIGH, WARNING)
 
 #: What each is called in a list. What is told of a growing queue has the original's title.
 TITLES: Final[Mapping[str, str]] = {
@@ -32,23 +29,6 @@ TITLES: Final[Mapping[str, str]] = {
     Rule.NOT_FINISHED: "Not ended in time",
     Rule.TOO_LONG: "It takes longer than usual",
     Rule.TOO_SHORT: "It wrote less than it is to",
-}
-
-#: How bad each is.
-SEVERITY_OF: Final[Mapping[str, str]] = {
-    Rule.FAILED: HIGH,
-    Rule.GROWING: WARNING,
-    Rule.CRITICAL: CRITICAL,
-    Rule.RETRIES: HIGH,
-    Rule.RETRY_RATE: HIGH,
-    Rule.SCHEDULER: CRITICAL,
-    Rule.UNSENT: CRITICAL,
-    Rule.QUEUE: CRITICAL,
-    Rule.NODE: HIGH,
-    Rule.NOT_STARTED: HIGH,
-    Rule.NOT_FINISHED: HIGH,
-    Rule.TOO_LONG: WARNING,
-    Rule.TOO_SHORT: WARNING,
 }
 
 _WAITING: Final = "docs/operators.md: Why is it stuck?"
@@ -97,7 +77,7 @@ class AlertText:
         said = {**_members(data.get("alert")), **_members(data.get("deadLetterQueue"))}
         runbook = str(said.get("runbook") or RUNBOOKS.get(rule, ""))
         return cls(
-            severity=SEVERITY_OF.get(rule, HIGH),
+            severity=SEVERITY_OF.get(rule, AlertSeverity.HIGH),
             title=shortened(str(said.get("title") or TITLES.get(rule, rule)), LONGEST_NAME),
             value=_number(data.get("value")),
             threshold=_number(data.get("threshold")),

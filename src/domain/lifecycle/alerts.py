@@ -4,6 +4,7 @@ They are judged once a minute, by a few numbers; nothing is counted where an exe
 are lines of docs/compatibility.md.
 """
 
+import enum
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -49,9 +50,34 @@ FEWEST_RUNS: Final = 10
 #: So many unresolved failures are counted: more make no other alert.
 MOST_COUNTED: Final = 100_000
 
-#: The original's words and severities (S0.9, S2.7).
-HIGH, WARNING, CRITICAL = "high", "warning", "critical"
+#: The original's words (S2.7).
 GROWING: Final = "Dead Letter Queue Growing"
+
+
+class AlertSeverity(enum.StrEnum):
+    """How bad an alert is, the worst first: the original's words (S0.9, S2.7)."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    WARNING = "warning"
+
+
+#: How bad each is.
+SEVERITY_OF: Final[Mapping[str, AlertSeverity]] = {
+    Rule.FAILED: AlertSeverity.HIGH,
+    Rule.GROWING: AlertSeverity.WARNING,
+    Rule.CRITICAL: AlertSeverity.CRITICAL,
+    Rule.RETRIES: AlertSeverity.HIGH,
+    Rule.RETRY_RATE: AlertSeverity.HIGH,
+    Rule.SCHEDULER: AlertSeverity.CRITICAL,
+    Rule.UNSENT: AlertSeverity.CRITICAL,
+    Rule.QUEUE: AlertSeverity.CRITICAL,
+    Rule.NODE: AlertSeverity.HIGH,
+    Rule.NOT_STARTED: AlertSeverity.HIGH,
+    Rule.NOT_FINISHED: AlertSeverity.HIGH,
+    Rule.TOO_LONG: AlertSeverity.WARNING,
+    Rule.TOO_SHORT: AlertSeverity.WARNING,
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -231,10 +257,7 @@ def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
     depth, limits = signs.unresolved, policy
     if 0 < limits.failed < depth:
         yield _alert(Rule.FAILED, depth, limits.failed, f"{depth} failed cron tasks")
-    for rule, limit, severity in (
-        (Rule.GROWING, limits.warning, WARNING),
-        (Rule.CRITICAL, limits.critical, CRITICAL),
-    ):
+    for rule, limit in ((Rule.GROWING, limits.warning), (Rule.CRITICAL, limits.critical)):
         if 0 < limit < depth:
             message = f"DLQ has {depth} jobs (threshold: {limit})"
             yield _alert(
@@ -242,7 +265,7 @@ def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
                 depth,
                 limit,
                 message,
-                deadLetterQueue=_growing(severity, message, depth, limit, limits.runbook),
+                deadLetterQueue=_growing(SEVERITY_OF[rule], message, depth, limit, limits.runbook),
             )
     if limits.retries and signs.worst is not None:
         yield _retries(signs, signs.worst, limits.retries)
@@ -306,13 +329,12 @@ def alert(
     message: str,
     *,
     value: float,
-    severity: str,
     threshold: float | None = None,
     subject: str = "",
     execution: int | None = None,
 ) -> Alert:
     """Make an alert of what is not in the original: its document has the same parts."""
-    said = {"severity": severity, "message": message, "task": None}
+    said = {"severity": SEVERITY_OF[rule], "message": message, "task": None}
     data: dict[str, Any] = {"rule": rule.value, "value": value, "threshold": threshold}
     if subject:
         data["subject"] = subject
@@ -342,7 +364,7 @@ def _alert(
     task: Mapping[str, Any] | None = None,
     **more: Any,  # noqa: ANN401 - JSON
 ) -> Alert:
-    alert = {"severity": HIGH, "message": message, "task": task}
+    alert = {"severity": AlertSeverity.HIGH, "message": message, "task": task}
     data = {"rule": rule.value, "value": value, "threshold": threshold, "alert": alert, **more}
     return Alert(rule=rule, message=message, data=data)
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ..schedules.notify import DIGEST, type_of
 from ..texts.listing import counted
+from .alerts import AlertSeverity
 from .events import LARGEST_EVENT, OutboxRow
 
 #: Within so long a target is told of `most` events of a kind, each by itself.
@@ -20,7 +21,7 @@ WINDOW: Final = timedelta(minutes=1)
 MOST_TOGETHER: Final = 1_000
 SHOWN: Final = 5
 
-_SEVERITIES: Final = ("info", "warning", "high", "critical")
+_SEVERITIES: Final = ("info", *reversed(AlertSeverity))
 
 
 class Turn(enum.Enum):

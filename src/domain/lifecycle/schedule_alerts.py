@@ -11,7 +11,7 @@ import attrs
 from ..schedules.alert_rules import AlertConditions, Deadline, Rule
 from ..texts.durations import say_duration
 from ..texts.moments import say_moment
-from .alerts import CLEAR_AFTER, HIGH, WARNING, Alert, alert
+from .alerts import CLEAR_AFTER, Alert, alert
 
 #: The last runs that say what is usual, and how few say nothing.
 USUAL_RUNS: Final = 20
@@ -110,7 +110,6 @@ def _late(
         rule,
         message,
         value=late,
-        severity=HIGH,
         execution=run.id if run is not None and claimed else None,
     )
 
@@ -136,7 +135,6 @@ def _long(signs: ScheduleSigns, factor: float, now: datetime) -> Alert | None:
                 message,
                 value=value,
                 threshold=threshold,
-                severity=WARNING,
                 execution=run.id,
             )
     return None
@@ -154,7 +152,6 @@ def _short(signs: ScheduleSigns, least: int) -> Alert | None:
         message,
         value=run.output,
         threshold=least,
-        severity=WARNING,
         execution=run.id,
     )
 

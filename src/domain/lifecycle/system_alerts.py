@@ -11,7 +11,7 @@ from ..schedules.alert_rules import Rule
 from ..schedules.standalone import is_standalone
 from ..texts.listing import counted, listed
 from ..texts.moments import say_moment
-from .alerts import CRITICAL, HIGH, Alert, alert
+from .alerts import Alert, alert
 
 #: What is so late has nobody who looks after it: a scheduler looks every few seconds.
 OVERDUE_AFTER: Final = timedelta(minutes=2)
@@ -67,7 +67,7 @@ def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
             f"{counted(queue.runs, 'run')} {where} since {say_moment(queue.since)}, "
             f"and {_who_does_not_serve(name, signs, now)}"
         )
-        yield alert(Rule.QUEUE, message, subject=name, value=queue.runs, severity=CRITICAL)
+        yield alert(Rule.QUEUE, message, subject=name, value=queue.runs)
     yield from _silent(signs, now)
 
 
@@ -86,7 +86,7 @@ def _unsent(unsent: Mapping[str, QueueSigns]) -> Iterator[Alert]:
         f"{counted(runs, 'run')}{run} for {listed(sorted(unsent), most=MOST_NAMED)} could not be "
         f"handed to the broker since {say_moment(first.since)}: it is away, or has no such queue"
     )
-    yield alert(Rule.UNSENT, message, value=runs, severity=CRITICAL, execution=first.execution)
+    yield alert(Rule.UNSENT, message, value=runs, execution=first.execution)
 
 
 def _since(signs: QueueSigns) -> datetime:
@@ -106,7 +106,7 @@ def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
     )
     message = f"Nothing that was due since {say_moment(due)} is claimed, {who}"
     late = round((now - due).total_seconds())
-    yield alert(Rule.SCHEDULER, message, value=late, severity=CRITICAL)
+    yield alert(Rule.SCHEDULER, message, value=late)
 
 
 def _who_does_not_serve(queue: str, signs: SystemSigns, now: datetime) -> str:
@@ -134,7 +134,7 @@ def _silent(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
             "or is cut off from the database"
         )
         silent = round((now - node.seen_at).total_seconds())
-        yield alert(Rule.NODE, message, subject=node.name, value=silent, severity=HIGH)
+        yield alert(Rule.NODE, message, subject=node.name, value=silent)
 
 
 def _has_successor(node: NodeReport, living: Sequence[NodeReport]) -> bool:

@@ -1,6 +1,5 @@
 """`cronhare alerts list | show | test`."""
 
-import enum
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ import typer
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter
 from cronhare.domain.lifecycle.alert_texts import say_measured
-from cronhare.domain.lifecycle.alerts import CRITICAL, HIGH, WARNING, trial
+from cronhare.domain.lifecycle.alerts import AlertSeverity, trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import Target
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
     from cronhare.application.administration.views.alerts import AlertPage, AlertView
 
 
-class Severity(enum.StrEnum):
-    """How bad an alert is, the worst first."""
-
-    CRITICAL = CRITICAL
-    HIGH = HIGH
-    WARNING = WARNING
-
-
 @attrs.frozen(kw_only=True)
 class TriedView:
     """A target that was sent a test; *error* says why it was not told."""
@@ -52,7 +43,9 @@ class TriedView:
 def list_(
     *,
     rule: Annotated[Rule | None, typer.Option(help="Only those by this rule.")] = None,
-    severity: Annotated[Severity | None, typer.Option(help="Only those that are so bad.")] = None,
+    severity: Annotated[
+        AlertSeverity | None, typer.Option(help="Only those that are so bad.")
+    ] = None,
     schedule: Annotated[
         str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
     ] = None,

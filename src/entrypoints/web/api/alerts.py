@@ -1,7 +1,7 @@
 """`/alerts`: what is wrong now, since when, and who was told."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 from pydantic import BeforeValidator
@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.access import Scope
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
+from cronhare.domain.lifecycle.alerts import AlertSeverity
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.texts.moments import iso_moment
 
@@ -16,8 +17,6 @@ from ..asking import Asker
 from .answers import as_page
 from .operations import Operation, operation
 from .parameters import LONGEST_TEXT, ROWS, Limit, Text
-
-Severity = Literal["critical", "high", "warning"]
 
 
 def _place(text: object) -> object:
@@ -59,7 +58,7 @@ class Alerts:
         request: Request,
         *,
         rule: Annotated[Rule | None, Query()] = None,
-        severity: Annotated[Severity | None, Query()] = None,
+        severity: Annotated[AlertSeverity | None, Query()] = None,
         schedule: Text = None,
         cleared: Annotated[
             bool, Query(description="after them those that are over since a day at most")

@@ -11,7 +11,6 @@ import pytest
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.alert_texts import (
     RUNBOOKS,
-    SEVERITY_OF,
     TITLES,
     AlertText,
     say_measured,
@@ -19,6 +18,7 @@ from cronhare.domain.lifecycle.alert_texts import (
 from cronhare.domain.lifecycle.alerts import (
     FEWEST_RUNS,
     GROWING,
+    SEVERITY_OF,
     Alert,
     RaisedAlert,
     Signs,

@@ -6,8 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.domain.lifecycle.alert_texts import SEVERITY_OF
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, SEVERITY_OF, Alert
 from cronhare.domain.lifecycle.schedule_alerts import (
     FEWEST_USUAL,
     RunSigns,

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.lifecycle.alert_texts import SEVERITY_OF
+from cronhare.domain.lifecycle.alerts import SEVERITY_OF
 from cronhare.domain.lifecycle.system_alerts import (
     OVERDUE_AFTER,
     QueueSigns,

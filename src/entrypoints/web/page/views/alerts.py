@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.views.alerts import AlertPage, AlertView
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alert_texts import SEVERITIES, say_measured
-from cronhare.domain.lifecycle.alerts import nobody_judged
+from cronhare.domain.lifecycle.alert_texts import say_measured
+from cronhare.domain.lifecycle.alerts import AlertSeverity, nobody_judged
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.texts.echo import echo
 
@@ -50,7 +50,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     async def show(request: Request) -> Response:
         asked = {
             "schedule": asked_text(request, "schedule") or "",
-            "severity": asked_among(request, "severity", SEVERITIES) or "",
+            "severity": asked_among(request, "severity", [*AlertSeverity]) or "",
             "cleared": asked_among(request, "cleared", ("true",)) or "",
         }
         after = _place(asked_text(request, "after"))
@@ -67,7 +67,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             "alerts.html",
             **looked,
             asked=asked,
-            severities=SEVERITIES,
+            severities=[*AlertSeverity],
             feed=None if kept or after else FEED,
             first=f"{PATH}?{urlencode(kept)}" if after else None,
             following=following and f"{PATH}?{following}",
