@@ -95,10 +95,11 @@ class AlertStorePort(Protocol):
 
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
-    ) -> Sequence[RaisedAlert]:
+    ) -> tuple[Sequence[RaisedAlert], bool]:
         """List alerts in the order of their places, at most *limit* beyond one of them.
 
-        The cost does not grow with how many there are beside those.
+        And say whether there are others after those: a page may have fewer than *limit* where a
+        person spoilt rows. The cost does not grow with how many there are beside those.
         """
         ...
 

@@ -428,7 +428,9 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
         hold(*lasting)
 
     def page(after: AlertPlace | None = None, most: int = 99, **asked: Any) -> list[str]:  # noqa: ANN401
-        found = ledger.alerts.page(AlertFilter(**asked), after=after, limit=most)
+        found, goes_on = ledger.alerts.page(AlertFilter(**asked), after=after, limit=most)
+        every, _ = ledger.alerts.page(AlertFilter(**asked), after=after, limit=None)
+        assert goes_on == (len(every) > len(found))
         return [f"{each.rule} {each.subject}".strip() for each in found]
 
     every = ["too-long books", "node", "queue", "queue b"]
@@ -438,7 +440,8 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
     assert page(rule="failed") == page(rule="node", severity="warning") == []
     assert page(schedule="books") == ["too-long books"]
     assert page(schedule="b") == []
-    for at, one in enumerate(ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=9)):
+    everything, _ = ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=9)
+    for at, one in enumerate(everything):
         rest = [*every, "failed"][at + 1 :]
         assert page(AlertPlace.of(one), cleared=True) == rest
         assert page(AlertPlace.of(one), 2, cleared=True) == rest[:2]

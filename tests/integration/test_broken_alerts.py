@@ -13,7 +13,7 @@ from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.diagnosis.targets import judge_alerts
-from cronhare.domain.lifecycle.alert_list import AlertFilter
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert
 from cronhare.domain.lifecycle.events import LARGEST_PARAMS
 from cronhare.domain.schedules.alert_rules import Rule
@@ -21,8 +21,9 @@ from cronhare.entrypoints.json_text import as_json
 from tests.integration.ledgers import NOON, Ledger, sql_ledger
 
 DAY = timedelta(days=1)
-FAILED, CRITICAL = (
-    Alert(rule=rule, message="6", data={"value": 6}) for rule in (Rule.FAILED, Rule.CRITICAL)
+FAILED, CRITICAL, NODE = (
+    Alert(rule=rule, message="6", data={"value": 6})
+    for rule in (Rule.FAILED, Rule.CRITICAL, Rule.NODE)
 )
 
 
@@ -52,7 +53,7 @@ def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
     spoil(engine, "rule", key)
 
     changes = ledger.alerts.keep([FAILED, CRITICAL], now=NOON + DAY)
-    listed = ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=None)
+    listed, _ = ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=None)
     later = ledger.alerts.keep([], now=NOON + 2 * DAY)
 
     assert {each.rule for each in changes.raised} == {FAILED.rule, CRITICAL.rule}
@@ -61,6 +62,19 @@ def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
     assert {each.rule for each in later.cleared} == {FAILED.rule, CRITICAL.rule}
     assert ledger.alerts.raised() == []
     assert len(ledger.alerts.cleared()) == 2
+
+
+def test_a_spoilt_row_does_not_end_the_pages(engine: Engine, ledger: Ledger) -> None:
+    ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON)
+    spoil(engine, "data", "'{'")
+    every, ended = ledger.alerts.page(AlertFilter(), after=None, limit=3)
+
+    first, goes_on = ledger.alerts.page(AlertFilter(), after=None, limit=2)
+    rest, again = ledger.alerts.page(AlertFilter(), after=AlertPlace.of(first[-1]), limit=2)
+
+    assert (ended, goes_on, again) == (False, True, False)
+    assert {each.rule for each in every} == {CRITICAL.rule, NODE.rule}
+    assert [*first, *rest] == [*every]
 
 
 def test_no_more_is_shown_of_one_than_fits() -> None:

@@ -54,14 +54,13 @@ class AlertDesk:
         Raises:
             NotFound: there is no such schedule, and no alert of one.
         """
-        most = None if limit is None else limit + 1
-        rest = self._alerts.page(which, after=after, limit=most)
-        if not rest and which.schedule is not None:
+        found, goes_on = self._alerts.page(which, after=after, limit=limit)
+        if not found and which.schedule is not None:
             self._expect(which.schedule)
-        found, judged_at = rest[:limit], self._alerts.judged_at()
+        judged_at = self._alerts.judged_at()
         return AlertPage(
             alerts=[*self._shown(found)],
-            after=str(AlertPlace.of(found[-1])) if len(rest) > len(found) else None,
+            after=str(AlertPlace.of(found[-1])) if found and goes_on else None,
             judged_at=judged_at,
             unjudged=say_unjudged(judged_at, self._now()),
         )
@@ -69,7 +68,8 @@ class AlertDesk:
     def _expect(self, schedule: str) -> None:
         """Refuse a name that no schedule has, and that no alert is left of."""
         any_of_it = AlertFilter(schedule=schedule, cleared=True)
-        if not self._alerts.page(any_of_it, after=None, limit=1):
+        found, _ = self._alerts.page(any_of_it, after=None, limit=1)
+        if not found:
             self._names.expect_schedule(schedule)
 
     def _told(self, found: Sequence[RaisedAlert]) -> Mapping[str, Sequence[OutboxRow]]:

@@ -150,7 +150,7 @@ _VALUES: Final = frozenset(["value", "values"])
 
 
 def _calls_its_value_a_secret(value: Mapping[Any, Any]) -> bool:
-    called = [each for name, each in value.items() if str(name)[:5].lower() in _NAMES]
+    called = [each for name, each in value.items() if str(name).lower() in _NAMES]
     return any(isinstance(each, str) and names_a_secret(each[:LONGEST_TARGET]) for each in called)
 
 

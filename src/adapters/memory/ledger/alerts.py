@@ -231,11 +231,12 @@ class MemoryAlertStore:
 
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
-    ) -> Sequence[RaisedAlert]:
+    ) -> tuple[Sequence[RaisedAlert], bool]:
         """See `AlertStorePort.page`."""
         with self._ledger.lock:
             rows = sorted(filter(which.has, self._rows.values()), key=AlertPlace.of)
-        return [row for row in rows if after is None or AlertPlace.of(row) > after][:limit]
+        rest = [row for row in rows if after is None or AlertPlace.of(row) > after]
+        return rest[:limit], len(rest) > len(rest[:limit])
 
     def raised(self) -> Sequence[RaisedAlert]:
         """See `AlertStorePort.raised`."""

@@ -254,13 +254,14 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     @repeatable
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
-    ) -> Sequence[RaisedAlert]:
+    ) -> tuple[Sequence[RaisedAlert], bool]:
         """See `AlertStorePort.page`. A row that a person spoilt leaves a gap."""
         rows = list[Row[Any]]()
         with self._database.read("reading a page of alerts") as connection:
-            for statement in selects(which, after, limit):
+            for statement in selects(which, after, None if limit is None else limit + 1):
                 rows += connection.execute(statement)
-        return [_read(row) for row in rows[:limit] if is_sound(row)]
+        found = [_read(row) for row in rows[:limit] if is_sound(row)]
+        return found, len(rows) > len(rows[:limit])
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:
