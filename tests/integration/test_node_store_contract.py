@@ -1,8 +1,9 @@
 """What every ledger promises to keep of the nodes that work on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -231,15 +232,26 @@ def test_all_queues_that_a_process_may_have_are_read(ledger: Ledger) -> None:
     assert listed(ledger) == [many]
 
 
-def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> None:
-    beat = Heartbeat(
+def heartbeat_of_ant(
+    ledger: Ledger,
+    queues: Sequence[str] = ("cron_scheduler",),
+    **how: Any,  # noqa: ANN401 - of `Heartbeat`
+) -> Heartbeat:
+    return Heartbeat(
         nodes=ledger.nodes,
         clock=BeatingClock(ledger),
         name="ant",
         role="worker",
         host="web-1",
         version="1",
-        queues=("cron_scheduler",),
+        queues=tuple(queues),
+        **how,
+    )
+
+
+def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> None:
+    beat = heartbeat_of_ant(
+        ledger,
         told=(heard := list[bool]()).append,
     )
     beat.round()
@@ -259,14 +271,8 @@ def test_a_drained_node_that_was_forgotten_is_drained_still(ledger: Ledger) -> N
 
 def test_a_worker_says_when_it_was_connected_to_its_queues_last(ledger: Ledger) -> None:
     connected = False
-    beat = Heartbeat(
-        nodes=ledger.nodes,
-        clock=BeatingClock(ledger),
-        name="ant",
-        role="worker",
-        host="web-1",
-        version="1",
-        queues=("cron_scheduler",),
+    beat = heartbeat_of_ant(
+        ledger,
         is_connected=lambda: connected,
     )
 
@@ -287,13 +293,8 @@ def test_a_worker_says_when_it_was_connected_to_its_queues_last(ledger: Ledger) 
 def test_a_queue_that_a_worker_is_refused_for_long_is_none_that_it_serves(ledger: Ledger) -> None:
     refused: set[str] = set()
     connected = True
-    beat = Heartbeat(
-        nodes=ledger.nodes,
-        clock=BeatingClock(ledger),
-        name="ant",
-        role="worker",
-        host="web-1",
-        version="1",
+    beat = heartbeat_of_ant(
+        ledger,
         queues=("mails", "reports"),
         is_connected=lambda: connected,
         left_out=lambda: refused,

@@ -40,6 +40,19 @@ def nightly(**changes: object) -> ScheduleDraft:
     return ScheduleDraft(**fields | changes)  # type: ignore[arg-type]
 
 
+def serve(house: House, queue: str) -> None:
+    worker = NodeReport(
+        name="bee",
+        role="worker",
+        host="hive",
+        version="1",
+        started_at=house.now,
+        seen_at=house.now,
+        queues=(queue,),
+    )
+    MemoryNodeStore(house.ledger).report(worker, kept_for=timedelta(hours=1))
+
+
 def test_a_task_has_the_numbers_of_its_jobs_file_and_of_its_schedules() -> None:
     names = house_with(nightly(task_name=REPORT.name)).names
 
@@ -101,16 +114,7 @@ def test_an_unknown_task_is_refused_with_those_that_come_close(asked: str, told:
 
 def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> None:
     house = house_with(nightly(queue="backups"))
-    worker = NodeReport(
-        name="bee",
-        role="worker",
-        host="hive",
-        version="1",
-        started_at=house.now,
-        seen_at=house.now,
-        queues=("mails",),
-    )
-    MemoryNodeStore(house.ledger).report(worker, kept_for=timedelta(hours=1))
+    serve(house, "mails")
 
     for queue in ("backups", "mails", "cron_scheduler"):
         house.names.refuse_unknown(FailureFilter(queue=queue))
@@ -121,16 +125,7 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
 def test_a_queue_that_no_worker_serves_is_noted_once() -> None:
     house, misspelt = House(), nightly(queue="mial")
     [alone] = house.names.note_unserved(misspelt)
-    worker = NodeReport(
-        name="bee",
-        role="worker",
-        host="hive",
-        version="1",
-        started_at=house.now,
-        seen_at=house.now,
-        queues=("mail",),
-    )
-    MemoryNodeStore(house.ledger).report(worker, kept_for=timedelta(hours=1))
+    serve(house, "mail")
     note = house.names.note_unserved
 
     assert alone == "queue: no worker serves 'mial', its runs wait for one"

@@ -15,19 +15,23 @@ from tests.unit.application.house import House
 from tests.unit.application.waiting import open_room
 
 
-@pytest.mark.parametrize("concurrency", [1, 2])
-async def test_no_more_messages_are_at_hand_than_may_run_at_a_time(concurrency: int) -> None:
-    house = House(holds=True)
-    house.add("one", schedule="1 12 2 3 *")
-    house.add("other", schedule="1 12 2 3 *")
-    due(house)
-    consumer = WorkerConsumer(
+async def consumer_of(house: House) -> WorkerConsumer:
+    return WorkerConsumer(
         broker=house.connection,
         worker=house.worker,
         room=(await open_room(house)).room,
         runner=house.runner,
         keeper=house.keeper,
     )
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_no_more_messages_are_at_hand_than_may_run_at_a_time(concurrency: int) -> None:
+    house = House(holds=True)
+    house.add("one", schedule="1 12 2 3 *")
+    house.add("other", schedule="1 12 2 3 *")
+    due(house)
+    consumer = await consumer_of(house)
 
     shutdown = Shutdown(ForcedExit(grace=0))
     assert await consumer.begin([MAIN_QUEUE], {}, concurrency=concurrency, shutdown=shutdown)
@@ -44,13 +48,7 @@ async def test_who_is_drained_before_its_broker_is_there_takes_nothing_until_it_
     house = House(holds=True)
     house.add("one", schedule="1 12 2 3 *")
     due(house)
-    consumer = WorkerConsumer(
-        broker=house.connection,
-        worker=house.worker,
-        room=(await open_room(house)).room,
-        runner=house.runner,
-        keeper=house.keeper,
-    )
+    consumer = await consumer_of(house)
     shutdown = Shutdown(ForcedExit(grace=0))
     consume, answers, asks = house.connection.consume, asyncio.Event(), asyncio.Event()
 
@@ -84,13 +82,7 @@ async def test_a_worker_that_is_taken_back_with_tasks_in_hand_runs_no_more_at_a_
     for name in ("one", "other"):
         house.add(name, schedule="1 12 2 3 *")
     due(house)
-    consumer = WorkerConsumer(
-        broker=house.connection,
-        worker=house.worker,
-        room=(await open_room(house)).room,
-        runner=house.runner,
-        keeper=house.keeper,
-    )
+    consumer = await consumer_of(house)
     shutdown = Shutdown(ForcedExit(grace=0))
     assert await consumer.begin([MAIN_QUEUE], {}, concurrency=1, shutdown=shutdown)
     await house.settle()
