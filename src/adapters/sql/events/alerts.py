@@ -259,7 +259,8 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         rows = list[Row[Any]]()
         with self._database.read("reading a page of alerts") as connection:
             for statement in selects(which, after, None if limit is None else limit + 1):
-                rows += connection.execute(statement)
+                if limit is None or len(rows) <= limit:
+                    rows += connection.execute(statement)
         found = [_read(row) for row in rows[:limit] if is_sound(row)]
         return found, len(rows) > len(rows[:limit])
 
