@@ -451,6 +451,25 @@ def test_a_key_that_lacks_params_is_noted_and_refuses_nothing(shell: Shell) -> N
     assert [(one.status, told in one.out) for one in ran] == [(0, True)] * 3
 
 
+def test_check_notes_topics_and_queues_of_which_nothing_it_knows_has_any(empty: Shell) -> None:
+    task = '[tasks.{0}]\ncommand = ["true"]\ntopics = ["{1}"]\n'
+    table = '[schedules.{0}]\nschedule = "@daily"\ntopic = "orders.piad"\nqueue = "mial"\n'
+    empty.write(task.format("pay", "orders.paid") + table.format("pay"))
+    (empty.folder / "piad.toml").write_text(task.format("piad", "orders.piad"))
+
+    alone, beside = empty("check", "jobs.toml"), empty("check", "jobs.toml", "piad.toml")
+    served = empty("check", "jobs.toml", CRON_QUEUES="mail:3,other")
+    taken = empty("check", "jobs.toml", CRON_QUEUES="mial")
+
+    topic = "schedules.pay: topic: no task of this jobs file listens to 'orders.piad', another "
+    queue = "schedules.pay: queue: no worker with this CRON_QUEUES serves 'mial', its runs wait for"
+    assert [topic in each.out for each in (alone, beside, served)] == [True, False, True]
+    assert "did you mean orders.paid?" in alone.out
+    assert [queue in each.out for each in (alone, served, taken)] == [False, True, False]
+    assert "did you mean mail?" in served.out
+    assert [each.status for each in (alone, beside, served, taken)] == [0, 0, 0, 0]
+
+
 def test_a_jobs_file_that_is_not_there_is_told_with_where_it_was_looked_for(empty: Shell) -> None:
     said = empty("check", "missing.toml")
 

@@ -373,6 +373,19 @@ def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
     assert ("it will not run" in past, "never run" in past) == (True, False)
 
 
+def test_a_preview_notes_a_queue_and_a_topic_that_nobody_here_has(web: Site) -> None:
+    def noted(asked: str) -> list[str]:
+        return re.findall("Note: (.*?)</p>", unescape(web.get(f"/ui/preview?{asked}").text))
+
+    queue = "queue: no worker serves 'mial', its runs wait for one."
+    topic = "topic: no task of this jobs file listens to 'orders.piad', another file's may."
+    assert noted("schedule=@daily&queue=mial&topic=orders.piad") == [topic, queue]
+    assert noted("queue=mial") == [queue]  # before anything is said of its times
+    assert noted("queue=mial&stay_alive=on") == noted("queue=a%23b&topic=%2A") == []
+    sent_form = filled(web.get("/ui/new-schedule")) | {"queue": "mial"}
+    assert queue in unescape(sent(web, "/ui/new-schedule", sent_form).text)  # with its faults
+
+
 @pytest.mark.parametrize("name", ["<u>\"&'x</u>", "a b/c?d#e%41", "#7", "ü\u202e/edit"])
 def test_a_name_that_no_file_can_have_is_shown_as_text_and_leads_to_its_page(
     web: Site, container: Container, name: str

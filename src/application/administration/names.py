@@ -14,8 +14,13 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import ref_of_topic
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.hint import hint
+from cronhare.domain.schedules.unreached import (
+    note_unheard,
+    note_unserved,
+    queue_of,
+    topic_of,
+    topics_of,
+)
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.names import NamesPort
 from cronhare.ports.nodes import NodeStorePort
@@ -115,44 +120,18 @@ class Names:
     def notes_on(
         self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
     ) -> Sequence[str]:
-        """Note the queue and the topic of a schedule of no file, if nobody here has them."""
-        return [
-            *self.note_unserved(draft, before=before),
-            *self.note_unheard(draft, before=before),
-        ]
+        """Note the queue and the topic of a schedule of no file, if nobody here has them.
 
-    def note_unheard(
-        self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
-    ) -> Sequence[str]:
-        """Note that no task of this process's file listens to a topic, which may be misspelt.
-
-        After an edit it is noted where that brought another topic than *before*.
+        After an edit they are noted where that brought others than *before*.
         """
-        topic = draft.topic
-        if topic is None or (before and before.topic == topic):
-            return ()
-        heard = {each for task in self._tasks for each in task.topics}
-        if topic in heard:
-            return ()
-        text = f"topic: no task of this jobs file listens to {echo(topic)}, another file's may"
-        return (f"{text}; {hint(topic, sorted(heard))}" if heard else text,)
-
-    def note_unserved(
-        self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
-    ) -> Sequence[str]:
-        """Note that no worker serves the queue of a schedule of no file, which may be misspelt.
-
-        After an edit it is noted where that brought another queue than *before*.
-        """
-        queue = draft.queue
-        if draft.stay_alive or queue == MAIN_QUEUE or (before and before.queue == queue):
-            return ()
-        now = self._now()
-        there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-        if queue in there:
-            return ()
-        text = f"queue: no worker serves {echo(queue)}, its runs wait for one"
-        return (f"{text}; {hint(queue, sorted(there))}" if there else text,)
+        found = list[str | None]()
+        if (queue := queue_of(draft, before=before)) is not None:
+            now = self._now()
+            there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
+            found.append(note_unserved(queue, there))
+        if (topic := topic_of(draft, before=before)) is not None:
+            found.append(note_unheard(topic, topics_of(self._tasks)))
+        return [note for note in found if note is not None]
 
     def _names_of(self, refs: Iterable[TaskRef]) -> Mapping[TaskRef, str]:
         asked = {ref for ref in refs if not ref.is_system}

@@ -1,7 +1,7 @@
 """Notes on jobs files: what is allowed, and probably not meant."""
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -13,6 +13,13 @@ from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_s
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.schedules.unreached import (
+    note_unheard,
+    note_unserved,
+    queue_of,
+    topic_of,
+    topics_of,
+)
 from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.echo import echo
 
@@ -37,6 +44,8 @@ class NoteReason(enum.Enum):
     ALL_REPLACED = "all-replaced"
     SHARED_QUEUE = "shared-queue"
     CALENDAR = "calendar"
+    UNSERVED = "unserved"
+    UNHEARD = "unheard"
     KEY = "key"
     TARGET = "target"
 
@@ -147,6 +156,34 @@ def notes_on_calendars(files: Sequence[FileContent]) -> Iterator[Note]:
     for fault in islice(faults, MOST_FAULTS):
         text = f"{fault.problem}. If another jobs file has it, apply that one first"
         yield Note(NoteReason.CALENDAR, text, fault.place)
+
+
+def notes_on_topics(files: Sequence[FileContent]) -> Iterator[Note]:
+    """Note the topics to which no task of these files listens: one of another file may."""
+    heard = topics_of(task for file in files for task in file.tasks)
+    of = "these jobs files" if len(files) > 1 else "this jobs file"
+    found = (
+        Note(NoteReason.UNHEARD, text, f"schedules.{draft.name}")
+        for file in files
+        for draft in file.drafts
+        if (topic := topic_of(draft)) is not None
+        and (text := note_unheard(topic, heard, of=of)) is not None
+    )
+    yield from islice(found, MOST_FAULTS)
+
+
+def notes_on_served(
+    files: Sequence[FileContent], served: Collection[str], *, by: str
+) -> Iterator[Note]:
+    """Note the queues that those who serve these do not: *by* names them."""
+    found = (
+        Note(NoteReason.UNSERVED, text, f"schedules.{draft.name}")
+        for file in files
+        for draft in file.drafts
+        if (queue := queue_of(draft)) is not None
+        and (text := note_unserved(queue, served, by=by)) is not None
+    )
+    yield from islice(found, MOST_FAULTS)
 
 
 def notes_on_keys(file: FileContent) -> Iterator[Note]:

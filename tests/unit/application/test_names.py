@@ -124,12 +124,12 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
 
 def test_a_queue_that_no_worker_serves_is_noted_once() -> None:
     house, misspelt = House(), nightly(queue="mial")
-    [alone] = house.names.note_unserved(misspelt)
+    [alone] = house.names.notes_on(misspelt)
     serve(house, "mail")
-    note = house.names.note_unserved
+    note = house.names.notes_on
 
     assert alone == "queue: no worker serves 'mial', its runs wait for one"
-    assert note(misspelt) == (f"{alone}; did you mean mail?",)
+    assert note(misspelt) == [f"{alone}; did you mean mail?"]
     assert [*note(misspelt, before=nightly(queue="mail"))] == [*note(misspelt)]
     assert not note(misspelt, before=misspelt)
     assert not note(nightly(queue="mail"))

@@ -10,7 +10,9 @@ from cronhare.application.administration.notes import (
     notes_on,
     notes_on_calendars,
     notes_on_queues,
+    notes_on_served,
     notes_on_targets,
+    notes_on_topics,
 )
 from cronhare.domain.schedules.notify import DEFAULT_TIMEOUT, ByApprise
 from cronhare.domain.texts.listing import counted
@@ -41,6 +43,11 @@ def check(jobs: JobsArguments) -> None:
         print_line(f"{file.path}: {tasks} and {schedules}, no faults")
         print_line(f"  What it would change: cronhare plan {file.path}")
     print_notes(notes_on_calendars(files))
+    print_notes(notes_on_topics(files))
+    # Without the setting a worker serves the main queue alone, `up` whatever its file names.
+    if "queues" in settings.sources.found:
+        by = f"worker with this {settings.called('queues')}"
+        print_notes(notes_on_served(files, settings.queues, by=by))
     print_notes(notes_on_queues(queues_shared_among(files)))
 
 

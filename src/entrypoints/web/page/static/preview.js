@@ -1,6 +1,6 @@
-// The next runs of what is being typed, as the server works them out.
+// The next runs of what is being typed, and what is noted of it, as the server works them out.
 const WAIT = 250;
-const FIELDS = ["name", "schedule", "every", "date_time", "timezone", "gap", "fold", "starts_at", "ends_at", "stay_alive"];
+const FIELDS = ["name", "schedule", "every", "date_time", "timezone", "gap", "fold", "starts_at", "ends_at", "topic", "queue", "stay_alive"];
 
 export function preview() {
   const form = document.querySelector("form[data-preview]");

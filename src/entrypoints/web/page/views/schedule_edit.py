@@ -152,6 +152,7 @@ class _Desk:
                 request.query_params.get("name", "")[:100],
                 values,
                 now=self._container.queries().now(),
+                notes_on=self._container.names().notes_on,
             )
         )
         text = self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
@@ -206,11 +207,17 @@ class _Desk:
         differing: Sequence[tuple[str, str, str, str]] = (),
         conflicts: Iterable[str] = (),
     ) -> Response:
-        now = await self._pages.ask(self._container.queries().now)
-        shown = preview_of(stored.name if stored else name, values, now=now)
+        shown = await self._pages.ask(
+            lambda: preview_of(
+                stored.name if stored else name,
+                values,
+                now=self._container.queries().now(),
+                notes_on=self._container.names().notes_on,
+            )
+        )
         of_field = of_fields(faults)
         context: dict[str, Any] = {
-            "now": now,
+            "now": shown.now,
             "values": values,
             "base": json.dumps(dict(base or {})),
             "stored": stored,
