@@ -229,6 +229,34 @@ def test_a_moment_that_is_past_is_taken_and_told(web: Site) -> None:
     assert "late was created. Note: date_time is in the past: it will not run." in said
 
 
+def test_a_field_that_is_there_twice_is_refused_with_its_name(web: Site) -> None:
+    form = filled(web.get("/ui/new-schedule")) | {"task": "report 25", "every": "1h"}
+    body = f"{urlencode(form | {'name': 'first'})}&name=second&description=a"
+
+    refused = web.ask("POST", "/ui/new-schedule", body, FORM)
+
+    assert refused.status == 400
+    assert "<code>name</code> is there 2 times, and is to be there once" in refused.text
+    assert "<code>description</code>" in refused.text
+    assert web.get("/schedulers").json() == []
+
+
+@pytest.mark.parametrize("box", ["stay_alive", "status"])
+def test_a_box_is_ticked_or_not_and_nothing_else(web: Site, schedule: str, box: str) -> None:
+    form = filled(web.get("/ui/new-schedule")) | {"name": "new", "task": "report 25", "every": "1h"}
+    edit = filled(web.get(f"{schedule}/edit"))
+
+    made = sent(web, "/ui/new-schedule", form | {box: "TRUE"})
+    edited = sent(web, f"{schedule}/edit", edit | {box: "TRUE"})
+
+    for refused in (made, edited):
+        assert refused.status == 422
+        assert f'<a href="#{box}">' in refused.text
+        assert f'id="{box}"' in refused.text
+        assert "is 'TRUE'; allowed: on, off, or nothing" in unescape(refused.text)
+    assert len(web.get("/schedulers").json()) == 1
+
+
 def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     web: Site, container: Container, schedule: str
 ) -> None:

@@ -1,11 +1,15 @@
 """What a form sends: bounded, in size and in number of its fields, and strict UTF-8."""
 
+from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
+
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.texts.echo import shown
 
 from ..bodies import LARGEST_BODY, too_large
 from ..problems import Problem
@@ -15,12 +19,23 @@ MOST_FIELDS: Final = 200
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
-    """Read the fields of a form; of several with one name the last.
+    """Read the fields of a form, each of which it has once: of two it is not known which is meant.
 
     Raises:
-        Problem: it is too large, or no form.
+        Problem: it is too large, no form, or has a field more than once.
     """
-    return dict(await _fields(request))
+    fields = await _fields(request)
+    counts = Counter(name for name, _ in fields)
+    faults = [
+        Fault(shown(name), f"is there {count} times, and is to be there once")
+        for name, count in counts.items()
+        if count > 1
+    ]
+    if faults:
+        raise Problem(
+            HTTPStatus.BAD_REQUEST, "the form has faults; nothing was done", faults=faults
+        )
+    return dict(fields)
 
 
 async def _fields(request: Request) -> list[tuple[str, str]]:

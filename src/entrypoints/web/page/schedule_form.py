@@ -24,6 +24,7 @@ from cronhare.domain.schedules.schedule import (
 )
 from cronhare.domain.schedules.task import TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener
+from cronhare.domain.texts.echo import echo
 
 from ..bodies import beyond_bounds, decoded
 from ..problems import Problem
@@ -124,7 +125,7 @@ def values_of(draft: ScheduleDraft) -> dict[str, str]:
 def values_sent(form: Mapping[str, str]) -> dict[str, str]:
     """Give the values that a browser sent; an unticked box sends nothing."""
     values = {name: form.get(name, "").replace("\r\n", "\n").strip() for name in FIELDS}
-    return values | {name: _ON if form.get(name) == _ON else _OFF for name in _BOXES}
+    return values | {name: values[name] or _OFF for name in _BOXES}
 
 
 def content_of(
@@ -153,6 +154,8 @@ def content_of(
 def _content(name: str, text: str, faults: list[Fault]) -> Any:  # noqa: ANN401 - any JSON value
     """Read one field; a choice that is the default says nothing."""
     if name in _BOXES:
+        if text not in {_ON, _OFF}:
+            faults.append(Fault(name, f"is {echo(text)}; allowed: {_ON}, {_OFF}, or nothing"))
         return text == _ON
     if not text or (name in CHOICES and text == CHOICES[name][0]):
         return None
