@@ -100,6 +100,19 @@ def test_what_a_jobs_file_says_of_a_schedule_may_be_said_here(web: Site) -> None
     assert wrong.faults == {"skip_on": "there is no calendar holidays; there are none"}
 
 
+def test_each_field_that_is_missing_or_too_many_is_named_at_once(web: Site) -> None:
+    one = "give one of task, report_id, worker_id, reminder_id or topic"
+    missing = {
+        "task": f"is missing; {one}",
+        "schedule": "is missing; give schedule, date_time, every or stay_alive",
+    }
+
+    assert web.post("/schedulers", {}).faults == missing
+    assert web.post("/schedulers", {"timeout": "soon"}).faults.keys() == {*missing, "timeout"}
+    many = web.post("/schedulers", {"worker_id": 3, "reminder_id": 7, "every": "1h"})
+    assert many.faults == {"reminder_id": f"worker_id is given as well; {one}"}
+
+
 def test_an_edit_changes_what_it_says_and_nothing_else(web: Site) -> None:
     made = create(web, user_id=7, description="d", timeout="5m", max_runs=3, expires="1h")
 

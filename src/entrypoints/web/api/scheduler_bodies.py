@@ -45,6 +45,8 @@ COLUMNS: Final = {
 }
 #: The fields that name the task: one of them is to be given, or a topic.
 OF_TASK: Final = ("task", *COLUMNS)
+_GIVE_ONE: Final = f"give one of {', '.join(OF_TASK)} or topic"
+_WITHOUT_TASK: Final = Fault("task", f"is missing; {_GIVE_ONE}")
 TASK_AND_TOPIC: Final = Fault("topic", "a schedule names a task or a topic, not both")
 WITHOUT_TIMES: Final = Fault(
     "schedule", "is missing; give schedule, date_time, every or stay_alive"
@@ -186,12 +188,14 @@ def find_task(
 ) -> Task | None:
     """Find the task: those that there are come from a jobs file alone."""
     fields = [field for field in OF_TASK if field in tried]
-    if len(fields) != 1:
-        which = ", ".join((*OF_TASK, "topic"))
-        text = f"one of {which} is to be given, not {len(fields)} of them"
-        faults.append(Fault("report_id", text))
+    if not fields:
+        faults.append(_WITHOUT_TASK)
         return None
-    [field] = fields
+    field, *others = fields
+    if others:
+        text = f"{field} is given as well; {_GIVE_ONE}"
+        faults += [Fault(other, text) for other in others]
+        return None
     value = getattr(body, field)
     if value is None:
         return None  # a fault of its own
