@@ -62,7 +62,7 @@ async def test_a_channel_ends_with_its_connection_and_is_told_why(vhost: str) ->
 async def test_who_answers_no_good_bye_is_hung_up_on(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_connection, "CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr(async_connection, "FAREWELL", 0.3)
     async with amqp.linked(vhost) as (url, link):
         address = Address.parse(url)
         connection = await open_connection(address, name="tests")
@@ -103,7 +103,7 @@ async def test_a_declaration_that_is_not_answered_is_given_up(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_client, "ANSWER_TIMEOUT", 0.5)
-    monkeypatch.setattr(async_connection, "CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr(async_connection, "FAREWELL", 0.3)
     async with amqp.linked(vhost) as (url, link):
         broker = AioPikaBroker(url)
         link.freezes_at = QUEUE_DECLARE

@@ -54,7 +54,7 @@ from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
 from cronhare.application.worker import live_output, lock_waits, own_waits, recording, redelivered
 from cronhare.application.worker import standalone as keeping_alive
-from cronhare.domain import nodes, task_report, topology
+from cronhare.domain import nodes, shutdown_times, task_report, topology
 from cronhare.domain.access import audit, tokens, tries
 from cronhare.domain.access.sessions import LONGEST_SESSION
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
@@ -111,7 +111,6 @@ from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.processes.loops import DEAF
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import setting_text
-from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
 from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
@@ -341,7 +340,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",
-        f"{last_resort.ENDING:.0f} s",
+        f"{shutdown_times.ENDING:.0f} s",
     ],
     "a jobs file": [
         size(jobs_file.LARGEST_FILE),

@@ -1,9 +1,12 @@
 """RabbitMQ's asynchronous side, through aio-pika."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Self
 
+from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
 
@@ -117,6 +120,10 @@ class AioPikaBroker:
         return await self._publisher.publish(envelope)
 
     async def close(self) -> None:
-        """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
-        await self._consumer.close()
-        await self._publisher.close()
+        """Stop consuming. What was not settled goes back to its queue. Safe to repeat.
+
+        It takes at most `DISCONNECTING`, whatever the broker does: that is hung up on then.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCONNECTING):
+                await asyncio.gather(self._consumer.close(), self._publisher.close())

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from itertools import compress
 
+from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Envelope, Published
 
@@ -138,6 +139,7 @@ class PikaBroker:
         return self._publisher.is_available()
 
     def close(self) -> None:
-        """Close all connections."""
-        self._publisher.close()
+        """Close all connections, beside each other: it takes at most `DISCONNECTING`."""
+        closing = self._publisher.close_in_background()
         self._suspects.close()
+        closing.join(DISCONNECTING)

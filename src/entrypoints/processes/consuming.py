@@ -12,6 +12,7 @@ from cronhare.application.worker.counters import Counters
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
@@ -22,11 +23,6 @@ from .bounded_wait import wait_at_most
 from .readiness import answered
 
 log = logging.getLogger(__name__)
-
-#: Seconds that the broker may take to send nothing more, that interrupted tasks may take to end (5
-#: from TERM to KILL) and to be recorded, and that each connection may take to close. Together they
-#: are less than `forced_exit.ENDING`.
-PAUSING, INTERRUPTING, CLOSING = 1.5, 8.5, 3.0
 
 
 class DeliveryTasks:
@@ -160,9 +156,9 @@ class WorkerConsumer:
             await self._broker.pause()
 
     async def drain(self, *, grace: timedelta, force: asyncio.Event) -> None:
-        """Give back what has not begun, let the rest finish within *grace*, then end it.
+        """Give back what has not begun, and let the rest finish within *grace*.
 
-        *force* skips the wait. What cannot be recorded then is found by its lease.
+        *force* skips the wait.
         """
         self._worker.drain()
         await wait_at_most(PAUSING, "the broker, to send nothing more", self._broker.pause())
@@ -174,6 +170,9 @@ class WorkerConsumer:
             )
             say(log, logging.INFO, "shutdown.wait", text)
             await self._settled(grace, force)
+
+    async def interrupt(self) -> None:
+        """End what still runs. What cannot be recorded is found by its lease."""
         self._worker.interrupt()
         settled = self._all_settled()
         if not await wait_at_most(INTERRUPTING, "the results of what runs", settled):
@@ -228,12 +227,12 @@ class FailedQueueConsumer:
         ask = partial(self._broker.consume, [FAILED_QUEUE], prefetch=1, on_delivery=accept)
         await answered("broker", ask, shutdown=shutdown)
 
-    async def end(self) -> None:
-        """Finish what was begun, give back what the ledger has no answer to, and stop."""
+    async def drain(self) -> None:
+        """Finish what was begun, and give back what the ledger has no answer to."""
         self._monitor.drain()
-        await wait_at_most(CLOSING, "the failed queue", self._finish())
+        await wait_at_most(PAUSING, "the broker, to send no more failures", self._broker.pause())
+        await wait_at_most(CLOSING, "the failed queue", self._under_way.settled())
 
-    async def _finish(self) -> None:
-        await self._broker.pause()
-        await self._under_way.settled()
-        await self._broker.close()
+    async def close(self) -> None:
+        """Close the connection."""
+        await wait_at_most(CLOSING, "the farewell of the failed queue", self._broker.close())

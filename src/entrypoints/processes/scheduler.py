@@ -13,6 +13,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.gaps import GapDetector
 from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.moments import say_due, say_time
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
@@ -38,8 +39,11 @@ TOGETHER = timedelta(milliseconds=100)
 #: Seconds between two looks at whether there is to be alerted; it is judged once a minute.
 LOOK_FOR_ALERTS_EVERY = 10.0
 
-#: Seconds that the round under way may take in a shutdown, and closing the broker's connection.
-ROUND, CLOSING = 10.0, 5.0
+#: Seconds that the round under way may take in a shutdown: it is the grace of a scheduler.
+ROUND = 10.0
+
+#: Seconds for what is being told, and for what is being declared.
+LAST_WORDS = 5.0
 
 
 class SchedulerRound:
@@ -206,10 +210,10 @@ async def run(
     await asyncio.gather(
         *(each.stop(seconds=ROUND) for each in (loop, replaying, alerting)),
         reporting.stop(seconds=LEAVING),
-        asyncio.wait([telling], timeout=CLOSING),
+        asyncio.wait([telling], timeout=LAST_WORDS),
     )
     shutdown.forced_exit.waits_for("the broker's farewell")
-    await declaring.stop(seconds=CLOSING)
+    await declaring.stop(seconds=LAST_WORDS)
     await wait_at_most(CLOSING, "the broker's farewell", asyncio.to_thread(broker.close))
     shutdown.forced_exit.leaving()
 

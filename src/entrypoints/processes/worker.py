@@ -14,6 +14,7 @@ from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
 from cronhare.domain.lease_times import renewed_every
+from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.runner import TaskRunnerPort, Written
 
@@ -22,7 +23,7 @@ from ..node_identity import is_alive
 from ..signals.shutdown import Shutdown
 from .boot_runs import run_at_boot
 from .clock_watch import ClockWatch
-from .consuming import CLOSING, FailedQueueConsumer, WorkerConsumer
+from .consuming import FailedQueueConsumer, WorkerConsumer
 from .draining import Draining
 from .loops import Loop
 from .probing import answers, offset_of
@@ -110,11 +111,12 @@ async def run(
     await shutdown.requested.wait()
     # Read again: a reload may have changed it.
     await consumer.drain(grace=container.settings().shutdown_grace, force=shutdown.force)
+    await asyncio.gather(consumer.interrupt(), monitoring.drain())
     shutdown.forced_exit.waits_for("servers, to take leave of them")
     stops = [loop.stop(seconds=CLOSING) for loop in loops]
     stops.append(reporting.stop(seconds=LEAVING))
     told = asyncio.wait([telling], timeout=CLOSING)
-    await asyncio.gather(consumer.close(), monitoring.end(), told, *stops)
+    await asyncio.gather(consumer.close(), monitoring.close(), told, *stops)
     shutdown.forced_exit.leaving()
 
 

@@ -13,12 +13,10 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from cronhare.application.logs import say
+from cronhare.domain.shutdown_times import ENDING
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a shutdown may take beside its grace: 5 from TERM to KILL of tasks, the others to
-#: record their ends and close connections. A service manager may wait 15.
-ENDING: Final = 14.0
 #: Seconds for threads that are left once everything is closed.
 LEAVING: Final = 6.0
 #: Seconds that the last log line may take: its reader may stand still as well.

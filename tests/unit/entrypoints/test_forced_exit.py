@@ -1,6 +1,7 @@
 """When a shutdown is over, whether it has ended or not."""
 
-from cronhare.entrypoints.signals.forced_exit import ENDING, LEAVING, ForcedExit
+from cronhare.domain.shutdown_times import ENDING
+from cronhare.entrypoints.signals.forced_exit import LEAVING, ForcedExit
 
 
 class Seconds:

@@ -15,6 +15,7 @@ from aio_pika.exceptions import AMQPError, ConnectionClosed
 from yarl import URL
 
 from cronhare.domain.addresses import Host
+from cronhare.domain.shutdown_times import FAREWELL
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..wire.frames import FrameReader, TransportFactory
@@ -26,9 +27,6 @@ AIO_PIKA_ERRORS = (AMQPError, OSError, RuntimeError, TimeoutError)
 
 #: Seconds within which the broker must answer a method.
 ANSWER_TIMEOUT = 10.0
-
-#: Seconds that the broker has for its answer to a close.
-CLOSE_TIMEOUT = 5.0
 
 
 class LightChannel(aio_pika.Channel):
@@ -64,10 +62,23 @@ class FramedConnection(aio_pika.Connection):
             self.transport = replace(self.transport, connection=beneath)
 
     async def close(self, exc: Any = ConnectionClosed) -> None:  # noqa: ANN401 - aio-pika's own
-        """Close it; a broker that does not answer within `CLOSE_TIMEOUT` is hung up on."""
-        hanging_up = self.loop.call_later(CLOSE_TIMEOUT, self._transport_factory.hang_up)
-        try:
+        """Close it; a broker that does not answer in time is hung up on."""
+        with self.farewell():
             await super().close(exc)
+
+    @contextmanager
+    def farewell(self) -> Iterator[None]:
+        """Hang up on a broker that does not answer all of it within `FAREWELL`.
+
+        So is one for whose answer nobody waits any longer: else the client would, in a task of its
+        own, and the process could not end before.
+        """
+        hanging_up = self.loop.call_later(FAREWELL, self._transport_factory.hang_up)
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._transport_factory.hang_up()
+            raise
         finally:
             hanging_up.cancel()
 

@@ -1,5 +1,6 @@
 """Consuming on an event loop: each call of `consume` is a subscription."""
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
@@ -87,8 +88,7 @@ class AsyncConsumer:
 
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""
-        for subscription in self._subscriptions:
-            await subscription.pause()
+        await asyncio.gather(*(each.pause() for each in self._subscriptions))
 
     def resume(self) -> None:
         """Take deliveries again, as before `pause`; the broker is asked beside the caller."""
@@ -107,8 +107,7 @@ class AsyncConsumer:
         """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
         self._closed = True
         subscriptions, self._subscriptions = self._subscriptions, []
-        for subscription in subscriptions:
-            await subscription.close()
+        await asyncio.gather(*(each.close() for each in subscriptions))
 
     async def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
         tag = delivery.tag

@@ -122,11 +122,12 @@ class ConsumerConnection:
         consumers = list(self._consumers.values())
         for consumer in consumers:
             consumer.detach()
-        await self.cancel()
-        with suppress(BrokerUnavailable):
-            for consumer in consumers:
-                await consumer.close()
-        await close_connection(self._connection)
+        with self._connection.farewell():
+            await self.cancel()
+            with suppress(BrokerUnavailable):
+                for consumer in consumers:
+                    await consumer.close()
+            await close_connection(self._connection)
 
     async def _open_consumer(self, queue: str) -> Consumer:
         with translate_errors(f"opening a channel for {queue}"):

@@ -146,11 +146,10 @@ class Subscription:
     async def close(self) -> None:
         """Stop. What was not settled goes back to its queue."""
         self._is_consuming = False
-        await self._end_watch()
         self._limiter.take_back()
         connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        closing = [] if connection is None else [connection.close()]
+        await asyncio.gather(self._end_watch(), *closing)
 
     async def _begin(self) -> None:
         """Connect again without a queue that cost the connection, until those left are consumed.

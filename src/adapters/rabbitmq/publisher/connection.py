@@ -11,6 +11,7 @@ from pika.exceptions import AMQPConnectionError, ConnectionBlockedTimeout
 from pika.frame import Method
 from pika.spec import Basic
 
+from cronhare.domain.shutdown_times import FAREWELL
 from cronhare.ports.broker import Published
 
 from ..connection.backoff import RENEW_AFTER
@@ -20,9 +21,6 @@ from .confirms import Batch, Window
 
 #: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
 WINDOW = 1_000
-
-#: Seconds that the broker has for its answer to a close; under an alarm there is none.
-CLOSE_TIMEOUT = 2.0
 
 #: What is published first on a connection that is not trusted: the broker may accept connections,
 #: and answer no message. It is for a queue that must not exist: it is returned, and confirmed, and
@@ -119,7 +117,8 @@ class PublisherConnection:
         if not self._connection.is_open:  # pika cannot close one that is being opened
             self._loop.stop()
             return
-        self._loop.call_later(CLOSE_TIMEOUT, lambda: self._hang_up("no answer to a close"))
+        # Under an alarm there is no answer.
+        self._loop.call_later(FAREWELL, lambda: self._hang_up("no answer to a close"))
         self._connection.close()
 
     def _hang_up(self, why: str) -> None:

@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from cronhare.application.outages import Outage
+from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.ports.broker import Published
 
 from ..connection.backoff import Backoff
 from ..wire.messages import AmqpMessage
 from .confirms import Batch
-from .thread import CLOSE_TIMEOUT, PublisherThread
+from .thread import PublisherThread
 
 log = logging.getLogger(__name__)
 
@@ -128,11 +129,11 @@ class SuspectPublisher:
         """Close all connections, at the same time. What was under way is unknown."""
         self._is_closed = True
         probes = [each.probe for each in list(self._suspects.values())]
-        closing = [_close_in_background(each.publisher) for each in probes if each is not None]
+        closing = [each.publisher.close_in_background() for each in probes if each is not None]
         if self._publisher is not None:
             self._publisher.close()
         for thread in closing:
-            thread.join(CLOSE_TIMEOUT)
+            thread.join(DISCONNECTING)
 
     def _retry_at(self, each: tuple[str, object]) -> float:
         """Order targets: those that hung come last, or the time might never reach the others."""
@@ -231,14 +232,7 @@ class SuspectPublisher:
     def _drop(self, publisher: PublisherThread) -> None:
         if self._publisher is publisher:
             self._publisher = None
-        _close_in_background(publisher)
-
-
-def _close_in_background(publisher: PublisherThread) -> threading.Thread:
-    """Close a connection on which the broker may not answer the close."""
-    thread = threading.Thread(target=publisher.close, daemon=True)
-    thread.start()
-    return thread
+        publisher.close_in_background()
 
 
 def target_of(message: AmqpMessage) -> str:

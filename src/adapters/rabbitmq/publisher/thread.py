@@ -14,6 +14,7 @@ from pika.exceptions import ConnectionBlockedTimeout
 
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses import Host
+from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
@@ -24,9 +25,6 @@ from .confirms import Batch
 from .connection import PublisherConnection
 
 log = logging.getLogger(__name__)
-
-#: Seconds that `close` waits for the thread at most, and no longer than the broker may be silent.
-CLOSE_TIMEOUT = 5.0
 
 
 class PublisherThread:
@@ -105,15 +103,24 @@ class PublisherThread:
         return self._closing.is_set()
 
     def close(self) -> None:
-        """End the connection and the thread. What is under way stays unknown."""
+        """End the connection and the thread. What is under way stays unknown.
+
+        It takes at most `DISCONNECTING`, and no longer than the broker may be silent.
+        """
         with self._lock:
             self._closing.set()
             connection, thread = self._connection, self._thread
         if connection is not None:
             connection.stop()
         if thread is not None:
-            thread.join(min(CLOSE_TIMEOUT, self._timeout))
+            thread.join(min(DISCONNECTING, self._timeout))
         self._give_up_waiting()
+
+    def close_in_background(self) -> threading.Thread:
+        """Close it beside others: the broker may not answer."""
+        thread = threading.Thread(target=self.close, daemon=True)
+        thread.start()
+        return thread
 
     def _begin(self) -> None:
         if self._thread is None:
