@@ -450,6 +450,7 @@ class Container(containers.DeclarativeContainer):
         edits=schedule_edits,
         schedules=schedules,
         records=records,
+        names=_lazy(names),
         policy=settings.provided.policy,
         now=ledger_time.provided.now,
         trail=audit_trail,
@@ -515,6 +516,7 @@ class Container(containers.DeclarativeContainer):
         nodes=nodes,
         replays=replay_store,
         limits=limit_desk,
+        names=_lazy(names),
         now=ledger_time.provided.now,
     )
     queries = providers.ThreadSafeSingleton(

@@ -159,6 +159,7 @@ class Desk:
             nodes=ledger.nodes,
             replays=ledger.replays,
             limits=self.limits,
+            names=ledger.asked,
             now=ledger.clock.now,
         )
         self.pages = ScheduleLists(

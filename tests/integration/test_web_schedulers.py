@@ -100,6 +100,21 @@ def test_what_a_jobs_file_says_of_a_schedule_may_be_said_here(web: Site) -> None
     assert wrong.faults == {"skip_on": "there is no calendar holidays; there are none"}
 
 
+def test_a_schedule_is_answered_with_the_name_of_its_task_which_its_row_does_not_have(
+    web: Site, container: Container
+) -> None:
+    made = create(web)
+
+    [listed] = web.get("/schedulers").json()
+    edited = edit(web, made, timeout="5m").json()
+
+    [stored] = container.schedules().schedules(["tokens"])
+    assert stored.draft is not None
+    assert stored.draft.task_name is None
+    for one in (made, web.get(f"/schedulers/{made['id']}").json(), listed, edited):
+        assert one["task_name"] == "tokens"
+
+
 def test_each_field_that_is_missing_or_too_many_is_named_at_once(web: Site) -> None:
     one = "give one of task, report_id, worker_id, reminder_id or topic"
     missing = {

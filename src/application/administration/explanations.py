@@ -20,6 +20,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
 from .lookup import NotFound, find_calendars, find_execution, find_schedule, zone_of
+from .names import Names
 from .on_request import on_request
 from .retry_limits import RetryLimitDesk
 from .unheard import unless_unheard
@@ -45,6 +46,7 @@ class Explanations:
     _nodes: NodeStorePort
     _replays: ReplayStorePort
     _limits: RetryLimitDesk
+    _names: Names
     _now: Callable[[], datetime]
 
     def of_instant(self, name: str, instant: datetime | None) -> ExplanationView:
@@ -62,7 +64,7 @@ class Explanations:
         asked = newest_instant(stored, now=now) if instant is None else instant
         calendars = find_calendars(self._schedules, stored)
         replays = self._replays.replays(limit=MOST_REPLAYS)
-        found = self._with_limits(
+        found = self._completed(
             explain(
                 stored,
                 asked,
@@ -85,7 +87,7 @@ class Explanations:
         else:
             found = explain_execution(last, self._records.attempts(last.id), now=now)
             because = (what_it_came_of(last), *found.because)
-            found = self._with_limits(attrs.evolve(found, because=because))
+            found = self._completed(attrs.evolve(found, because=because))
             if last.state not in UNFINISHED:  # or what it waits for is all that matters
                 found = attrs.evolve(found, because=(*found.because, *begins))
         asked = now if last is None else last.due_at
@@ -101,7 +103,7 @@ class Explanations:
         execution, now = find_execution(self._records, execution_id), self._now()
         attempts = self._records.attempts(execution_id)
         found = explain_execution(execution, attempts, now=now, asked=self._on_request(execution))
-        found = self._with_limits(found)
+        found = self._completed(found)
         name, due = execution.schedule_name, execution.due_at
         zone = next(map(zone_of, self._schedules.schedules([name])), "UTC")
         return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
@@ -118,12 +120,14 @@ class Explanations:
                 replays=self._replays.replays(limit=MOST_REPLAYS),
             )
 
-    def _with_limits(self, found: Explanation) -> Explanation:
+    def _completed(self, found: Explanation) -> Explanation:
+        """Add what others know of the run: its limits, who could run it, its task's name."""
         if found.execution is None:
             return found
         one, found = found.execution, unless_unheard(found, self._records)
         more = (*self._before(one), *self._limits.about(one), *self._own_worker(one))
-        return attrs.evolve(found, because=(*found.because, *more))
+        [named] = self._names.named([one])
+        return attrs.evolve(found, because=(*found.because, *more), execution=named)
 
     def _own_worker(self, execution: Execution) -> Iterator[str]:
         """Say whether the worker is there that alone serves a schedule with `stay_alive`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import attrs
 from msgspec.structs import replace
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     # Here: who lists executions may ask for no failure.
     from cronhare.domain.lifecycle.archive import Archived
 
+    from .views.schedules import ScheduleView
+
 Filter = TypeVar("Filter", ExecutionFilter, FailureFilter)
+
+#: The number of a task, and the jobs file that the row is of, if it is of one.
+_Numbered: TypeAlias = tuple[TaskRef, str | None]
 
 #: A task may have a number in each jobs file, and each stands for a range that is read.
 _MOST_NUMBERS: Final = 20
@@ -66,18 +71,35 @@ class Names:
 
         It is for people: whoever runs one finds its task by what the row says.
         """
-        names = self._names_of(one.task for one in found if _is_nameless(one))
+        names = self._names_of((one.task, one.source) for one in found if _is_nameless(one))
         return [
-            replace(one, task_name=names.get(one.task)) if _is_nameless(one) else one
+            replace(one, task_name=names.get((one.task, one.source))) if _is_nameless(one) else one
             for one in found
         ]
 
     def named_failures(self, found: "Sequence[Archived]") -> "Sequence[Archived]":
         """Add them to rows of the archive: see `named`."""
-        refs = {one.id: TaskRef(one.task_type, one.task_id) for one in found if _is_nameless(one)}
-        names = self._names_of(refs.values())
+        asked = {
+            one.id: (TaskRef(one.task_type, one.task_id), one.source)
+            for one in found
+            if _is_nameless(one)
+        }
+        names = self._names_of(asked.values())
         return [
-            attrs.evolve(one, task_name=names.get(refs[one.id])) if one.id in refs else one
+            attrs.evolve(one, task_name=names.get(asked[one.id])) if one.id in asked else one
+            for one in found
+        ]
+
+    def named_schedules(self, found: "Sequence[ScheduleView]") -> "Sequence[ScheduleView]":
+        """Add them to schedules: see `named`."""
+        asked = {
+            one.id: (one.task, one.source)
+            for one in found
+            if one.task is not None and _is_nameless(one)
+        }
+        names = self._names_of(asked.values())
+        return [
+            attrs.evolve(one, task_name=names.get(asked[one.id])) if one.id in asked else one
             for one in found
         ]
 
@@ -133,10 +155,17 @@ class Names:
             found.append(note_unheard(topic, topics_of(self._tasks)))
         return [note for note in found if note is not None]
 
-    def _names_of(self, refs: Iterable[TaskRef]) -> Mapping[TaskRef, str]:
-        asked = {ref for ref in refs if not ref.is_system}
-        # Of what has its name nobody reads a jobs file.
-        return {task.ref: task.name for task in self._tasks if task.ref in asked} if asked else {}
+    def _names_of(self, rows: Iterable[_Numbered]) -> Mapping[_Numbered, str]:
+        """Name the tasks of numbers; one of a jobs file is a task of that file, as for workers."""
+        asked = {(ref, source) for ref, source in rows if not ref.is_system}
+        if not asked:  # of what has its name nobody reads a jobs file
+            return {}
+        tasks = {task.ref: task for task in self._tasks}
+        return {
+            (ref, source): task.name
+            for ref, source in asked
+            if (task := tasks.get(ref)) is not None and source in {None, task.source or source}
+        }
 
     def _numbers_of(self, name: str) -> tuple[TaskRef, ...]:
         registered = {task.ref for task in self._tasks if task.name == name}
@@ -170,5 +199,5 @@ class Names:
             yield from report.queues
 
 
-def _is_nameless(row: "Execution | Archived") -> bool:
-    return row.task_name is None and row.source is None and row.topic is None
+def _is_nameless(row: "Execution | Archived | ScheduleView") -> bool:
+    return row.task_name is None and row.topic is None

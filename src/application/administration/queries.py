@@ -178,7 +178,7 @@ class Queries:
         Raises:
             NotFound: there is none.
         """
-        execution = find_execution(self._records, execution_id)
+        [execution] = self._names.named([find_execution(self._records, execution_id)])
         running = execution.attempt if execution.state is State.RUNNING else None
         return ExecutionWithOutput(
             execution=ExecutionView.of(execution, now=self._now()),
@@ -325,7 +325,9 @@ class Queries:
         return found.with_runs(self._records.executions(running))
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
-        return shown_schedules(found, self._records, policy=self._policy, now=self._now())
+        return shown_schedules(
+            found, self._records, self._names, policy=self._policy, now=self._now()
+        )
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
         """Ask the broker for those queues, as far as it can be asked."""

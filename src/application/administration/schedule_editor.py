@@ -19,6 +19,7 @@ from .audit_trail import AuditTrail
 from .audit_values import differing, values_of
 from .lookup import NotFound
 from .named_calendars import refuse_unknown_calendars
+from .names import Names
 from .schedule_lists import shown_schedules
 from .views.schedules import ScheduleView
 
@@ -52,6 +53,7 @@ class ScheduleEditor:
     _edits: ScheduleEditsPort
     _schedules: ScheduleStorePort
     _records: RecordsPort
+    _names: Names
     _policy: RetryPolicy
     _now: Callable[[], datetime]
     _trail: AuditTrail
@@ -151,7 +153,7 @@ class ScheduleEditor:
         return EditedMeanwhile(shown)
 
     def _shown(self, found: Sequence[StoredSchedule], now: datetime) -> Sequence[ScheduleView]:
-        return shown_schedules(found, self._records, policy=self._policy, now=now)
+        return shown_schedules(found, self._records, self._names, policy=self._policy, now=now)
 
 
 def _not_found(scheduler_id: int) -> NotFound:

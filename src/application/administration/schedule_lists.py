@@ -53,18 +53,24 @@ class ScheduleLists:
         return self._lists.count(which, now=self._now())
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
-        return shown_schedules(found, self._records, policy=self._policy, now=self._now())
+        return shown_schedules(
+            found, self._records, self._names, policy=self._policy, now=self._now()
+        )
 
 
 def shown_schedules(
     found: Sequence[StoredSchedule],
     records: RecordsPort,
+    names: Names,
     *,
     policy: RetryPolicy,
     now: datetime,
 ) -> Sequence[ScheduleView]:
-    """Show schedules with their last runs."""
+    """Show schedules with their last runs, and with the names of their tasks where these are known.
+
+    See `Names.named`.
+    """
     last = records.last_runs({stored.id for stored in found})
-    return [
-        ScheduleView.of(stored, last.get(stored.id), policy=policy, now=now) for stored in found
-    ]
+    return names.named_schedules(
+        [ScheduleView.of(stored, last.get(stored.id), policy=policy, now=now) for stored in found]
+    )

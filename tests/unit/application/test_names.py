@@ -214,6 +214,27 @@ def test_what_has_a_number_alone_is_shown_with_the_name_of_its_task(numbered: Ho
     assert asked.failure(row.id).failure.task_name == REPORT.name
 
 
+def test_a_schedule_that_has_a_number_alone_is_shown_with_the_name_of_its_task() -> None:
+    house = House(tasks=[attrs.evolve(REPORT, source="books")])
+    rows = [
+        nightly(task=REPORT.ref, task_name=None),
+        nightly(name="other", task=BACKUP, task_name=None),
+        nightly(name="paid", task=ref_of_topic("paid"), topic="paid", task_name=None),
+    ]
+    house.schedules.save(rows, source=None, now=house.now)
+    for source in ("shop", "books"):
+        of_file = nightly(name=source, task=REPORT.ref, task_name=None)
+        house.schedules.save([of_file], source=source, now=house.now)
+
+    asked = queries_of(house)
+
+    names = {
+        row: asked.schedule(row).task_name for row in ("nightly", "other", "paid", "shop", "books")
+    }
+    assert [row for row, name in names.items() if name == REPORT.name] == ["nightly", "books"]
+    assert {*names.values()} == {REPORT.name, None}
+
+
 def test_failures_are_listed_by_the_name_of_their_number(numbered: House) -> None:
     assert len(queries_of(numbered).failures(BY_NAME, limit=9)) == 1
 

@@ -96,6 +96,7 @@ def explanations(house: House) -> Explanations:
         limits=RetryLimitDesk(
             limits=MemoryLimitStore(house.ledger), trail=house.trail, now=house.clock.now
         ),
+        names=house.names,
         now=house.clock.now,
     )
 
@@ -267,6 +268,22 @@ def test_what_is_not_there_is_not_explained(ask: Any, told: str) -> None:  # noq
 
     with pytest.raises(NotFound, match=told.replace("?", r"\?")):
         ask(explanations(house))
+
+
+def test_what_is_explained_has_the_name_of_its_task_where_its_row_has_the_number_alone() -> None:
+    house = House()
+    house.add(task_name=None, schedule=None)
+    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
+    [run] = house.records.executions(ExecutionFilter())
+
+    told = [
+        explanations(house).of_execution(run.id),
+        explanations(house).of_instant("report", None),
+    ]
+
+    assert run.task_name is None
+    assert [one.execution and one.execution.task_name for one in told] == [REPORT.name] * 2
+    assert queries(house).output(run.id).execution.task_name == REPORT.name
 
 
 # Why an execution is where it is

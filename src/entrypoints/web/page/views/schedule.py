@@ -10,9 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.application.administration.file_change import change_by_file
-from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 from cronhare.domain.texts.naming import called
 from cronhare.ports.overview import Run
@@ -45,12 +43,6 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     ]
 
 
-def _task(view: ScheduleView, catalog: Catalog) -> str:
-    """Call its task; a row that was made here or over HTTP has its number alone."""
-    name = view.task_name or next((task.name for task in catalog if task.ref == view.task), None)
-    return called(view.task, name=name, topic=view.topic)
-
-
 def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def show(request: Request) -> Response:
         return await _page(pages, request)
@@ -76,7 +68,7 @@ async def _page(
         upcoming = queries.upcoming(view.name, count=_AHEAD)
         return {
             "one": view,
-            "task": _task(view, container.catalog()),
+            "task": called(view.task, name=view.task_name, topic=view.topic),
             "upcoming": upcoming,
             "next_at": view.next_due_at or next((due.utc for due in upcoming if due.runs), None),
             "history": history,
