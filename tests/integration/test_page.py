@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 from shutil import copyfile
 from urllib.parse import unquote, urlencode
 
 import pytest
+from starlette.routing import Route
 
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web.asking import Asker
 from cronhare.entrypoints.web.page.navigation import WAYS
+from cronhare.entrypoints.web.page.routes import routes
 from tests.integration.web import JSON, Answer, Site, site
 
 
@@ -40,6 +44,25 @@ def test_every_view_is_there_in_an_empty_ledger_and_loads_nothing_from_elsewhere
         assert "default-src 'none'; script-src 'self'" in found.headers["content-security-policy"]
         assert not re.search(r"style=|<style|\son\w+=|<script>|https?://", found.text), way
         assert 'aria-current="page"' in found.text
+
+
+def test_each_page_refuses_a_parameter_that_it_does_not_know_or_has_twice(
+    web: Site, container: Container
+) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        ways = [way for way in routes(Asker(container, executor)) if isinstance(way, Route)]
+    looked_at = [
+        way.path for way in ways if "GET" in (way.methods or ()) and "{rest" not in way.path
+    ]
+    assert {way.path for way in WAYS} < {*looked_at}
+
+    for path in looked_at:
+        place = path.replace("{name:path}", "nightly").replace("{id}", "1")
+        refused = web.get(f"{place}?nonsense=1&nonsense=2")
+
+        assert refused.status == 400, path
+        assert "<code>nonsense</code> is not known here; there are" in refused.text, path
+        assert "<code>nonsense</code> is there 2 times" in refused.text, path
 
 
 def test_what_may_be_loaded_is_said_of_pages_and_of_what_programs_ask(web: Site) -> None:

@@ -20,6 +20,7 @@ from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web.page.navigation import WAYS
 from tests.integration.ledgers import CRASH, IN_30_S, NOON, Ledger, sql_ledger
 from tests.integration.web import Answer, Site, site
 
@@ -293,10 +294,34 @@ def test_nothing_of_what_was_stored_is_executed(house: House) -> None:
         ("/ui/timeline?schedule=nightly", 400),
         ("/ui/failed?type=report", 400),
         ("/ui/alerts?severity=bad", 400),
+        ("/ui/schedules?state=hungry", 400),
     ],
 )
 def test_what_cannot_be_is_refused(house: House, path: str, status: int) -> None:
     assert house.web.get(path).status == status
+
+
+def test_what_the_pages_themselves_ask_for_is_known_to_those_that_are_asked(house: House) -> None:
+    house.ledger.succeeded(house.ledger.claimed("often"))
+    failed = house.ledger.failed("often")
+    known = set[str]()
+    for path in (
+        *(way.path for way in WAYS),
+        *("/ui/executions", "/ui/schedules/often", f"/ui/failed/{failed.id}"),
+    ):
+        page = house.see(path)
+        known |= {
+            unescape(link).partition("#")[0] for link in re.findall(r'href="(/[^"]*\?[^"]*)', page)
+        }
+        for action, fields in re.findall(
+            r'<form[^>]* method="get" action="([^"]*)"(.*?)</form>', page, re.DOTALL
+        ):
+            known |= {f"{action}?{name}=" for name in re.findall(r' name="(\w+)"', fields)}
+
+    refused = {path for path in known if house.web.get(path).status != 200}
+
+    assert len(known) > 25
+    assert refused == set()
 
 
 def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> None:

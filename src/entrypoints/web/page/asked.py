@@ -1,7 +1,8 @@
 """What an address asks for behind its `?`: read with care, and refused with what is allowed."""
 
 import enum
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Final, TypeVar
@@ -31,8 +32,10 @@ _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9_000, 1, 1, tzinfo=U
 def refuse_others(request: Request, known: Sequence[str] | None) -> None:
     """Refuse a parameter that is not *known*: passed over, it would list all where some are meant.
 
+    One that is there twice is refused too: it is not known which is meant.
+
     Raises:
-        Problem: with all that are not.
+        Problem: with all that are wrong.
     """
     if known is not None:
         faults = [
@@ -40,8 +43,22 @@ def refuse_others(request: Request, known: Sequence[str] | None) -> None:
             for name in dict.fromkeys(request.query_params)
             if name not in known
         ]
+        faults += repeated(name for name, _ in request.query_params.multi_items())
         if faults:
             raise Problem(HTTPStatus.BAD_REQUEST, "what is asked for has faults", faults=faults)
+
+
+def repeated(names: Iterable[str]) -> list[Fault]:
+    """Find the fields that are there more than once.
+
+    >>> [str(fault) for fault in repeated(["name", "every", "name"])]
+    ['name: is there 2 times, and is to be there once']
+    """
+    return [
+        Fault(shown(name), f"is there {count} times, and is to be there once")
+        for name, count in Counter(names).items()
+        if count > 1
+    ]
 
 
 def asked_text(request: Request, name: str) -> str | None:

@@ -1,6 +1,5 @@
 """What a form sends: bounded, in size and in number of its fields, and strict UTF-8."""
 
-from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
@@ -8,11 +7,9 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from cronhare.domain.schedules.draft import Fault
-from cronhare.domain.texts.echo import shown
-
 from ..bodies import LARGEST_BODY, too_large
 from ..problems import Problem
+from .asked import repeated
 
 #: Fields of a form; the largest of ours has some forty.
 MOST_FIELDS: Final = 200
@@ -25,13 +22,7 @@ async def read_form(request: Request) -> Mapping[str, str]:
         Problem: it is too large, no form, or has a field more than once.
     """
     fields = await _fields(request)
-    counts = Counter(name for name, _ in fields)
-    faults = [
-        Fault(shown(name), f"is there {count} times, and is to be there once")
-        for name, count in counts.items()
-        if count > 1
-    ]
-    if faults:
+    if faults := repeated(name for name, _ in fields):
         raise Problem(
             HTTPStatus.BAD_REQUEST, "the form has faults; nothing was done", faults=faults
         )

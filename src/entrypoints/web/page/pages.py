@@ -49,11 +49,11 @@ class Pages:
         handler: Handler,
         *,
         scope: Scope = Scope.READ,
-        takes: Sequence[str] | None = None,
+        takes: Sequence[str] | None = (),
     ) -> Route:
         """Make the route of something that is looked at; it *takes* these parameters, and no other.
 
-        None takes whichever: what is not known is passed over.
+        None is for an address at which nothing is: its parameters are no matter.
         """
 
         async def expect(request: Request) -> Response:

@@ -32,6 +32,9 @@ PATH: Final = "/ui/executions"
 #: Executions on a page.
 _LISTED: Final = 50
 
+#: What can be asked for, besides the next page.
+_ASKED: Final = ("schedule", "task", "state", "since", "until")
+
 #: What can be asked of their state beside each of them, by the word in the address.
 _GROUPS: Final = {
     "unfinished": UNFINISHED,
@@ -42,7 +45,7 @@ _GROUPS: Final = {
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
     return [
-        pages.get(PATH, _list(pages)),
+        pages.get(PATH, _list(pages), takes=(*_ASKED, "before")),
         pages.get(f"{PATH}/{{id}}", _show(pages)),
         pages.post(f"{PATH}/{{id}}/cancel", _cancel(pages), scope=Scope.OPERATE),
     ]
@@ -95,9 +98,6 @@ def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         )
 
     return show
-
-
-_ASKED: Final = ("schedule", "task", "state", "since", "until")
 
 
 def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler

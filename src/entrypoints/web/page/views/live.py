@@ -32,7 +32,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         after = request.headers.get("last-event-id")
         return EventStream(broadcast, key, make, after=after)
 
-    return [pages.get("/ui/live", listen)]
+    return [pages.get("/ui/live", listen, takes=("feed", "execution"))]
 
 
 def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:

@@ -30,4 +30,4 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             after=day + A_DAY,
         )
 
-    return [pages.get("/ui/load", show)]
+    return [pages.get("/ui/load", show, takes=("day",))]

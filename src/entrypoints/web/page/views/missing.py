@@ -24,5 +24,5 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
     return [
         *(pages.get(way.path, empty) for way in WAYS),
-        pages.get("/ui/{rest:path}", refuse),
+        pages.get("/ui/{rest:path}", refuse, takes=None),
     ]

@@ -48,4 +48,4 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             following=more and f"{PATH}?{more}",
         )
 
-    return [pages.get(PATH, show)]
+    return [pages.get(PATH, show, takes=("schedule", "before"))]

@@ -33,13 +33,13 @@ _AHEAD: Final = 5
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes; those with a word after the name come before the one without."""
     return [
-        pages.get(f"{_NAME}/explain", _explain(pages)),
+        pages.get(f"{_NAME}/explain", _explain(pages), takes=("at",)),
         pages.post(f"{_NAME}/run", _run(pages), scope=Scope.OPERATE),
         pages.post(f"{_NAME}/pause", _pause(pages), scope=Scope.OPERATE),
         pages.post(f"{_NAME}/resume", _resume(pages), scope=Scope.OPERATE),
         pages.post(f"{_NAME}/enable", _switch(pages, on=True), scope=Scope.ADMIN),
         pages.post(f"{_NAME}/disable", _switch(pages, on=False), scope=Scope.ADMIN),
-        pages.get(_NAME, _show(pages)),
+        pages.get(_NAME, _show(pages), takes=("since", "until")),
     ]
 
 

@@ -25,7 +25,7 @@ from ...api.versions import etag
 from ..addresses import schedule_path
 from ..forms import read_form
 from ..pages import HEADERS, Pages
-from ..preview import preview_of
+from ..preview import PREVIEWED, preview_of
 from ..schedule_form import (
     CHOICES,
     FIELDS,
@@ -48,7 +48,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     return [
         pages.get(_NEW, desk.new, scope=Scope.ADMIN),
         pages.post(_NEW, desk.create, scope=Scope.ADMIN),
-        pages.get("/ui/preview", desk.preview),
+        pages.get("/ui/preview", desk.preview, takes=("name", *PREVIEWED)),
         pages.get(_EDIT, desk.open, scope=Scope.ADMIN),
         pages.post(_EDIT, desk.edit, scope=Scope.ADMIN),
     ]
@@ -145,7 +145,7 @@ class _Desk:
     async def preview(self, request: Request) -> Response:
         """Answer a piece of a page: what times would come of what is typed."""
         values = empty_values() | {
-            name: text[:500] for name, text in request.query_params.items() if name in FIELDS
+            name: text[:500] for name, text in request.query_params.items() if name in PREVIEWED
         }
         found = await self._pages.ask(
             lambda: preview_of(

@@ -13,6 +13,7 @@ from cronhare.application.administration.overview import SPARKS
 from cronhare.ports.schedule_edits import ScheduleFilter
 from cronhare.ports.schedule_lists import MOST_COUNTED
 
+from ..asked import asked_among
 from ..bars import SPARK_HEIGHT, SPARK_WIDTH, sparkline
 from ..pages import Pages
 
@@ -36,8 +37,8 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
 
     async def show(request: Request) -> Response:
         search = request.query_params.get("search", "").strip()[:_LONGEST_SEARCH]
-        state = request.query_params.get("state", "")
-        _, asked = _STATES.get(state, _STATES[""])
+        state = asked_among(request, "state", [*filter(None, _STATES)]) or ""
+        _, asked = _STATES[state]
         which = attrs.evolve(asked, search=search or None)
         after = request.query_params.get("after")
 
@@ -68,4 +69,4 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             query=asked_again,
         )
 
-    return [pages.get(PATH, show)]
+    return [pages.get(PATH, show, takes=("search", "state", "after"))]

@@ -24,7 +24,7 @@ _NOT_VALID: Final = "This token is not valid: it is none, has expired or was rev
 def routes(pages: Pages) -> Iterator[BaseRoute]:
     """Answer at `/ui/sign-in` and `/ui/sign-out`."""
     view = SignIn(pages)
-    yield pages.get(SIGN_IN, view.show, scope=Scope.NOTHING)
+    yield pages.get(SIGN_IN, view.show, scope=Scope.NOTHING, takes=("next",))
     yield pages.post(SIGN_IN, view.sign_in, scope=Scope.NOTHING)
     yield pages.post("/ui/sign-out", view.sign_out, scope=Scope.READ)
 
