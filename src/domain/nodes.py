@@ -50,6 +50,11 @@ FORGOTTEN_AFTER: Final = timedelta(hours=1)
 MOST_REPORTS: Final = 1_000
 
 
+def is_a_scheduler(role: str) -> bool:
+    """Whether who has this role claims what is due."""
+    return role != "worker"
+
+
 def is_silent(seen_at: datetime, now: datetime) -> bool:
     """Whether who was seen last at *seen_at* has not reported itself of late."""
     return abs(now - seen_at) > SILENT_AFTER
@@ -114,7 +119,7 @@ class NodeReport:
     @property
     def schedules(self) -> bool:
         """Whether it claims what is due."""
-        return self.role != "worker"
+        return is_a_scheduler(self.role)
 
     @property
     def works(self) -> bool:

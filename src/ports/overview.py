@@ -64,6 +64,13 @@ class OverviewPort(Protocol):
         """
         ...
 
+    def count_unplanned(self, *, most: int) -> int:
+        """Count the enabled schedules of which no scheduler has seen the newest edit, up to *most*.
+
+        The system's own are left out. The cost grows with the number of schedules.
+        """
+        ...
+
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
         """List executions that were due before *since*, and have not begun: in no order."""
         ...
@@ -77,5 +84,5 @@ class OverviewPort(Protocol):
         ...
 
     def count_alerts(self, *, most: int) -> int:
-        """Count the alerts that hold, up to *most*."""
+        """Count the alerts that hold among *most* rows of such: those that can be listed."""
         ...

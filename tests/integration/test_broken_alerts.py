@@ -64,6 +64,20 @@ def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
     assert len(ledger.alerts.cleared()) == 2
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("data", "'{'"), ("rule", "'odd'"), ("raised_at", "7")]
+)
+def test_what_cannot_be_listed_is_not_counted(
+    engine: Engine, ledger: Ledger, column: str, value: str
+) -> None:
+    ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON)
+    spoil(engine, column, value)
+
+    listed, _ = ledger.alerts.page(AlertFilter(), after=None, limit=9)
+
+    assert len(listed) == ledger.overview.count_alerts(most=9) == 2
+
+
 def test_a_spoilt_row_does_not_end_the_pages(engine: Engine, ledger: Ledger) -> None:
     ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON)
     spoil(engine, "data", "'{'")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import Alert
 from cronhare.domain.schedules.alert_rules import Rule
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, draft
 
 HOUR = timedelta(hours=1)
 
@@ -82,6 +82,20 @@ def test_schedules_are_counted_by_when_they_are_due_next(ledger: Ledger) -> None
     found = ledger.overview.count_coming(ledger.now, ledger.now + HOUR)
 
     assert found == {soon: 2, soon.replace(minute=30): 1}
+
+
+def test_schedules_that_no_scheduler_has_planned_are_counted_so_far(ledger: Ledger) -> None:
+    ledger.add("planned")
+    ledger.add("edited")
+    ledger.add("off")
+    ledger.clock.advance(MINUTE)
+    ledger.save(draft("new"), draft("another"), draft("edited", schedule="7 7 * * *"))
+    ledger.disable("off")
+
+    assert ledger.overview.count_unplanned(most=9) == 3
+    assert ledger.overview.count_unplanned(most=2) == 2
+    ledger.plan_edited()
+    assert ledger.overview.count_unplanned(most=9) == 0
 
 
 def test_what_was_due_and_has_not_begun_waits(ledger: Ledger) -> None:

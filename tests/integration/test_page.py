@@ -382,6 +382,21 @@ def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site)
     assert "runs whenever none of its runs does" in web.get("/ui/preview?stay_alive=on").text
 
 
+def test_now_says_that_no_scheduler_has_planned_what_there_is(
+    web: Site, container: Container, schedule: str
+) -> None:
+    assert schedule
+    page = web.get("/").text
+
+    assert "No scheduler has planned 1 schedule yet: so nobody knows when anything is due." in page
+    assert "Start <code>cronhare up</code>, or <code>cronhare scheduler</code>" in page
+    assert "Nothing is due within the hour" not in page
+    container.schedules().save(
+        [], source="jobs.toml", now=container.claims().now(), disabled=[NAME]
+    )
+    assert "Nothing is due within the hour" in web.get("/").text
+
+
 def test_what_is_wrong_with_a_part_is_told_at_its_field(web: Site, schedule: str) -> None:
     wrong = {"misfire_cap": "0", "misfire_window": "soon", "concurrency_key": "shop"}
 

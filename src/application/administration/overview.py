@@ -54,6 +54,7 @@ class Overview:
         now = self._now()
         late = self._overview.coming(now - _BACK, now - OVERDUE_AFTER, limit=COUNTED + 1)
         waiting = self._overview.waiting(now - OVERDUE_AFTER, limit=COUNTED + 1)
+        coming = self._overview.coming(now, now + AHEAD, limit=LISTED)
         counts = self._overview.count_coming(now, now + AHEAD)
         unresolved = self._records.archive(UNRESOLVED, limit=_GROUPED)
         under_way = self._overview.count(_UNDER_WAY, most=COUNTED + 1)
@@ -69,7 +70,9 @@ class Overview:
             failing=FailingView.of(unresolved)[:LISTED],
             unresolved_count=self._overview.count_unresolved(most=COUNTED + 1),
             alert_count=self._overview.count_alerts(most=COUNTED + 1),
-            coming=self._overview.coming(now, now + AHEAD, limit=LISTED),
+            coming=coming,
+            # Asked only where it may say why: it looks at each schedule.
+            unplanned_count=0 if coming else self._overview.count_unplanned(most=COUNTED + 1),
             coming_minutes=ComingMinute.of(counts, now),
             latest=self._queries.executions(ExecutionFilter(limit=LISTED)),
             nodes=self._queries.nodes(),

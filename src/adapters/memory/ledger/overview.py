@@ -44,6 +44,17 @@ class MemoryOverview:
         with self._ledger.lock:
             return Counter(due for due, _ in self._due(since, until))
 
+    def count_unplanned(self, *, most: int) -> int:
+        """See `OverviewPort.count_unplanned`."""
+        schedules = self._ledger.schedules
+        with self._ledger.lock:
+            found = [
+                row
+                for row in schedules.rows()
+                if row.draft.status and not row.draft.task.is_system and schedules.is_edited(row)
+            ]
+        return min(most, len(found))
+
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
         """See `OverviewPort.waiting`."""
         with self._ledger.lock:

@@ -13,8 +13,9 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.overview import Coming, Run
 
-from ..events.alerts import IS_ALERT
+from ..events.alerts import IS_ALERT, is_sound
 from ..mapping.execution_rows import batches, display_name
+from ..mapping.schedule_rows import STAMP
 from ..mapping.tolerant_reading import COUNTS, TableReader, whole
 from ..schema.tables import alerts, executions, failed_tasks, plans, schedulers
 from ..schema.types import UtcDateTime
@@ -59,6 +60,17 @@ _COMING: Final = (
 _COUNTS: Final = (
     select(plans.c.next_due_at, func.count()).where(*_BETWEEN).group_by(plans.c.next_due_at)
 )
+_UNPLANNED: Final = select(func.count()).select_from(
+    select(schedulers.c.id)
+    .join_from(schedulers, plans, schedulers.c.id == plans.c.scheduler_id, isouter=True)
+    .where(
+        schedulers.c.status == 1,
+        schedulers.c.system_id.is_(None),
+        STAMP.is_distinct_from(plans.c.planned_at),
+    )
+    .limit(bindparam("most"))
+    .subquery()
+)
 _WAITING: Final = (
     select(executions.c.id)
     .where(
@@ -80,11 +92,9 @@ _UNRESOLVED: Final = select(func.count()).select_from(
     .limit(bindparam("most"))
     .subquery()
 )
-_ALERTS: Final = select(func.count()).select_from(
-    select(alerts.c.rule)
-    .where(IS_ALERT, alerts.c.cleared_at.is_(None))
-    .limit(bindparam("most"))
-    .subquery()
+#: Of these each is looked at: one that a person spoilt is listed nowhere.
+_ALERTS: Final = (
+    select(alerts).where(IS_ALERT, alerts.c.cleared_at.is_(None)).limit(bindparam("most"))
 )
 
 
@@ -132,6 +142,12 @@ class SqlOverview:
             return {at: count for at, count in rows if isinstance(at, datetime)}
 
     @repeatable
+    def count_unplanned(self, *, most: int) -> int:
+        """See `OverviewPort.count_unplanned`."""
+        with self._database.read("counting what no scheduler has planned") as connection:
+            return connection.scalar(_UNPLANNED, {"most": most}) or 0
+
+    @repeatable
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
         """See `OverviewPort.waiting`."""
         with self._database.read("looking for what has not begun") as connection:
@@ -156,7 +172,7 @@ class SqlOverview:
     def count_alerts(self, *, most: int) -> int:
         """See `OverviewPort.count_alerts`."""
         with self._database.read("counting alerts") as connection:
-            return connection.scalar(_ALERTS, {"most": most}) or 0
+            return sum(map(is_sound, connection.execute(_ALERTS, {"most": most})))
 
 
 @lru_cache

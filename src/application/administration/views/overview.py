@@ -8,6 +8,7 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.nodes import is_a_scheduler
 from cronhare.ports.overview import Coming
 
 from .executions import ExecutionView
@@ -70,7 +71,9 @@ class OverviewView:
     """What runs, is late, fails, and comes within the hour.
 
     *late* are schedules that no scheduler has claimed in time, *waiting* executions that no worker
-    has begun. Counts above *counted* say only that there are more.
+    has begun. *unplanned_count* is asked where nothing comes: of those schedules, which no
+    scheduler has planned, it is not known when they are due. Counts above *counted* say only that
+    there are more.
     """
 
     now: datetime
@@ -85,10 +88,16 @@ class OverviewView:
     unresolved_count: int
     alert_count: int
     coming: Sequence[Coming]
+    unplanned_count: int
     coming_minutes: Sequence[ComingMinute]
     latest: Sequence[ExecutionView]
     nodes: NodesView
     counted: int
+
+    @property
+    def is_planned_soon(self) -> bool:
+        """Whether a scheduler is there, which plans what is not."""
+        return any(is_a_scheduler(node.role) and not node.silent for node in self.nodes.nodes)
 
     @property
     def coming_count(self) -> int:
