@@ -1,7 +1,7 @@
 """Keeping schedules with `stay_alive` running (C40 in docs/compatibility.md)."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,7 +12,11 @@ from cronhare.domain.lifecycle.claims import NotToBeRun, RunsAlready
 from cronhare.domain.retries.leaps import was_ahead
 from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import alive_key
-from cronhare.domain.schedules.standalone import RUNS_LOOKED_AT, restart_wait
+from cronhare.domain.schedules.standalone import (
+    RUNS_LOOKED_AT,
+    began_to_stay_alive,
+    restart_wait,
+)
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -30,6 +34,7 @@ LOOK_EVERY: Final = 1.0
 class StandaloneKeeper:
     """Stops what its row switches off, and begins again what ended.
 
+    Stopped is what was begun to stay alive, and nothing else of a row that is an ordinary one now.
     A schedule that is due at times is begun by these alone. Any number may keep one schedule: the
     ledger begins none beside another, and as the key of the next run is made of the last one, one
     run follows.
@@ -42,6 +47,7 @@ class StandaloneKeeper:
     _now: Callable[[], datetime]
     _told: LogLimiter = attrs.field(init=False, factory=LogLimiter)
     _troubles: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
+    _seen: dict[str, Collection[int]] = attrs.field(init=False, factory=dict[str, Collection[int]])
 
     def round(self) -> float:
         """Look at all of them once; answers how many seconds to rest.
@@ -69,12 +75,23 @@ class StandaloneKeeper:
         which = ExecutionFilter(schedule=name, states=UNFINISHED, limit=RUNS_LOOKED_AT)
         unfinished = self._records.executions(which)
         is_to_be_told = self._tell(f"off {name}", why, now)
+        alive = self._alive(name, unfinished)
         if why is not None:
             if is_to_be_told:
                 say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {why}")
-            self._stop(name, why, unfinished, now)
+            self._stop(name, why, alive, now)
         elif stored and draft and not (unfinished or draft.has_times):
             self._begin(stored, now)
+
+    def _alive(self, name: str, unfinished: Sequence[Execution]) -> Sequence[Execution]:
+        """Find what was begun to stay alive, also once its row is gone, or has another name."""
+        alive = [run for run in unfinished if began_to_stay_alive(key=run.key, queue=run.queue)]
+        for id_ in {*self._seen.get(name, ())}.difference(run.id for run in alive):
+            run = self._records.execution(id_)
+            if run is not None and run.state in UNFINISHED:
+                alive.append(run)
+        self._seen[name] = [run.id for run in alive]
+        return alive
 
     def _stop(self, name: str, why: str, unfinished: Sequence[Execution], now: datetime) -> None:
         refusal: LedgerRefused | None = None

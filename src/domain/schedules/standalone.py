@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Final
 
 from ..retries.backoff import exponential
+from .keys import Trigger, trigger_of
 
 #: How the queues of such schedules begin.
 PREFIX: Final = "cron_standalone."
@@ -46,6 +47,15 @@ def standalone_queue(schedule: str) -> str:
 def is_standalone(queue: str) -> bool:
     """Tell whether a queue is that of such a schedule."""
     return queue.startswith(PREFIX)
+
+
+def began_to_stay_alive(*, key: str, queue: str) -> bool:
+    """Tell whether a run was begun as one that stays alive: one of an ordinary schedule was not.
+
+    >>> began_to_stay_alive(key="every-2025-12-12T08:00:30Z", queue="cron_scheduler")
+    False
+    """
+    return is_standalone(queue) or trigger_of(key) is Trigger.ALIVE
 
 
 def restart_wait(runs: Sequence[timedelta]) -> timedelta:

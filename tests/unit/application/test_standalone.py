@@ -208,6 +208,54 @@ async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Li
     assert newest(house).state is State.CLAIMED
 
 
+async def test_of_a_row_that_is_an_ordinary_one_now_only_the_run_that_stayed_alive_is_stopped() -> (
+    None
+):
+    house = House(queues=[OWN])
+    pump(house)
+    kept = keeper(house)
+    kept.round()
+    pump(house, stay_alive=False)
+    by_hand = house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
+
+    for _ in range(3):
+        kept.round()
+
+    assert [(run.key, run.state) for run in house.executions()] == [
+        ("alive-0", State.CANCELLED),
+        (by_hand.key, by_hand.state),
+    ]
+
+
+@attrs.define
+class Renamed:
+    """The records, of which none is found by the name of a schedule any more."""
+
+    _records: RecordsPort
+    is_gone: bool = False
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        return () if self.is_gone else self._records.executions(which)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._records, name)
+
+
+async def test_what_stayed_alive_is_stopped_also_once_nothing_has_its_name() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    records = Renamed(house.records)
+    kept = keeper(house, records)
+    for _ in range(2):
+        kept.round()
+    house.schedules.switch(["pump"], on=False, now=house.now)
+    records.is_gone = True
+
+    kept.round()
+
+    assert house.only.state is State.CANCELLED
+
+
 def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
     house = House(queues=[OWN])
     pump(house, schedule="0 8 * * *")
