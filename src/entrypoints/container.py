@@ -389,10 +389,18 @@ class Container(containers.DeclarativeContainer):
     alerts = providers.ThreadSafeSingleton(SqlAlertStore, engine, clock)
     #: Of each thread that judges one.
     ledger_judge = providers.Factory(
-        LedgerJudge, alerts=alerts, nodes=nodes, policy=settings.provided.alert_policy
+        LedgerJudge,
+        alerts=alerts,
+        nodes=nodes,
+        policy=settings.provided.alert_policy,
+        now=ledger_time.provided.now,
     )
     alert_watch = providers.ThreadSafeSingleton(
-        AlertWatch, alerts=alerts, events=events, judge=ledger_judge
+        AlertWatch,
+        alerts=alerts,
+        events=events,
+        judge=ledger_judge,
+        now=ledger_time.provided.now,
     )
     announcer = providers.ThreadSafeSingleton(
         Announcer,

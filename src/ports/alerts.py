@@ -33,8 +33,6 @@ class AlertStorePort(Protocol):
         """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
 
         Who began before and has not kept anything yet is waited for, until twice *every*.
-        Where nobody has kept what holds for `UNJUDGED_AFTER`, what held then counts as held until
-        *now*: those that began may have failed.
         """
         ...
 
@@ -70,12 +68,23 @@ class AlertStorePort(Protocol):
         ...
 
     def keep(
-        self, alerts: Collection[Alert], *, now: datetime, source: str | None = None
+        self,
+        alerts: Collection[Alert],
+        *,
+        now: datetime,
+        ended_at: datetime | None = None,
+        source: str | None = None,
     ) -> AlertChanges:
-        """Note what holds of a source, and how. One that held before was raised when it was.
+        """Note what held of a source at *now*, when who judged began, and how.
 
-        Of judges that are late or judge at once each change is made by one: when another has begun
-        after *now*, nothing is noted.
+        It has ended at *ended_at*: at once, where nothing is said. One that held before was raised
+        when it was.
+
+        Of judges that are late or judge at once each change is made by one: when another has ended
+        that had begun after *now*, nothing is noted. One that has only begun supersedes nobody.
+
+        Where nobody had ended judging for `UNJUDGED_AFTER` at *now*, what held before counts as
+        held until then: those that began may have failed.
 
         One that has not held for `CLEAR_AFTER` is cleared, and forgotten `CLEARED_KEPT` later; of
         other sources what nobody has judged for as long.

@@ -179,7 +179,8 @@ def desk(place: Place) -> Iterator[EventDesk]:
     watch = AlertWatch(
         alerts=ledger.alerts,
         events=ledger.events,
-        judge=LedgerJudge(alerts=ledger.alerts, nodes=ledger.nodes, policy=policy),
+        judge=LedgerJudge(alerts=ledger.alerts, nodes=ledger.nodes, policy=policy, now=clock.now),
+        now=clock.now,
     )
     announcer = Announcer(
         store=ledger.events, alerts=watch, subscribers=Subscribers(SUBSCRIPTIONS), clock=clock

@@ -1,10 +1,11 @@
 """What every ledger promises of alerts."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
+import pytest
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
@@ -376,6 +377,47 @@ def test_a_judge_that_was_overtaken_changes_nothing(ledger: Ledger) -> None:
     assert [(each.raised, each.cleared) for each in late] == [((), ()), ((), ())]
     [kept] = ledger.alerts.raised()
     assert (kept.rule, kept.held_at) == ("failed", ledger.now)
+
+
+def test_one_that_has_begun_and_not_ended_supersedes_nobody(ledger: Ledger) -> None:
+    began = ledger.now
+    assert ledger.alerts.begin(now=began, every=MINUTE)
+    ledger.clock.advance(2 * MINUTE)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
+    second = ledger.now
+    ledger.clock.advance(MINUTE)
+    first = ledger.alerts.keep([alert()], now=began, ended_at=ledger.now)
+    at = ledger.alerts.judged_at()
+    meanwhile = ledger.alerts.begin(now=ledger.now, every=MINUTE)  # the second judges still
+    later = ledger.alerts.keep([alert(Rule.GROWING)], now=second, ended_at=second + 2 * MINUTE)
+    late = ledger.alerts.keep([], now=began, ended_at=second + 3 * MINUTE)
+
+    assert (keys(first.raised), at, meanwhile) == (["failed"], began + 3 * MINUTE, False)
+    assert keys(later.raised) == ["growing"]
+    assert (late.raised, late.cleared) == ((), ())
+    assert ledger.alerts.judged_at() == second + 2 * MINUTE
+
+
+@pytest.mark.parametrize("takes", [3 * MINUTE, 4 * MINUTE + 25 * SECOND, 10 * MINUTE])
+def test_who_judges_for_longer_than_others_wait_clears_what_is_seen_no_more(
+    ledger: Ledger, takes: timedelta
+) -> None:
+    """As many judge beside each other as may begin; each looks every ten seconds."""
+    last, end = ledger.now, ledger.now + 60 * MINUTE
+    under_way, raised, cleared = list[datetime](), list[str](), list[str]()
+    while ledger.now < end:
+        if ledger.alerts.begin(now=ledger.now, every=MINUTE):
+            under_way.append(ledger.now)
+        ended = [began for began in under_way if ledger.now >= began + takes]
+        for began in ended:
+            under_way.remove(began)
+            held = [alert()] if began == last else []
+            changes = ledger.alerts.keep(held, now=began, ended_at=ledger.now)
+            raised += keys(changes.raised)
+            cleared += keys(changes.cleared)
+        ledger.clock.advance(10 * SECOND)
+
+    assert (raised, cleared) == (["failed"], ["failed"])
 
 
 def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(

@@ -47,7 +47,13 @@ def announcer(ledger: Ledger, *targets: Target) -> Announcer:
         alerts=AlertWatch(
             alerts=ledger.alerts,
             events=ledger.events,
-            judge=LedgerJudge(alerts=ledger.alerts, nodes=ledger.nodes, policy=AlertPolicy()),
+            judge=LedgerJudge(
+                alerts=ledger.alerts,
+                nodes=ledger.nodes,
+                policy=AlertPolicy(),
+                now=ledger.clock.now,
+            ),
+            now=ledger.clock.now,
         ),
         subscribers=Subscribers(subscriptions),
         clock=ledger.clock,

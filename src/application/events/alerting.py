@@ -4,7 +4,7 @@ Those of the whole ledger may be judged by any process, and are by each schedule
 a target that asks for alerts; those of schedules by the processes that have the file which asks.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -42,9 +42,15 @@ class AlertWatch:
     """Looks after alerts, as the announcer does after events."""
 
     def __init__(
-        self, *, alerts: AlertStorePort, events: EventStorePort, judge: LedgerJudge
+        self,
+        *,
+        alerts: AlertStorePort,
+        events: EventStorePort,
+        judge: LedgerJudge,
+        now: Callable[[], datetime],
     ) -> None:
-        """*judge* is this one's own: it looks in the same thread."""
+        """*judge* is this one's own: it looks in the same thread. *now* is as for that."""
+        self._now = now
         self._alerts = alerts
         self._events = events
         self._judge = judge
@@ -78,7 +84,7 @@ class AlertWatch:
             self._tell_changes(subscriptions, now)
             return True
         if judgement is not None:
-            say_changes(judgement.keep())
+            say_changes(judgement.keep(ended_at=self._now()))
         self._tell(subscriptions, now)
         self._looked_at = now if judgement is None else judgement.now
         return False

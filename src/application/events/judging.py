@@ -1,7 +1,7 @@
 """Judging the whole ledger once a minute: any process may, whether or not it has a jobs file."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -30,9 +30,18 @@ class LedgerJudge:
     """
 
     def __init__(
-        self, *, alerts: AlertStorePort, nodes: NodeStorePort, policy: AlertPolicy
+        self,
+        *,
+        alerts: AlertStorePort,
+        nodes: NodeStorePort,
+        policy: AlertPolicy,
+        now: Callable[[], datetime],
     ) -> None:
-        """*policy* is best the same on all nodes: any of them may be the one that judges."""
+        """*policy* is best the same on all nodes: any of them may be the one that judges.
+
+        *now* asks for the ledger's time, when a judgement has ended.
+        """
+        self._now = now
         self._alerts = alerts
         self._nodes = nodes
         self._policy = policy
@@ -52,7 +61,8 @@ class LedgerJudge:
         if judged_at is not None and timedelta(0) <= now - judged_at < EVERY:
             return
         if self._alerts.begin(now=now, every=EVERY):
-            say_changes(self._alerts.keep([*self._held(now)], now=now))
+            held = [*self._held(now)]
+            say_changes(self._alerts.keep(held, now=now, ended_at=self._now()))
         self._judged_at = now
 
     def _held(self, now: datetime) -> Iterator[Alert]:

@@ -53,8 +53,8 @@ class ScheduleJudgement:
                 break
         return bool(self._left)
 
-    def keep(self) -> AlertChanges:
-        """Note what holds, unless another has begun to judge meanwhile."""
+    def keep(self, *, ended_at: datetime) -> AlertChanges:
+        """Note what held, unless another that began later has ended meanwhile."""
         took = self._monotonic() - self._began
         if took > EVERY.total_seconds():
             text = (
@@ -62,7 +62,7 @@ class ScheduleJudgement:
                 "their alerts come late. The ledger is slow, or fewer schedules should ask for them"
             )
             say(log, logging.WARNING, "alert.slow", text)
-        return self._alerts.keep(self._held, now=self.now, source=self._source)
+        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=self._source)
 
     def _judged(self, watched: Mapping[int, AlertConditions]) -> Iterator[Alert]:
         usual = {id_ for id_, each in watched.items() if each.longer_than_usual}

@@ -211,7 +211,6 @@ def is_over(held_at: datetime, now: datetime) -> bool:
 def nobody_judged(ended_at: datetime | None, now: datetime) -> bool:
     """Tell whether nobody ended judging for longer than one judge may take to follow another.
 
-    What held then is taken to hold still: it is over only once somebody has seen it so for long.
     Who began and failed has seen nothing.
 
     >>> now = datetime(2026, 3, 2, 12, 0)
@@ -221,12 +220,25 @@ def nobody_judged(ended_at: datetime | None, now: datetime) -> bool:
     return ended_at is None or ended_at < now - UNJUDGED_AFTER
 
 
-def may_begin(
-    began_at: datetime, ended_at: datetime | None, now: datetime, every: timedelta
-) -> bool:
+def counts_as_held(ended_at: datetime | None, began_at: datetime, now: datetime) -> bool:
+    """Tell whether what held before counts as held until a judgement began, at *now*.
+
+    It does where nobody judged before: it is over only once somebody has seen it so for long. This
+    is asked at the judgement's end: another, under way when it began, may have ended meanwhile.
+    *began_at* is when anyone began last; who has not begun tells nothing of what was before.
+
+    >>> now = datetime(2026, 3, 2, 12, 0)
+    >>> [counts_as_held(now + each * EVERY, now + EVERY, now) for each in (-3, -2, 1)]
+    [True, False, False]
+    """
+    return nobody_judged(ended_at, now) and began_at >= now
+
+
+def may_begin(began_at: datetime, ended: datetime | None, now: datetime, every: timedelta) -> bool:
     """Tell whether it is time to judge anew, and nobody judges still: very many take long.
 
-    Who began last may have been killed, or have failed. A time ahead is of a clock that was.
+    *ended* is when the last one began that has ended. Who began last may have been killed, or have
+    failed. A time ahead is of a clock that was.
 
     >>> now, minute = datetime(2026, 3, 2, 12, 0), timedelta(minutes=1)
     >>> ago = [now - each * minute for each in range(3)]
@@ -237,13 +249,23 @@ def may_begin(
     """
     if began_at > now + every or began_at <= now - JUDGED_WITHIN * every:
         return True
-    has_ended = ended_at is not None and ended_at >= began_at
+    has_ended = ended is not None and ended >= began_at
     return has_ended and began_at <= now - every
 
 
-def is_superseded(judged_at: datetime, now: datetime) -> bool:
-    """Tell whether who began to judge at *now* was overtaken: it slept, or its ledger was slow."""
-    return judged_at > now
+def is_superseded(ended: datetime, began_at: datetime, now: datetime) -> bool:
+    """Tell whether who began to judge at *now* was overtaken: what it saw is the older.
+
+    *ended* is when the last one began that has ended, and *began_at* when anyone did last: one that
+    has not ended may never do so. A later *ended* than that is of a clock that was ahead.
+
+    >>> now, minute = datetime(2026, 3, 2, 12, 0), timedelta(minutes=1)
+    >>> is_superseded(now - minute, now + 3 * minute, now), is_superseded(now, now, now)
+    (False, False)
+    >>> is_superseded(now + minute, now + 3 * minute, now), is_superseded(now + minute, now, now)
+    (True, False)
+    """
+    return now < ended <= began_at
 
 
 def is_forgotten(alert: RaisedAlert, now: datetime) -> bool:

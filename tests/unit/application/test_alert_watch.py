@@ -181,9 +181,9 @@ def test_a_judgement_that_was_cut_off_is_not_gone_on_with(
     kept = list[datetime]()
     keep = ScheduleJudgement.keep
 
-    def notes(judgement: ScheduleJudgement) -> AlertChanges:
+    def notes(judgement: ScheduleJudgement, *, ended_at: datetime) -> AlertChanges:
         kept.append(judgement.now)
-        return keep(judgement)
+        return keep(judgement, ended_at=ended_at)
 
     monkeypatch.setattr(ScheduleJudgement, "keep", notes)
     assert one.alerts.look(asked, began)  # one is left

@@ -106,7 +106,9 @@ class Outpost:
                 alerts=MemoryAlertStore(self.house.ledger),
                 nodes=MemoryNodeStore(self.house.ledger),
                 policy=AlertPolicy(),
+                now=clock.now,
             ),
+            now=clock.now,
         )
         self.announcer = Announcer(
             store=self.store, alerts=self.alerts, subscribers=subscribers, clock=clock

@@ -24,7 +24,9 @@ class Watched:
         self.house = made
         self.nodes = MemoryNodeStore(made.ledger)
         self.alerts = MemoryAlertStore(made.ledger)
-        self.judge = LedgerJudge(alerts=self.alerts, nodes=self.nodes, policy=AlertPolicy())
+        self.judge = LedgerJudge(
+            alerts=self.alerts, nodes=self.nodes, policy=AlertPolicy(), now=made.clock.now
+        )
         self.broker_lost_at: datetime | None = None
 
     def goes_on(self, seconds: float, *alive: str) -> None:

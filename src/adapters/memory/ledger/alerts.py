@@ -20,11 +20,11 @@ from cronhare.domain.lifecycle.alerts import (
     Alert,
     RaisedAlert,
     Signs,
+    counts_as_held,
     is_forgotten,
     is_over,
     is_superseded,
     may_begin,
-    nobody_judged,
 )
 from cronhare.domain.lifecycle.schedule_alerts import (
     USUAL_RUNS,
@@ -56,14 +56,10 @@ class MemoryAlertStore:
         """See `AlertStorePort.begin`."""
         with self._ledger.lock:
             last = self._ledger.alerts_begun_at.get(source)
-            ended = self._ledger.alerts_judged_at.get(source)
+            ended = self._ledger.alerts_judged_of.get(source)
             if last is not None and not may_begin(last, ended, now, every):
                 return False
             self._ledger.alerts_begun_at[source] = now
-            if last is not None and nobody_judged(ended, now):
-                for key, row in [*self._rows.items()]:
-                    if row.source == source and row.cleared_at is None:
-                        self._rows[key] = attrs.evolve(row, held_at=now)
             return True
 
     def signs(self, *, now: datetime, retries: int) -> Signs:
@@ -195,13 +191,24 @@ class MemoryAlertStore:
         return None if attempt is None else attempt.started_at
 
     def keep(
-        self, alerts: Collection[Alert], *, now: datetime, source: str | None = None
+        self,
+        alerts: Collection[Alert],
+        *,
+        now: datetime,
+        ended_at: datetime | None = None,
+        source: str | None = None,
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
-        with self._ledger.lock:
-            if is_superseded(self._ledger.alerts_begun_at.get(source, now), now):
-                return AlertChanges()
-            self._ledger.alerts_judged_at[source] = now
+        tables = self._ledger
+        with tables.lock:
+            began_at = tables.alerts_begun_at.get(source)
+            if began_at is not None:
+                if is_superseded(tables.alerts_judged_of.get(source, now), began_at, now):
+                    return AlertChanges()
+                if counts_as_held(tables.alerts_judged_at.get(source), began_at, now):
+                    self._hold(source, now)
+                tables.alerts_judged_of[source] = now
+                tables.alerts_judged_at[source] = ended_at or now
             raised, cleared = list[RaisedAlert](), list[RaisedAlert]()
             for each in alerts:
                 known = self._rows.get(each.key)
@@ -218,6 +225,11 @@ class MemoryAlertStore:
                 elif is_forgotten(row, now):
                     del self._rows[key]
             return AlertChanges(raised=raised, cleared=cleared)
+
+    def _hold(self, source: str | None, now: datetime) -> None:
+        for key, row in [*self._rows.items()]:
+            if row.source == source and row.cleared_at is None:
+                self._rows[key] = attrs.evolve(row, held_at=now)
 
     def judged_at(self) -> datetime | None:
         """See `AlertStorePort.judged_at`."""

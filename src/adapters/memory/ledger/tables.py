@@ -64,6 +64,7 @@ class MemoryLedger:
         #: Alerts by their keys, and when judging those of a source began and ended last.
         self.alerts: dict[str, RaisedAlert] = {}
         self.alerts_begun_at: dict[str | None, datetime] = {}
+        self.alerts_judged_of: dict[str | None, datetime] = {}  # when those that ended began
         self.alerts_judged_at: dict[str | None, datetime] = {}
         self.holds: dict[str, dict[str, Hold]] = {}
         self.replays: dict[int, Replay] = {}

@@ -36,11 +36,11 @@ from cronhare.domain.lifecycle.alerts import (
     Alert,
     RaisedAlert,
     Signs,
+    counts_as_held,
     is_forgotten,
     is_over,
     is_superseded,
     key_of,
-    nobody_judged,
 )
 from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.domain.messages.nack_count import MOST
@@ -57,8 +57,9 @@ from .alert_pages import selects
 from .schedule_signs import ScheduleSignsPart
 from .system_signs import SystemSignsPart
 
-#: The row that says when judging those of a source began last, and when it ended, as if it had been
-#: raised by a rule of this name, which none has: it is held since, and over since.
+#: The row that says when judging those of a source began last, and when it ended last, as if it had
+#: been raised by a rule of this name, which none has: it is held since, and over since. It was
+#: raised when the one began that has ended last; an earlier release writes that as its end.
 _JUDGED: Final = "judged"
 
 #: Alerts that one statement names.
@@ -89,17 +90,22 @@ _BEGIN: Final = (
             alerts.c.held_at > bindparam("ahead", type_=UtcDateTime),
             and_(
                 alerts.c.held_at <= bindparam("before", type_=UtcDateTime),
-                alerts.c.cleared_at >= alerts.c.held_at,  # it has ended
+                or_(  # it has ended
+                    alerts.c.raised_at >= alerts.c.held_at,
+                    alerts.c.cleared_at == alerts.c.held_at,
+                ),
             ),
         ),
     )
     .values(held_at=_NOW)
 )
-_BEGUN_AT: Final = (
-    select(alerts.c.held_at).where(alerts.c.rule == bindparam("key")).with_for_update()
-)
+_JUDGEMENT: Final = select(alerts).where(alerts.c.rule == bindparam("key")).with_for_update()
 _ENDED_AT: Final = select(alerts.c.cleared_at).where(alerts.c.rule == bindparam("key"))
-_END: Final = update(alerts).where(alerts.c.rule == bindparam("key")).values(cleared_at=_NOW)
+_END: Final = (
+    update(alerts)
+    .where(alerts.c.rule == bindparam("key"))
+    .values(raised_at=_NOW, cleared_at=bindparam("ended", type_=UtcDateTime))
+)
 #: What may change of one that holds, by the names of its parameters: those of columns are taken.
 _CHANGED: Final = {f"new_{name}": name for name in ("data", "subject", "scheduler_id")}
 _CHANGE: Final = (
@@ -172,17 +178,12 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
             "key": key,
         }
         with self._database.write("beginning to judge alerts") as connection:
-            ended = connection.scalar(_ENDED_AT, {"key": key})
             if connection.execute(_BEGIN, asked).rowcount == 1:
-                if nobody_judged(ended if isinstance(ended, datetime) else None, now):
-                    its = alerts.c.source.is_(None) if source is None else alerts.c.source == source
-                    unjudged = update(alerts).where(its, alerts.c.cleared_at.is_(None))
-                    connection.execute(unjudged.values(held_at=now))
                 return True
             there = connection.execute(select(alerts.c.rule).where(alerts.c.rule == key))
             if there.first() is not None:
                 return False
-            row = RaisedAlert(key=key, raised_at=now, held_at=now, data={}, source=source)
+            row = RaisedAlert(key=key, raised_at=_EVER, held_at=now, data={}, source=source)
             connection.execute(insert(alerts), _values(row))
             return True
 
@@ -203,16 +204,26 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
 
     @repeatable
     def keep(
-        self, held: Collection[Alert], *, now: datetime, source: str | None = None
+        self,
+        held: Collection[Alert],
+        *,
+        now: datetime,
+        ended_at: datetime | None = None,
+        source: str | None = None,
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
         by_key = {each.key: each for each in held}
         judged = {"key": key_of(_JUDGED, source or "", source)}
         with self._database.write("keeping alerts") as connection:
-            at = connection.scalar(_BEGUN_AT, judged)  # locked: others keep theirs afterwards
-            if isinstance(at, datetime) and is_superseded(at, now):
-                return AlertChanges()
-            connection.execute(_END, {**judged, "now": now})
+            # Locked: others keep theirs afterwards.
+            last = connection.execute(_JUDGEMENT, judged).one_or_none()
+            if last is not None:
+                ended, began_at = _moment(last.raised_at) or _EVER, _moment(last.held_at) or now
+                if is_superseded(ended, began_at, now):
+                    return AlertChanges()
+                if counts_as_held(_moment(last.cleared_at), began_at, now):
+                    _hold(connection, source, now)
+                connection.execute(_END, {**judged, "now": now, "ended": ended_at or now})
             rows = {row.rule: row for row in connection.execute(_ALERTS) if _has_key(row)}
             holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
             raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
@@ -243,7 +254,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         """See `AlertStorePort.judged_at`."""
         with self._database.read("looking for when alerts were judged") as connection:
             ended = connection.scalar(_ENDED_AT, {"key": _JUDGED})
-        return ended if isinstance(ended, datetime) else None
+        return _moment(ended)
 
     @repeatable
     def revision(self) -> Hashable:
@@ -278,6 +289,17 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         with self._database.read("reading alerts") as connection:
             rows = connection.execute(_ALERTS.where(which)).all()
         return [_read(row) for row in rows if is_sound(row)]
+
+
+def _moment(value: object) -> datetime | None:
+    """Give a time, and nothing for what a person wrote instead."""
+    return value if isinstance(value, datetime) else None
+
+
+def _hold(connection: Connection, source: str | None, now: datetime) -> None:
+    its = alerts.c.source.is_(None) if source is None else alerts.c.source == source
+    unjudged = update(alerts).where(IS_ALERT, its, alerts.c.cleared_at.is_(None))
+    connection.execute(unjudged.values(held_at=now))
 
 
 def _changed(holding: Iterable[tuple[Alert, Row[Any]]]) -> Iterator[Mapping[str, Any]]:
@@ -335,13 +357,10 @@ def is_sound(row: Row[Any]) -> bool:
 
 
 def _read(row: Row[Any]) -> RaisedAlert:
-    moments = {
-        name: value if isinstance(value := getattr(row, name), datetime) else None
-        for name in ("held_at", "cleared_at")
-    }
+    moments = {name: _moment(getattr(row, name)) for name in ("held_at", "cleared_at")}
     return RaisedAlert(
         key=row.rule,
-        raised_at=row.raised_at if isinstance(row.raised_at, datetime) else _EVER,
+        raised_at=_moment(row.raised_at) or _EVER,
         subject=str(row.subject or ""),
         source=row.source if isinstance(row.source, str) else None,
         scheduler_id=row.scheduler_id if isinstance(row.scheduler_id, int) else 0,
