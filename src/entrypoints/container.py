@@ -141,7 +141,7 @@ class Container(containers.DeclarativeContainer):
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
-    #: The jobs file that the tasks are of, as it was read at the start; where people look at it.
+    #: The jobs file that the tasks are of, as it was read last; where people look at it.
     jobs_file: "providers.Provider[FileContent | None]" = providers.Object(None)
     subscriptions = providers.ThreadSafeSingleton(Subscriptions)
     queues = providers.Object(())

@@ -9,6 +9,8 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql import upgrade
+from cronhare.application.administration.difference import Change
+from cronhare.application.administration.file_change import change_by_file
 from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
 from cronhare.entrypoints.container import Container
@@ -38,7 +40,9 @@ class House:
         self.write("old")
         settings = Settings.read()
         jobs = read_jobs(self.file, policy=settings.policy)
-        self.container = Container(settings=settings, tasks=jobs.tasks, queues=("cron_scheduler",))
+        self.container = Container(
+            settings=settings, tasks=jobs.tasks, jobs_file=jobs, queues=("cron_scheduler",)
+        )
         upgrade(self.container.engine())
         embedded.apply(self.container, jobs)
         self._reloading = self._made(has_schedules=True)
@@ -95,6 +99,12 @@ class House:
         stored = self.container.schedules().schedules()
         return [one.name for one in stored if one.draft and one.draft.status]
 
+    def change(self, name: str) -> Change | None:
+        """What the page says that the next apply of the file changes of a schedule."""
+        container = self.container
+        found = change_by_file(container.schedules(), name, container.jobs_file())
+        return None if found is None else found.change
+
     @property
     def tasks(self) -> list[str]:
         """The tasks that the worker has."""
@@ -122,6 +132,19 @@ def test_a_reload_that_the_ledger_refuses_half_way_changes_nothing(
 
     assert (house.on, house.tasks) == (["old"], ["old"])
     assert "Nothing was reloaded, all goes on as before" in caplog.text
+
+
+def test_the_page_compares_with_the_file_that_was_read_last(house: House) -> None:
+    house.write("new")
+    before = house.change("old")
+
+    house.reload()
+    taken = house.change("new")
+    house.file.write_text("[")
+    house.reload()
+
+    assert (before, taken, house.change("new")) == (Change.KEEP, Change.KEEP, Change.KEEP)
+    assert house.change("old") is None, "it is disabled already"
 
 
 @pytest.mark.parametrize("unheard", [["taken unheard"], ["away", "away", "taken unheard"]])

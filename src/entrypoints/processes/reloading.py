@@ -134,6 +134,8 @@ class Reloading:
             await self._take_until_answered(file)
             changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
         self._container.subscribers().current = file.subscriptions
+        if self._container.jobs_file() is not None:  # a process without a page keeps none of it
+            self._container.jobs_file.override(providers.Object(file))
         return f"Reloaded {file.path}: {changes}"
 
     async def _take_tasks(self, file: JobsFile) -> str:
