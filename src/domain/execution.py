@@ -51,12 +51,13 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """One due instant of a schedule, or one manual run.
 
     *attempt* numbers the attempt that runs or comes next, from 1; its message was sent again
-    *resends* times. *deaths* counts the attempts that ended badly since the run began, or was
-    replayed. Task and params are as they were at the claim: *params* is JSON text, *task_name* the
-    task's name in the jobs file *source*; both are None for a row written by hand. *crashes*
-    lists the ends that may count as such, oldest first. The reconciler looks for the start from
-    *check_at* on, graces aside; *next_attempt_at* stays what was promised. *concurrency_key* and
-    *overlap_policy* are None where nothing may hold it back; *held_by* names the gate that does.
+    *resends* times. *deaths* counts how often it was retried since it began, or was replayed: not
+    the failure that no attempt follows. Task and params are as they were at the claim: *params* is
+    JSON text, *task_name* the task's name in the jobs file *source*; both are None for a row
+    written by hand. *crashes* lists the ends that may count as such, oldest first. The reconciler
+    looks for the start from *check_at* on, graces aside; *next_attempt_at* stays what was promised.
+    *concurrency_key* and *overlap_policy* are None where nothing may hold it back; *held_by* names
+    the gate that does.
     Its first attempt begins by *expires_at*, or never. With a *topic* whichever task listens to
     that is run; *no_listener* says what becomes of it if none does. *problem* says what is wrong
     with a broken row: it is not run. *owned_by* is read at the start of an attempt alone.

@@ -726,7 +726,8 @@ def test_a_stuck_execution_says_what_it_waits_for(shell: Shell) -> None:
     as_json = shell("executions", "list", "--json").json()[0]
 
     assert "a scheduler that hands it to the broker, for queue cron_scheduler" in shown.out
-    assert "failed attempts" in shown.out, "as the page calls them"
+    assert "retries" in shown.out, "as the page calls them"
+    assert "failed attempts" not in shown.out, "the last failure is none that was tried again"
     assert "deaths" not in shown.out
     assert as_json["waits_for"].startswith("a scheduler")
     assert {"owner", "lease_until", "check_at", "cancel_requested", "resends"} <= {*as_json}

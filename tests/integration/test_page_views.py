@@ -91,6 +91,18 @@ def test_the_story_of_an_execution_is_told_with_its_retries(house: House) -> Non
     assert f'action="/ui/executions/{retried.id}/cancel"' in page
 
 
+def test_retries_are_counted_and_not_the_failure_that_none_follows(house: House) -> None:
+    retried = house.ledger.finished(house.ledger.claimed("nightly"), IN_30_S)
+    failed = house.ledger.failed("once")
+
+    shown = [
+        re.search(r"<dt>Retries</dt>\s*<dd[^>]*>\s*(\d+)", house.see(f"/ui/executions/{id_}"))
+        for id_ in (retried.id, failed.execution_id)
+    ]
+
+    assert [found and found[1] for found in shown] == ["1", "0"]
+
+
 def test_executions_are_listed_by_what_is_asked_for(house: House) -> None:
     house.ledger.succeeded(house.ledger.claimed("good"))
     house.ledger.failed("bad")

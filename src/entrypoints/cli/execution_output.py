@@ -43,7 +43,7 @@ def show_execution(execution: "ExecutionView") -> None:
             ("cancel", "requested" if execution.cancel_requested else None),
             ("ended", execution.finished_at),
             ("attempt", execution.attempt),
-            ("failed attempts", execution.deaths),
+            ("retries", execution.deaths),
             ("params", json_line(execution.params)),
             ("progress", say_progress(execution.progress, execution.progress_text)),
             ("result", _said_result(execution)),
