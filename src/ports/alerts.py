@@ -107,8 +107,9 @@ class AlertStorePort(Protocol):
     ) -> tuple[Sequence[RaisedAlert], bool]:
         """List alerts in the order of their places, at most *limit* beyond one of them.
 
-        And say whether there are others after those: a page may have fewer than *limit* where a
-        person spoilt rows. The cost does not grow with how many there are beside those.
+        And say whether there are others after those: if so, it has *limit* of them. A row that a
+        person spoilt is passed over. The cost grows with how many of those there are on the way,
+        and not with how many others there are.
         """
         ...
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
+from sqlalchemy import text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import State
@@ -401,3 +402,26 @@ def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> N
     assert [each["cleared_at"] is not None for each in listed] == [False, False, True, True]
     wrong = web.get("/alerts?severity=bad&after=7&limit=0")
     assert (wrong.status, {*wrong.faults}) == (422, {"severity", "after", "limit"})
+
+
+def test_a_spoilt_row_hides_no_older_one_of_a_schedule_that_is_gone(
+    container: Container, web: Site, ledger: Ledger
+) -> None:
+    late = attrs.evolve(
+        alert(Rule.NOT_FINISHED, "late", value=90, subject="books"),
+        source="jobs.toml",
+        scheduler_id=7,
+    )
+    hold(ledger, late, source="jobs.toml")
+    for _ in range(CLEAR_AFTER // MINUTE + 1):
+        hold(ledger, source="jobs.toml")
+    hold(ledger, attrs.evolve(late, rule=Rule.TOO_LONG), source="jobs.toml")
+    with container.engine().begin() as connection:
+        connection.execute(text("UPDATE Alert SET data = '{}' WHERE rule LIKE 'too-long%'"))
+
+    now = web.get("/alerts?schedule=books")
+    [over] = web.get("/alerts?schedule=books&cleared=true").json()
+
+    assert (now.status, now.json()) == (200, [])
+    assert over["cleared_at"] is not None
+    assert web.get("/alerts?schedule=nobody").status == 404

@@ -1,28 +1,45 @@
 """Pages of alerts: what holds, then what is over, the newest first."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 
 from ..schema.tables import alerts
 
+#: Rows that are read at once where a person spoilt some, and a page is not full without them.
+_READ_ON: Final = 500
 
-def selects(
-    which: AlertFilter, after: AlertPlace | None, limit: int | None
-) -> Iterator[Select[Any]]:
-    """Give the statements that list a page, to be asked until it is full."""
+
+def rows_of(
+    connection: Connection, which: AlertFilter, after: AlertPlace | None, most: int | None
+) -> Iterator[Row[Any]]:
+    """Give rows in the order of their places, as long as they are taken; at first read *most*.
+
+    A row that a person spoilt may have no place: how many were read says where to read on.
+    """
+    for statement in _selects(which, after):
+        if most is None:
+            yield from connection.execute(statement)
+            continue
+        begin, count = 0, most
+        while rows := connection.execute(statement.offset(begin).limit(count)).all():
+            yield from rows
+            if len(rows) < count:
+                break
+            begin, count = begin + count, max(most, _READ_ON)
+
+
+def _selects(which: AlertFilter, after: AlertPlace | None) -> Iterator[Select[Any]]:
     if after is None or not after.over:
-        yield _part(which, after, limit, over=False)
+        yield _part(which, after, over=False)
     if which.cleared:
-        yield _part(which, after if after is not None and after.over else None, limit, over=True)
+        yield _part(which, after if after is not None and after.over else None, over=True)
 
 
-def _part(
-    which: AlertFilter, after: AlertPlace | None, limit: int | None, *, over: bool
-) -> Select[Any]:
+def _part(which: AlertFilter, after: AlertPlace | None, *, over: bool) -> Select[Any]:
     at = alerts.c.cleared_at if over else alerts.c.raised_at
     is_over = alerts.c.cleared_at.is_not(None) if over else alerts.c.cleared_at.is_(None)
     found = select(alerts).where(is_over, _of_rules(which))
@@ -31,7 +48,7 @@ def _part(
     if after is not None:
         later = and_(at == after.at, alerts.c.rule > after.key)
         found = found.where(or_(at < after.at, later))
-    return found.order_by(at.desc(), alerts.c.rule).limit(limit)
+    return found.order_by(at.desc(), alerts.c.rule)
 
 
 def _of_rules(which: AlertFilter) -> ColumnElement[bool]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -53,7 +54,7 @@ from ..mapping.execution_rows import BY_IDS, find_executions
 from ..schema.tables import alerts, executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
-from .alert_pages import selects
+from .alert_pages import rows_of
 from .schedule_signs import ScheduleSignsPart
 from .system_signs import SystemSignsPart
 
@@ -266,14 +267,12 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
     ) -> tuple[Sequence[RaisedAlert], bool]:
-        """See `AlertStorePort.page`. A row that a person spoilt leaves a gap."""
-        rows = list[Row[Any]]()
+        """See `AlertStorePort.page`."""
+        most = None if limit is None else limit + 1
         with self._database.read("reading a page of alerts") as connection:
-            for statement in selects(which, after, None if limit is None else limit + 1):
-                if limit is None or len(rows) <= limit:
-                    rows += connection.execute(statement)
-        found = [_read(row) for row in rows[:limit] if is_sound(row)]
-        return found, len(rows) > len(rows[:limit])
+            sound = filter(is_sound, rows_of(connection, which, after, most))
+            found = [_read(row) for row in islice(sound, most)]
+        return found[:limit], len(found) == most
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:
