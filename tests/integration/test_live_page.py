@@ -2,23 +2,35 @@
 
 import asyncio
 import json
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web.asking import Asker
+from cronhare.entrypoints.web.page import schedule_parts
+from cronhare.entrypoints.web.page.assets import Assets
 from cronhare.entrypoints.web.page.live import stream
 from cronhare.entrypoints.web.page.live.broadcast import MOST_LISTENERS, Broadcast, Listener
 from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
+from cronhare.entrypoints.web.page.pages import Pages
+from cronhare.entrypoints.web.page.rendering import Renderer
 from cronhare.entrypoints.web.problems import Problem
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
+from tests.actors import ADA
 from tests.integration.ledgers import Ledger
 from tests.integration.web import SECONDS, site
 
@@ -63,6 +75,55 @@ def test_alerts_are_sent_as_the_page_has_them(container: Container) -> None:
         assert b"Nobody has judged the ledger so far" in until(link, b"}\n\n")
 
 
+def test_alerts_that_a_filter_takes_are_sent_and_no_others(container: Container) -> None:
+    feed = quote("alerts?severity=critical")
+    with site(container) as web, opened(web.port, f"feed={feed}") as link:
+        assert f'data-feed="{unquote(feed)}"' in web.get("/ui/alerts?severity=critical").text
+        assert b"No alert is like that" in until(link, b"}\n\n")
+
+
+def parts_of(found: bytes) -> dict[str, str]:
+    [data] = [line for line in found.splitlines() if line.startswith(b"data: ")]
+    parts: dict[str, str] = json.loads(data.removeprefix(b"data: "))["parts"]
+    return parts
+
+
+def test_the_page_of_a_schedule_changes_while_one_looks(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_parts, "EVERY", 0.05)
+    draft = ScheduleDraft(name="nightly", task=TaskRef("report", 25), schedule="0 2 * * *")
+    now = container.claims().now()
+    container.schedules().save([draft], source=None, now=now)
+    [stored] = container.schedules().schedules(["nightly"])
+    with site(container) as web, opened(web.port, f"feed=schedule-{stored.id}") as link:
+        page = web.get("/ui/schedules/nightly").text
+        named = {*re.findall(r'data-part="(\w+)"', page)}
+
+        assert f'data-feed="schedule-{stored.id}"' in page
+        assert parts_of(until(link, b"}\n\n")).keys() == named - {"standing"}  # which is empty
+        container.administrator().pause(
+            {"nightly": None}, by="ada", reason="moving", now=now, actor=ADA
+        )
+        changed = parts_of(until(link, b"}\n\n"))
+
+    assert {"standing", "state"} <= changed.keys() < named
+    assert "moving" in changed["state"]
+
+
+def test_a_schedule_to_which_nothing_happens_is_laid_out_once(container: Container) -> None:
+    draft = ScheduleDraft(name="nightly", task=TaskRef("report", 25), every=timedelta(days=1))
+    container.schedules().save([draft], source=None, now=container.claims().now())
+    [stored] = container.schedules().schedules(["nightly"])
+    with ThreadPoolExecutor(1) as executor:
+        pages = Pages(Asker(container, executor), Renderer(Assets.read()))
+        parts = schedule_parts.ScheduleParts(pages, stored.id)
+
+        [_, first], [_, second], [_, third] = parts(), parts(), parts()
+
+    assert first is second or second is third  # an hour may have begun in between
+
+
 def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(
     container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +135,19 @@ def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(
 def test_what_cannot_be_listened_to_is_refused(container: Container) -> None:
     with site(container) as web:
         ids = ("0x1", "7", "9" * 99, "7&feed=now", "x&feed=now")
-        for query in ("", "?feed=x", *(f"?execution={id_}" for id_ in ids)):
+        feeds = (
+            "schedule-7",
+            "schedule-0",
+            "schedule-x",
+            "alerts%3Fseverity%3Dbad",
+            "alerts%3Fx=1",
+        )
+        for query in (
+            "",
+            "?feed=x",
+            *(f"?feed={feed}" for feed in feeds),
+            *(f"?execution={id_}" for id_ in ids),
+        ):
             assert web.get(f"/ui/live{query}").status == 404, query
 
 

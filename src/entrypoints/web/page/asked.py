@@ -124,6 +124,20 @@ def number_in_path(request: Request, what: str) -> int:
     raise NotFound(f"there is no {what} {shown(text)}")
 
 
+def number_behind(prefix: str, text: str | None) -> int | None:
+    """Read the number of a row that stands behind a word; None if it does not.
+
+    >>> [number_behind("replay-", text) for text in ("replay-7", "replay-x", "replay-0", "now")]
+    [7, None, None, None]
+    """
+    digits = "" if text is None else text.removeprefix(prefix)
+    if digits == text or not (digits.isascii() and digits.isdigit()):
+        return None
+    if len(digits) > len(str(LARGEST_ID)) or int(digits) not in IDS:
+        return None
+    return int(digits)
+
+
 def asked_moment(request: Request, name: str, default: datetime) -> datetime:
     """Read a date, `2026-03-02`, or a moment, `2026-03-02T08:00Z`; without a zone it is UTC.
 

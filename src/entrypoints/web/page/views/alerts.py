@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,9 +26,12 @@ from ..pages import Pages
 PATH: Final = "/ui/alerts"
 _LISTED: Final = 50
 
-#: The live feed of the page as it is without filters, and how often it looks, in seconds.
+#: The live feed of the page, behind which stands what is asked for; how often it looks, in seconds.
 FEED: Final = "alerts"
 EVERY: Final = 5.0
+
+#: What can be asked for, besides the next page.
+_ASKED: Final = ("schedule", "severity", "cleared")
 
 #: Where to look first, by the rule.
 _PLACES: Final[Mapping[str, tuple[str, str]]] = {
@@ -54,11 +57,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             "cleared": asked_among(request, "cleared", ("true",)) or "",
         }
         after = _place(asked_text(request, "after"))
-        which = AlertFilter(
-            schedule=asked["schedule"] or None,
-            severity=asked["severity"] or None,
-            cleared=bool(asked["cleared"]),
-        )
+        which = _filter(asked)
         looked = await pages.ask(lambda: _look(pages, which, after))
         kept = {name: value for name, value in asked.items() if value}
         following = looked["page"].after and urlencode({**kept, "after": looked["page"].after})
@@ -68,17 +67,44 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             **looked,
             asked=asked,
             severities=[*AlertSeverity],
-            feed=None if kept or after else FEED,
+            # Beyond a place in the list others come in and go out: only its begin is looked at.
+            feed=None if after else f"{FEED}?{urlencode(kept)}" if kept else FEED,
             first=f"{PATH}?{urlencode(kept)}" if after else None,
             following=following and f"{PATH}?{following}",
         )
 
-    return [pages.get(PATH, show, takes=("schedule", "severity", "cleared", "after"))]
+    return [pages.get(PATH, show, takes=(*_ASKED, "after"))]
 
 
-def parts(pages: Pages) -> tuple[datetime, Mapping[str, str]]:
+def filter_of_feed(feed: str) -> AlertFilter | None:
+    """Read which alerts a feed is about; None if it is no such feed.
+
+    >>> filter_of_feed("alerts?severity=bad"), filter_of_feed("alerts") == AlertFilter()
+    (None, True)
+    """
+    name, _, text = feed.partition("?")
+    try:
+        asked = dict(parse_qsl(text, errors="strict", max_num_fields=len(_ASKED)))
+    except ValueError:
+        return None
+    is_known = asked.keys() <= {*_ASKED} and asked.get("cleared", "true") == "true"
+    severity = asked.get("severity")
+    if name != FEED or not is_known or severity not in {None, *AlertSeverity}:
+        return None
+    return _filter(asked)
+
+
+def _filter(asked: Mapping[str, str]) -> AlertFilter:
+    return AlertFilter(
+        schedule=asked.get("schedule") or None,
+        severity=asked.get("severity") or None,
+        cleared=bool(asked.get("cleared")),
+    )
+
+
+def parts(pages: Pages, which: AlertFilter) -> tuple[datetime, Mapping[str, str]]:
     """Render what changes while one looks; called in a thread that may ask the ledger."""
-    looked = _look(pages, AlertFilter(), None)
+    looked = _look(pages, which, None)
     return looked["now"], {"alerts": pages.fragment("alerts/parts.html", **looked)}
 
 

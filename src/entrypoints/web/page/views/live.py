@@ -11,6 +11,8 @@ from starlette.routing import BaseRoute
 from cronhare.domain.messages.ids import LARGEST_ID
 
 from ...problems import Problem
+from .. import schedule_parts
+from ..asked import number_behind
 from ..live.broadcast import Broadcast
 from ..live.feeds import NOW, Feed, OutputFeed, PartsFeed, now_parts
 from ..live.stream import EventStream
@@ -27,8 +29,11 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         if (execution := _execution(request)) is not None:
             # A page about nothing is told so at once.
             await pages.ask(partial(pages.container.queries().execution, execution))
-        if (id_ := replays.id_of_feed(_feed(request) or "")) is not None:
+        feed = _feed(request)
+        if (id_ := number_behind(replays.FEED, feed)) is not None:
             await pages.ask(partial(replays.parts, pages, id_))
+        if (id_ := number_behind(schedule_parts.FEED, feed)) is not None:
+            await pages.ask(partial(pages.container.queries().schedule_with_id, id_))
         after = request.headers.get("last-event-id")
         return EventStream(broadcast, key, make, after=after)
 
@@ -43,13 +48,18 @@ def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:
         )
     if feed == queues.FEED:
         return feed, lambda: PartsFeed(partial(queues.parts, pages), every=queues.EVERY)
-    if feed == alerts.FEED:
-        return feed, lambda: PartsFeed(partial(alerts.parts, pages), every=alerts.EVERY)
-    if (id_ := replays.id_of_feed(feed or "")) is not None:
+    if (which := alerts.filter_of_feed(feed or "")) is not None:
+        look = partial(alerts.parts, pages, which)
+        return repr(which), lambda: PartsFeed(look, every=alerts.EVERY)
+    if (id_ := number_behind(schedule_parts.FEED, feed)) is not None:
+        one = schedule_parts.ScheduleParts(pages, id_)
+        return f"schedule {id_}", lambda: PartsFeed(one, every=schedule_parts.EVERY)
+    if (id_ := number_behind(replays.FEED, feed)) is not None:
         return f"replay {id_}", lambda: PartsFeed(partial(replays.parts, pages, id_))
     if execution is not None:
         return f"execution {execution}", lambda: OutputFeed(pages.container.records(), execution)
-    feeds = f"feed={NOW}, feed={queues.FEED}, feed={alerts.FEED}, feed={replays.FEED}ID"
+    known = (NOW, queues.FEED, alerts.FEED, f"{schedule_parts.FEED}ID", f"{replays.FEED}ID")
+    feeds = ", ".join(f"feed={name}" for name in known)
     detail = f"there is no such feed; there is {feeds}, and execution=ID"
     raise Problem(HTTPStatus.NOT_FOUND, detail)
 

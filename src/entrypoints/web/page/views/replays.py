@@ -22,7 +22,7 @@ from cronhare.domain.schedules.draft import Fault
 
 from ...access import actor_of
 from ...problems import Problem
-from ..asked import IDS, number_in_path
+from ..asked import number_in_path
 from ..forms import read_form
 from ..pages import Pages
 
@@ -61,18 +61,6 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         pages.post(f"{PATH}/{{id}}/stop", _changing(pages, stop), scope=Scope.OPERATE),
         pages.post(f"{PATH}/{{id}}/resume", _changing(pages, resume), scope=Scope.OPERATE),
     ]
-
-
-def id_of_feed(feed: str) -> int | None:
-    """Read which replay a feed is about; None if it is no such feed.
-
-    >>> id_of_feed("replay-7"), id_of_feed("replay-x"), id_of_feed("now")
-    (7, None, None)
-    """
-    text = feed.removeprefix(FEED)
-    if text == feed or not (text.isascii() and text.isdigit()) or len(text) > len(str(IDS[-1])):
-        return None
-    return int(text)
 
 
 def parts(pages: Pages, id_: int) -> tuple[datetime, Mapping[str, str]]:

@@ -1,6 +1,6 @@
 """*Schedule*: its calendar, how long it takes, its runs; and what can be done with it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -9,25 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.file_change import change_by_file
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
-from cronhare.domain.texts.naming import called
-from cronhare.ports.overview import Run
 
 from ...access import actor_of
 from ..addresses import schedule_path
 from ..asked import asked_moment_or_none
-from ..bars import DURATION_HEIGHT, DURATION_WIDTH, duration_bars
 from ..forms import read_form
 from ..pages import Pages
+from ..schedule_parts import FEED, look_at_schedule
 
 _NAME: Final = "/ui/schedules/{name:path}"
-
-#: Runs in the list, in the picture of durations, and ahead.
-_LISTED: Final = 40
-_DRAWN: Final = 120
-_AHEAD: Final = 5
 
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
@@ -61,45 +53,16 @@ async def _page(
     name = request.path_params["name"]
     since, until = (asked_moment_or_none(request, word) for word in ("since", "until"))
 
-    def look() -> dict[str, Any]:
-        container = pages.container
-        queries = container.queries()
-        view, history = queries.schedule(name), container.run_history().of(name)
-        upcoming = queries.upcoming(view.name, count=_AHEAD)
-        return {
-            "one": view,
-            "task": called(view.task, name=view.task_name, topic=view.topic),
-            "upcoming": upcoming,
-            "next_at": view.next_due_at or next((due.utc for due in upcoming if due.runs), None),
-            "history": history,
-            "latest": _latest(history.runs, since, until),
-            "since": since,
-            "until": until,
-            "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
-            "change": change_by_file(container.schedules(), name, container.jobs_file()),
-            "now": queries.now(),
-        }
-
+    looked = await pages.ask(lambda: look_at_schedule(pages, name, since=since, until=until))
     return pages.render(
         request,
         "schedule.html",
         status=HTTPStatus.OK if fault is None else HTTPStatus.UNPROCESSABLE_ENTITY,
-        **await pages.ask(look),
-        picture=(_DRAWN * DURATION_WIDTH, DURATION_HEIGHT),
+        **looked,
+        feed=f"{FEED}{looked['one'].id}",
         asked_pause=pause or {},
         pause_fault=fault,
     )
-
-
-def _latest(runs: Sequence[Run], since: datetime | None, until: datetime | None) -> Sequence[Run]:
-    """Give the newest runs, newest first; of a cell of the calendar all of them."""
-    if since is None and until is None:
-        return runs[: -_LISTED - 1 : -1]
-    return [
-        run
-        for run in reversed(runs)
-        if (since is None or run.due_at >= since) and (until is None or run.due_at < until)
-    ]
 
 
 def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
