@@ -63,6 +63,15 @@ _VALUE: Final = re.compile(
     r"|(?:(?:basic|bearer|digest|negotiate|token)[ \t]+)?[^\s\"']+",
     re.IGNORECASE,
 )
+#: What says so without a name: `mysql -pX`, where a blank would mean that it asks; `sshpass -p X`;
+#: and SQL's `IDENTIFIED BY 'x'`, in quotes, as people identify things by others, too.
+_COMMAND: Final = re.compile(
+    r"(\b(?:mysql|mariadb)[\w-]{0,30}(?:[ \t]+[^\s;|&]{1,200}){0,20}?[ \t]+(?-i:-p)(?=\S)"
+    r"|\bsshpass[ \t]{1,8}(?-i:-p)[ \t]{0,8}(?=\S)"
+    r"|\bidentified\s{1,8}(?:with\s{1,8}\S{1,100}\s{1,8})?(?:by|as)\s{1,8}(?:password\s{1,8})?(?=\\*[\"']))"
+    rf"(?:{_VALUE.pattern})",
+    re.IGNORECASE,
+)
 #: All of a line is the value of these.
 _LINE: Final = re.compile(r"[^\r\n\"']+")
 _HEADERS: Final = frozenset(["authorization", "proxy-authorization", "cookie", "set-cookie"])
@@ -112,8 +121,11 @@ def without_secrets(text: str) -> str:
     'PGPASSWORD=*** psql --token *** -h db'
     >>> without_secrets("from https://ada:hunter2@example.org/x on")
     'from https://***@example.org/x on'
+    >>> without_secrets("mysql -uroot -phunter2 -P 3306 -e 'select 1'")
+    "mysql -uroot -p*** -P 3306 -e 'select 1'"
     """
     text = _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, text))
+    text = _COMMAND.sub(rf"\1{HIDDEN}", text)
     return "".join(_pieces(_BEARER.sub(rf"\1\2{HIDDEN}", text)))
 
 

@@ -96,6 +96,14 @@ def test_who_a_url_names_is_kept_nowhere() -> None:
             "chr_" + "canary_" * 6 + "c",
         ),
         *(
+            "mysqldump -h db -u root -pcanary shop",
+            "mariadb-admin -p'a canary' status",
+            "sshpass -p canary ssh host",
+            "sshpass -pcanary ssh host",
+            "ALTER USER ada IDENTIFIED BY 'a \\'canary'",
+            'create user ada identified with sha2 by password "canary"',
+        ),
+        *(
             "x" * 150 + "_password=canary",
             "--token\ncanary",
             "SECRET_KEY_BASE=canary",
@@ -149,6 +157,12 @@ def test_what_its_neighbour_calls_a_secret_is_kept_nowhere(value: object) -> Non
             "this token is not valid",
         ),
         *("schedule nightly: its row is broken", "concurrency_key: db", "--verbose --passive yes"),
+        *(
+            "mysql -h db -P3306 -p shop",
+            "ssh -p 22 host",
+            "it is identified by name",
+            "mkdir -pv x",
+        ),
     ],
 )
 def test_other_texts_are_kept_as_they_are(text: str) -> None:
@@ -171,6 +185,14 @@ def test_other_texts_are_kept_as_they_are(text: str) -> None:
             "\\",
             "a.",
             "sk_",
+            "mysql ",
+            "mysql-",
+            "mysql -p ",
+            "mysql\t\t\ta",
+            "mysql -p'",
+            "sshpass -p ",
+            "identified by ",
+            "identified with a by '",
         )
     ],
 )
