@@ -382,3 +382,4 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
     unknown = house.see("/ui/alerts?schedule=nobody")
     assert "No alert is like that." in unknown
     assert "There is no schedule &#39;nobody&#39;" in unknown
+    assert re.search(r"Judged last <time|Nobody has judged the ledger since", unknown)

@@ -57,13 +57,17 @@ class AlertDesk:
         found, goes_on = self._alerts.page(which, after=after, limit=limit)
         if not found and which.schedule is not None:
             self._expect(which.schedule)
+        following = str(AlertPlace.of(found[-1])) if goes_on else None
+        return self._page([*self._shown(found)], after=following)
+
+    def none(self) -> AlertPage:
+        """Give a page without alerts, for what there is not: it says when the ledger was judged."""
+        return self._page((), after=None)
+
+    def _page(self, shown: Sequence[AlertView], *, after: str | None) -> AlertPage:
         judged_at = self._alerts.judged_at()
-        return AlertPage(
-            alerts=[*self._shown(found)],
-            after=str(AlertPlace.of(found[-1])) if found and goes_on else None,
-            judged_at=judged_at,
-            unjudged=say_unjudged(judged_at, self._now()),
-        )
+        unjudged = say_unjudged(judged_at, self._now())
+        return AlertPage(alerts=shown, after=after, judged_at=judged_at, unjudged=unjudged)
 
     def _expect(self, schedule: str) -> None:
         """Refuse a name that no schedule has, and that no alert is left of."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.views.alerts import AlertPage, AlertView
+from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alert_texts import say_measured
 from cronhare.domain.lifecycle.alerts import AlertSeverity, nobody_judged
@@ -110,10 +110,11 @@ def parts(pages: Pages, which: AlertFilter) -> tuple[datetime, Mapping[str, str]
 
 def _look(pages: Pages, which: AlertFilter, after: AlertPlace | None) -> dict[str, Any]:
     container, unknown = pages.container, None
+    desk = container.alert_desk()
     try:
-        page = container.alert_desk().alerts(which, after=after, limit=_LISTED)
+        page = desk.alerts(which, after=after, limit=_LISTED)
     except NotFound as error:
-        page, unknown = AlertPage(alerts=(), after=None, judged_at=None, unjudged=None), str(error)
+        page, unknown = desk.none(), str(error)
     return {
         "page": page,
         "unknown": unknown,
