@@ -1,4 +1,4 @@
-"""The ledger's time, for whoever asks for nothing else of its claims."""
+"""The ledger's time: of a store that asks for it, and for whoever asks for nothing else."""
 
 from datetime import datetime
 
@@ -6,17 +6,21 @@ from sqlalchemy import Engine
 
 from cronhare.ports.clock import ClockPort
 
-from .transactions.database import Database, repeatable
+from .transactions.database import Database, StorePart, repeatable
 
 
-class SqlLedgerTime:
+class LedgerTime(StorePart):
     """Tells the one time that decides what is due and what has lapsed."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
-        self._database = Database(engine, clock)
 
     @repeatable
     def now(self) -> datetime:
         """See `ClaimStorePort.now`."""
         return self._database.now()
+
+
+class SqlLedgerTime(LedgerTime):
+    """The same by itself: a command that only asks for it loads no store."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        super().__init__(Database(engine, clock))

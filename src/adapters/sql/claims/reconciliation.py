@@ -24,21 +24,21 @@ from ..isolation.quarantine import (
 )
 from ..isolation.refusals import bisect_batch
 from ..isolation.suspects import Kind, Suspects
+from ..ledger_time import LedgerTime
 from ..mapping.execution_rows import executions_of
 from ..schema.tables import executions
-from ..transactions.database import Database, StorePart, repeatable
+from ..transactions.database import Database, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 from . import statements
 from .leap_waits import DOUBTFUL_WAITS, find_waits, regain_waits
 from .statements import lock_rows
 
 
-class ReconcilerQueries(StorePart):
+class ReconcilerQueries(LedgerTime):
     """The part of `ClaimStorePort` that the reconciler asks. Broken executions are quarantined."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._ledger_now = repeatable(database.now)
         self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
         self._queries_budget = LockWaitBudget()
 
@@ -109,7 +109,7 @@ class ReconcilerQueries(StorePart):
         with self._database.read("listing what is unfinished") as connection:
             rows = connection.execute(statements.UNFINISHED, {"after": after, "limit": limit})
             found = executions_of(connection, rows)
-        return self._quarantine_broken(found, self._ledger_now())
+        return self._quarantine_broken(found, self.now())
 
     @repeatable
     def owners(self) -> Collection[str]:
@@ -211,7 +211,7 @@ class ReconcilerQueries(StorePart):
     @repeatable
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.run_by`."""
-        now = self._ledger_now()
+        now = self.now()
         refused = self._database.passed_over.at(now)
         statement = excluding(statements.RUN_BY, executions.c.id, refused)
         with self._database.read("listing what nodes run") as connection:

@@ -48,11 +48,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         self._resume_at = pages.BEFORE_ALL
         self._taken_to: dict[bool, pages.Place] = {}
 
-    @repeatable
-    def now(self) -> datetime:
-        """See `ClaimStorePort.now`."""
-        return self._database.now()
-
     def claim_due(
         self,
         *,
