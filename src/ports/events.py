@@ -168,13 +168,12 @@ class EventStorePort(Protocol):
         """Note what came of a try; False if another process has begun the next one."""
         ...
 
-    def tell_anew(
-        self, places: Collection[tuple[str, str]], *, before: datetime, now: datetime
-    ) -> int:
+    def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         """Let what was given up or has expired *before* be due as if it were new.
 
-        *places* are keys of events and targets; answers how many of them that was. What a clock
-        gave up that has been set back since (`was_ahead`) is due at once.
+        *rows* are what is to be told now, which may say something else than when it was given up.
+        Answers how many of them had been. What a clock gave up that has been set back since
+        (`was_ahead`) is due at once.
         """
         ...
 

@@ -524,6 +524,7 @@ def test_what_is_due_is_counted_and_taken_by_its_kind(ledger: Ledger) -> None:
 
 def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -> None:
     event = events.trial("ops", now=ledger.now, id_="x")
+    changed = attrs.evolve(event, data={"value": 138})
     ledger.events.add(
         [OutboxRow.of(event, name, source=SHOP, now=ledger.now) for name in ("hook", "mail", "old")]
     )
@@ -535,8 +536,9 @@ def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -
     ledger.clock.advance(HOUR)
 
     def anew(_: int = 0, *, targets: Collection[str] = ("hook", "mail", "old")) -> int:
-        places = [(event.id, name) for name in targets]
-        return ledger.events.tell_anew(places, before=ledger.now - HOUR, now=ledger.now)
+        now = ledger.now
+        rows = [OutboxRow.of(changed, name, source=SHOP, now=now) for name in targets]
+        return ledger.events.tell_anew(rows, before=now - HOUR, now=now)
 
     of_others, early = anew(targets=["mail", "none"]), anew(targets=["old"])
     answers = at_once(4, anew)
@@ -544,6 +546,7 @@ def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -
 
     assert (of_others, early, sum(answers)) == (0, 0, 1)
     assert (again.tries, again.occurred_at, again.finished_at) == (1, ledger.now, None)
+    assert again.payload == changed.document
     ledger.clock.advance(SECOND)
     assert anew() == 1
     assert [row.target for row in take(ledger, "old")] == ["old"]
@@ -560,7 +563,7 @@ def test_what_was_given_up_just_after_a_look_began_is_not_told_anew_at_once(
     ledger.events.settle(mine, OutboxState.GIVEN_UP, now=given_up_at, error="410 Gone")
 
     def anew(now: datetime) -> int:
-        return ledger.events.tell_anew([(event.id, "hook")], before=now - HOUR, now=now)
+        return ledger.events.tell_anew([mine], before=now - HOUR, now=now)
 
     assert [anew(ledger.now), anew(ledger.now - SECOND)] == [0, 1]
 

@@ -112,8 +112,7 @@ class AlertWatch:
         self._adder.begin()
         for at in range(0, len(rows), _AT_ONCE):  # each a transaction, which others wait for
             self._adder.add(rows[at : at + _AT_ONCE])
-        places = [(row.event_key, row.target) for row in rows]
-        self._events.tell_anew(places, before=now - TOLD_ANEW_AFTER, now=now)
+        self._events.tell_anew(rows, before=now - TOLD_ANEW_AFTER, now=now)
         self._told_of = revision
 
     def _rows(self, subscriptions: Subscriptions, now: datetime) -> Iterator[OutboxRow]:

@@ -139,22 +139,22 @@ class MemoryEventStore:
             )
             return True
 
-    def tell_anew(
-        self, places: Collection[tuple[str, str]], *, before: datetime, now: datetime
-    ) -> int:
+    def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         """See `EventStorePort.tell_anew`."""
+        payloads = {(row.event_key, row.target): row.payload for row in rows}
         with self._ledger.lock:
             found = [
                 row
                 for row in self._rows.values()
                 if row.state in UNTOLD
-                and (row.event_key, row.target) in places
+                and (row.event_key, row.target) in payloads
                 and row.finished_at is not None
                 and (row.finished_at < before or was_ahead(row.finished_at, now))
             ]
             for row in found:
                 self._write(
                     row,
+                    payload=payloads[row.event_key, row.target],
                     state=_WAITING,
                     tries=0,
                     occurred_at=now,

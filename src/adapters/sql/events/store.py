@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from sqlalchemy import Engine, bindparam, case, delete, func, or_, select, update
@@ -106,9 +106,15 @@ _GIVEN_UP: Final = select(outbox.c.id, outbox.c.event_key, outbox.c.target).wher
 )
 _TELL_ANEW: Final = (
     update(outbox)
-    .where(_THESE, _IS_UNTOLD)
+    .where(outbox.c.id == bindparam("this"), _IS_UNTOLD)
     .values(
-        state=_WAITING, tries=0, occurred_at=_NOW, next_try_at=_NOW, finished_at=None, owner=None
+        payload=bindparam("says"),
+        state=_WAITING,
+        tries=0,
+        occurred_at=_NOW,
+        next_try_at=_NOW,
+        finished_at=None,
+        owner=None,
     )
 )
 _UNTAKEN: Final = (
@@ -245,23 +251,23 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
             return connection.execute(_SETTLE, asked).rowcount == 1
 
     @repeatable
-    def tell_anew(
-        self, places: Collection[tuple[str, str]], *, before: datetime, now: datetime
-    ) -> int:
+    def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         """See `EventStorePort.tell_anew`. Looked for first: most often there is nothing to do."""
-        wanted, keys = frozenset(places), sorted({key for key, _ in places})
+        payloads = {(row.event_key, row.target): row.payload for row in rows}
+        keys = sorted({key for key, _ in payloads})
         times = {"before": before, "ahead": now + CLOCKS_DIFFER}
         with self._database.read("looking for who was given up") as connection:
-            ids = [
-                row.id
+            found = [
+                {"this": row.id, "says": payloads[row.event_key, row.target], "now": now}
                 for at in range(0, len(keys), STEP)
                 for row in connection.execute(_GIVEN_UP, {"keys": keys[at : at + STEP], **times})
-                if (row.event_key, row.target) in wanted
-            ][:STEP]
-        if not ids:
+                if (row.event_key, row.target) in payloads
+            ]
+        if not found:
             return 0
+        found = sorted(found, key=itemgetter("this"))[:STEP]  # of two that do so none is in the way
         with self._database.write("telling anew who was given up") as connection:
-            return connection.execute(_TELL_ANEW, {"ids": ids, "now": now}).rowcount
+            return sum(connection.execute(_TELL_ANEW, each).rowcount for each in found)
 
     @repeatable
     def expire(
