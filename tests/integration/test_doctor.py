@@ -343,6 +343,14 @@ def mysql_engine(migrated_mysql: URL) -> Iterator[Engine]:
     engine.dispose()
 
 
+@pytest.fixture
+def postgresql_engine(migrated_postgresql: URL) -> Iterator[Engine]:
+    """A second look at the ledger of the `postgresql` fixture."""
+    engine = open_engine(migrated_postgresql.render_as_string(hide_password=False))
+    yield engine
+    engine.dispose()
+
+
 def look(engine: Engine, clock: FrozenClock | SystemClock) -> LedgerFacts:
     inspection: LedgerInspectionPort = SqlInspection(lambda: engine, clock)
     facts = inspection.inspect()
@@ -494,6 +502,28 @@ def test_targets_that_were_given_up_and_have_heard_of_nothing_since_are_named(
     assert activity.untold == (gone, many, attrs.evolve(gone, name="slow"))
 
 
+def test_targets_are_named_though_somebody_wrote_as_many_tries_as_there_may_be(
+    spoilt: tuple[Ledger, Engine], clock: FrozenClock
+) -> None:
+    ledger, engine = spoilt
+    rows = [
+        attrs.evolve(
+            OutboxRow.of(
+                trial("ops", now=ledger.now, id_=id_), "odd", source="odd", now=ledger.now
+            ),
+            tries=MOST_TRIES_OF[engine.dialect.name],
+            last_error="410 Gone",
+        )
+        for id_ in ("odd-1", "odd-2")
+    ]
+    ledger.events.add(rows)
+
+    activity = look(engine, clock).activity
+
+    assert activity is not None
+    assert [each.events for each in activity.untold if each.source == "odd"] == [2]
+
+
 def test_who_has_ended_what_it_ran_owns_nothing(
     sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
 ) -> None:
@@ -510,6 +540,22 @@ def waiting(engine: Engine, clock: FrozenClock) -> list[Waiting]:
     """Ask by our clock: a server's own is its own."""
     with engine.connect() as connection:
         return list(outstanding(connection, clock.now()))
+
+
+#: What fits into the column: SQLite keeps any number, of which two have no sum.
+MOST_TRIES_OF = {
+    "sqlite": 2**63 - 1,
+    "mysql": 2**31 - 1,
+    "mariadb": 2**31 - 1,
+    "postgresql": 2**31 - 1,
+}
+
+
+@pytest.fixture(params=["sqlite", "mysql", "postgresql"])
+def spoilt(request: pytest.FixtureRequest) -> tuple[Ledger, Engine]:
+    """Each ledger with a second look at it, of every dialect."""
+    kind = request.param
+    return request.getfixturevalue(kind), request.getfixturevalue(f"{kind}_engine")
 
 
 @pytest.fixture(params=["sqlite", "mysql"])

@@ -26,8 +26,16 @@ _ROWS: Final = (
         outbox.c.target,
         outbox.c.source,
         func.coalesce(outbox.c.finished_at, outbox.c.occurred_at).label("at"),
+        # Bounded row by row: of numbers that somebody wrote the sum may be none of the server's.
         case(
-            (outbox.c.state == OutboxState.WAITING.value, outbox.c.tries), else_=FAILING_FROM
+            (
+                and_(
+                    outbox.c.state == OutboxState.WAITING.value,
+                    outbox.c.tries < FAILING_FROM,
+                ),
+                outbox.c.tries,
+            ),
+            else_=FAILING_FROM,
         ).label("tries"),
     )
     .where(
