@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.listing import counted, plural
 from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 
 from .finding import Finding, Severity, named
 from .guide import BrokerGuide
-from .starting import start_worker
+from .starting import serve
 
 if TYPE_CHECKING:
     from .work import ScheduleFacts
@@ -106,19 +107,29 @@ def _missing_others(
     queues: "Mapping[str, Sequence[ScheduleFacts]]", jobs: str | None
 ) -> Iterator[Finding]:
     """A process declares the queues that it is to serve, and no other."""
-    from .work import count_of, named_of  # noqa: PLC0415 - a list of queues does without
-
     if queues:
-        schedules = [each for alike in queues.values() for each in alike]
-        whose = f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
+        all_of_them = [each for alike in queues.values() for each in alike]
         yield Finding(
             Severity.WARNING,
             SUBJECT,
-            f"Not there, for no process that serves it was started: {named([*queues])}, of {whose}",
-            f"`{start_worker(queues, jobs)}`, or add it to CRON_QUEUES of a worker: it declares "
-            "what it serves. (`cronhare up` serves the queues of its own jobs file.) If the name "
-            f"is wrong, correct `queue` of {whose}",
+            "Not there, for no process that serves it was started: "
+            f"{named([*queues])}, of {_whose(all_of_them)}",
+            f"{serve(queues, jobs)}: who serves it declares it{_if_misspelt(queues)}",
         )
+
+
+def _if_misspelt(queues: "Mapping[str, Sequence[ScheduleFacts]]") -> str:
+    """A schedule that stays alive names no queue: its own is called as it is."""
+    named_by = [each for name in queues if not is_standalone(name) for each in queues[name]]
+    if not named_by:
+        return ""
+    return f". If the name is wrong, correct `queue` of {_whose(named_by)}"
+
+
+def _whose(schedules: "Sequence[ScheduleFacts]") -> str:
+    from .work import count_of, named_of  # noqa: PLC0415 - a list of queues does without
+
+    return f"{plural(count_of(schedules), 'schedule')} {named_of(schedules)}"
 
 
 def _hidden(names: Sequence[str], guide: BrokerGuide) -> Iterator[Finding]:
@@ -219,5 +230,5 @@ def _unconsumed(queues: Sequence[Thing], severity: Severity, jobs: str | None) -
         severity,
         SUBJECT,
         f"{named(names)} {has} no consumer, and {waiting} to be taken",
-        f"start a worker: `{start_worker(names, jobs)}`",
+        f"start a worker: {serve(names, jobs)}",
     )

@@ -9,6 +9,10 @@ from cronhare.domain.schedules.standalone import PREFIX, is_standalone
 #: What keeps running whatever stays alive and is its own.
 UP_WITH_ITS_TASK: Final = "`cronhare up` with its task in the jobs file"
 
+_ADD_TO_ANOTHER: Final = (
+    "add it to CRON_QUEUES of one that runs (`cronhare up` serves those of its own jobs file)"
+)
+
 
 def start_worker(queues: Iterable[str], jobs: str | None) -> str:
     """Give the command that serves *queues* with the tasks of the file *jobs*, if that is known.
@@ -23,6 +27,25 @@ def start_worker(queues: Iterable[str], jobs: str | None) -> str:
     shared = ",".join(shlex.quote(name) for name in names if not is_standalone(name))
     parts = [f"cronhare worker --jobs {_file(jobs)} --queues {shared}"] if shared else []
     return "; ".join([*parts, *([start_standalone(own, jobs)] if own else [])])
+
+
+def serve(queues: Iterable[str], jobs: str | None) -> str:
+    """Say what serves *queues*: that of a schedule which stays alive is in no `CRON_QUEUES`.
+
+    >>> serve(["mails"], None)[:73]
+    '`cronhare worker --jobs JOBS.TOML --queues mails`, or add it to CRON_QUEU'
+    >>> serve(["cron_standalone.pump"], "a.toml")[:73]
+    '`cronhare worker --jobs a.toml --standalone pump`, or `cronhare up` with '
+    """
+    names = list(queues)
+    own = [name for name in names if is_standalone(name)]
+    shared = [name for name in names if not is_standalone(name)]
+    ways = []
+    if shared:
+        ways.append(f"`{start_worker(shared, jobs)}`, or {_ADD_TO_ANOTHER}")
+    if own:
+        ways.append(f"`{start_worker(own, jobs)}`, or {UP_WITH_ITS_TASK}")
+    return "; ".join(ways)
 
 
 def start_standalone(schedules: Iterable[str], jobs: str | None) -> str:

@@ -13,7 +13,7 @@ from cronhare.domain.topology import is_a_queue
 
 from .finding import Finding, Severity, named
 from .servers import InMemory, Unreachable
-from .starting import UP_WITH_ITS_TASK, start_up, start_worker
+from .starting import serve, start_up
 
 SUBJECT = "runs"
 
@@ -118,18 +118,11 @@ def _broken(waiting: Sequence[Waiting]) -> Iterator[Finding]:
 
 def _orphaned(waiting: Sequence[Waiting], jobs: str | None) -> Iterator[Finding]:
     if waiting:
-        are_alive = all(is_standalone(name) for name in _names(waiting))
-        others = (
-            f"or {UP_WITH_ITS_TASK}"
-            if are_alive
-            else "or add it to CRON_QUEUES of one that runs. (`cronhare up` serves the queues of "
-            "its own jobs file)"
-        )
         yield Finding(
             Severity.ERROR,
             SUBJECT,
             f"{_of(waiting)}, and nobody serves {_queues(waiting)}",
-            f"start a worker for it: `{start_worker(_names(waiting), jobs)}`; {others}{_OR}",
+            f"start a worker for it: {serve(_names(waiting), jobs)}{_OR}",
         )
 
 

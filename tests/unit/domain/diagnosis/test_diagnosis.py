@@ -262,7 +262,10 @@ def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
     finding = only(of_things(queue(messages=messages)), severity)
 
     command = "cronhare worker --jobs JOBS.TOML --queues cron_scheduler"
-    assert finding.cure == f"start a worker: `{command}`"
+    others = (
+        "add it to CRON_QUEUES of one that runs (`cronhare up` serves those of its own jobs file)"
+    )
+    assert finding.cure == f"start a worker: `{command}`, or {others}"
 
 
 def test_what_failed_is_a_note() -> None:
@@ -587,6 +590,28 @@ def test_what_stays_alive_wants_its_task_and_no_queue_that_no_schedule_may_name(
         assert "on that queue" not in (finding.cure or "")
     assert "`cronhare up` with its task in the jobs file" in (unserved.cure or "")
     assert "CRON_QUEUES" not in (unserved.cure or "")
+
+
+def test_doctor_says_in_one_way_what_serves_the_queue_of_what_stays_alive() -> None:
+    name = "cron_standalone.pump"
+    pump = {name: [ScheduleFacts(name="pump", task=REPORT)]}
+    mails = {"mails": [ScheduleFacts(name="post", task=REPORT)]}
+    missing = [queue(each, fit=Fit.MISSING) for each in ("mails", name)]
+
+    def of(things: list[Thing], others: Mapping[str, list[ScheduleFacts]]) -> list[Finding]:
+        return [*judge_things(things, GUIDE, task_queues=["mails", name], others=others)]
+
+    absent = only(of(missing[1:], pump), WARNING)
+    mixed = only(of(missing, mails | pump), WARNING)
+    idle = only(of([queue(name, messages=3)], {}), ERROR)
+
+    for finding in (absent, idle):
+        assert "`cronhare worker --jobs JOBS.TOML --standalone pump`" in finding.cure
+        assert "`cronhare up` with its task in the jobs file" in finding.cure
+        assert "CRON_QUEUES" not in finding.cure
+        assert "`queue`" not in finding.cure
+    assert "--standalone pump`, or `cronhare up` with its task" in mixed.cure
+    assert mixed.cure.endswith("correct `queue` of schedule post")
 
 
 def test_beside_a_broker_that_is_away_nobody_says_who_serves_a_queue() -> None:
