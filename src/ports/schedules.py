@@ -113,10 +113,11 @@ class ScheduleStorePort(Protocol):
         """
         ...
 
-    def made_by(self, request: str, *, name: str) -> int | None:
+    def made_by(self, request: str | None, *, name: str) -> int | None:
         """Find the schedule of that name, of no source, that was created with this *request*.
 
-        Answers its id, whatever became of it since; None if there is none.
+        Without one: of which no request is known. Answers its id, whatever became of it since; None
+        if there is none.
         """
         ...
 

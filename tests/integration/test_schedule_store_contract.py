@@ -243,13 +243,15 @@ def test_what_a_request_has_made_is_found_by_it_until_it_is_deleted_or_a_files(
 ) -> None:
     asked = "a1" * 32
     id_ = ledger.schedules.create(draft("http-1"), now=ledger.now, request=asked)
-    ledger.schedules.create(draft("by-hand"), now=ledger.now)
+    by_hand = ledger.schedules.create(draft("by-hand"), now=ledger.now)
 
-    def made(request: str = asked, name: str = "http-1") -> int | None:
+    def made(request: str | None = asked, name: str = "http-1") -> int | None:
         return ledger.schedules.made_by(request, name=name)
 
     assert id_ is not None
     assert (made(), made("b2" * 32), made(name="by-hand"), made(name="none")) == (id_, *[None] * 3)
+    assert by_hand is not None
+    assert (made(None), made(None, "by-hand"), made(None, "none")) == (None, by_hand, None)
     ledger.edits.edit(id_, draft("http-1", timeout=MINUTE), seen=None, now=ledger.now)
     ledger.schedules.switch(["http-1"], on=False, now=ledger.now)
     assert made() == id_

@@ -79,7 +79,7 @@ _USERS = select(
 
 _MADE_BY = select(schedulers.c.id).where(
     schedulers.c.name == bindparam("made"),
-    schedulers.c.request == bindparam("request"),
+    schedulers.c.request.is_not_distinct_from(bindparam("request")),
     schedulers.c.source.is_(None),
 )
 
@@ -220,7 +220,7 @@ class SqlScheduleStore(ScheduleNames):
             return None if id_ is None else int(id_)
 
     @repeatable
-    def made_by(self, request: str, *, name: str) -> int | None:
+    def made_by(self, request: str | None, *, name: str) -> int | None:
         """See `ScheduleStorePort.made_by`."""
         with self._database.read("looking for what a request has made") as connection:
             found = connection.scalar(_MADE_BY, {"request": request, "made": name})

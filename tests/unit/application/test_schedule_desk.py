@@ -72,6 +72,21 @@ def test_a_repetition_that_says_something_else_or_meets_a_files_schedule_is_refu
         desk.create(DRAFT, now=NOON, request=ASKED, actor=ADA)
 
 
+def test_a_repetition_of_what_an_older_release_made_is_known_by_what_its_row_says() -> None:
+    house = House()
+    desk = ScheduleDesk(house.schedules, house.trail)
+    id_ = house.schedules.create(DRAFT, now=NOON)  # and keeps no request
+    stricter = attrs.evolve(DRAFT, retry=RetryPolicy(attempts=1))
+
+    assert desk.create(DRAFT, now=NOON, request=ASKED, actor=ADA) == id_
+    assert desk.create(stricter, now=NOON, request=ASKED, actor=ADA) == id_
+    with pytest.raises(NameTaken):
+        desk.create(attrs.evolve(DRAFT, params='{"a":1}'), now=NOON, request=ASKED, actor=ADA)
+    house.schedules.save([DRAFT], source="jobs.toml", now=NOON)
+    with pytest.raises(NameTaken):
+        desk.create(DRAFT, now=NOON, request=ASKED, actor=ADA)
+
+
 def test_a_repetition_is_the_schedule_that_was_made_whatever_became_of_it() -> None:
     house = House()
     desk = ScheduleDesk(house.schedules, house.trail)

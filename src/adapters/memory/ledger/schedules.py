@@ -89,7 +89,7 @@ class MemoryScheduleStore:
                 self._schedules.requests[row.id] = request
             return row.id
 
-    def made_by(self, request: str, *, name: str) -> int | None:
+    def made_by(self, request: str | None, *, name: str) -> int | None:
         """See `ScheduleStorePort.made_by`."""
         with self._ledger.lock:
             row = self._schedules.named(name)
