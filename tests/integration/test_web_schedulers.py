@@ -363,3 +363,11 @@ def test_what_is_allowed_and_probably_not_meant_is_noted(web: Site) -> None:
     assert again.json()["notes"] == past["notes"]
     hasty = create(web, "hasty", schedule=None, every="1m", jitter="5m")
     assert "jitter is longer than every" in hasty["notes"][0]
+
+
+@pytest.mark.parametrize("text", ["1" * 50_000, "2027-01-01x00:00", "2027-01-01\0" + "00:00"])
+def test_what_only_python_takes_for_a_time_is_refused(web: Site, text: str) -> None:
+    made = web.post("/schedulers", {"name": "once", "report_id": 25, "date_time": text})
+
+    assert made.status == 422
+    assert "is no date-time" in made.faults["date_time"]

@@ -103,9 +103,9 @@ from cronhare.domain.schedules import (
     topic,
 )
 from cronhare.domain.schedules.retention import KEPT
-from cronhare.domain.texts import durations, echo, http_header
+from cronhare.domain.texts import durations, echo, http_header, written_moments
 from cronhare.entrypoints import logs
-from cronhare.entrypoints.cli import bounds, times
+from cronhare.entrypoints.cli import bounds
 from cronhare.entrypoints.cli import errors as trouble
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.processes.loops import DEAF
@@ -355,7 +355,8 @@ BOUNDS: dict[str, list[str]] = {
     "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
     "a comment in a crontab": [f"{reader.LONGEST_COMMENT:,} characters"],
     "a number of an execution or a failure": [f"2^{ids.LARGEST_ID.bit_length()}-1"],
-    "a time on the command line": [f"{times.LONGEST_TIME} letters", *MOMENTS],
+    "a date and a time in ISO 8601": [f"{written_moments.LONGEST_MOMENT} letters"],
+    "a time on the command line": MOMENTS,
     "a line of an error": [f"{trouble.LONGEST_LINE:,} characters"],
     "instants that one transaction plans": [f"{planning.INSTANTS_AT_ONCE:,}"],
     "copies of a message": [

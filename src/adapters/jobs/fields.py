@@ -11,6 +11,7 @@ import msgspec
 from cronhare.domain.cron import Fold, resolve_wall_time
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.written_moments import read_iso
 
 from .tables import written
 
@@ -90,7 +91,7 @@ def _moment_of_text(text: str) -> datetime:
     else:
         raise ValueError(f"{text} has no time; write {day}T00:00:00")
     try:
-        return datetime.fromisoformat(text)
+        return read_iso(text)
     except ValueError:
         raise _no_moment(text) from None  # the standard library's message says less
 

@@ -21,6 +21,7 @@ from ..messages.messages import (
 from ..messages.signing import Seal
 from ..schedules.keys import reported_key
 from ..schedules.task import TaskRef
+from ..texts.written_moments import read_iso
 
 #: Bytes: a whole task message, and room for a long reason.
 LARGEST_FAILED = 1024 * 1024
@@ -109,7 +110,7 @@ def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failu
 
 def _moment(text: str) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(text)
+        moment = read_iso(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -1,17 +1,15 @@
 """Times, read as people write them."""
 
 from contextlib import suppress
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.written_moments import LONGEST_MOMENT, read_iso, read_time_of_day
 
 from .errors import Refusal
-
-#: So many characters of a time are read: of longer ones `fromisoformat` takes what it likes.
-LONGEST_TIME: Final = 64
 
 _UTC: Final = ZoneInfo("UTC")
 
@@ -34,10 +32,8 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE) 
     Raises:
         Refusal: it is none.
     """
-    if len(text) > LONGEST_TIME:
-        raise Refusal(f'"{text[:LONGEST_TIME]}…" is no time; {write}')
     try:
-        moment = datetime.fromisoformat(text)
+        moment = read_iso(text)
     except ValueError:
         moment = _today(text, zone, now, write)
     return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
@@ -88,7 +84,8 @@ def _far_from_the_edge(text: str, moment: datetime) -> datetime:
 
 def _today(text: str, zone: ZoneInfo, now: datetime, write: str) -> datetime:
     try:
-        wall = time.fromisoformat(text)
+        wall = read_time_of_day(text)
     except ValueError as error:
-        raise Refusal(f'"{text}" is no time; {write}') from error
+        said = text if len(text) <= LONGEST_MOMENT else f"{text[:LONGEST_MOMENT]}…"
+        raise Refusal(f'"{said}" is no time; {write}') from error
     return datetime.combine(now.astimezone(wall.tzinfo or zone), wall)

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator
 from cronhare.domain.access import LOCAL
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.texts.written_moments import read_iso
 
 from ..access import actor_of
 
@@ -44,7 +45,7 @@ def _moment(text: object) -> object:
         return text  # none was given
     try:
         # A plus sign in a query is a blank.
-        moment = datetime.fromisoformat(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))
+        moment = read_iso(re.sub(r" (\d\d:?\d\d)$", r"+\1", text))
     except ValueError:
         raise ValueError("write it as 2026-03-28T08:00:00Z") from None
     if moment.tzinfo is None:

@@ -15,6 +15,7 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.written_moments import read_iso
 
 from ..problems import Problem
 
@@ -160,7 +161,7 @@ def read_moment(text: str) -> datetime | None:
     '2026-03-02 07:00:00+00:00'
     """
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = read_iso(text.strip())
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -1,0 +1,61 @@
+"""What is taken for a date and a time, and what Python alone would take as well."""
+
+from datetime import UTC, date, datetime, time, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.texts.written_moments import LONGEST_MOMENT, read_iso, read_time_of_day
+
+OFFSETS = st.integers(-23 * 60, 23 * 60).map(lambda n: timezone(timedelta(minutes=n)))
+
+
+@given(st.datetimes(timezones=st.none() | OFFSETS))
+def test_what_python_writes_is_read(moment: datetime) -> None:
+    assert read_iso(moment.isoformat()) == moment
+    assert read_iso(moment.isoformat(" ")) == moment
+    assert read_time_of_day(moment.timetz().isoformat()) == moment.timetz()
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-03-02T08:00Z", datetime(2026, 3, 2, 8, tzinfo=UTC)),
+        ("2026-03-02t08", datetime(2026, 3, 2, 8)),  # noqa: DTZ001 - it has no zone
+        ("20260302T080000+0000", datetime(2026, 3, 2, 8, tzinfo=UTC)),
+        ("2026-W10-1", datetime(2026, 3, 2)),  # noqa: DTZ001 - likewise
+        ("2026-03-02T08:00:00.123456789Z", datetime(2026, 3, 2, 8, 0, 0, 123456, UTC)),
+    ],
+)
+def test_each_form_of_iso_8601_is_read(text: str, moment: datetime) -> None:
+    assert read_iso(text) == moment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 50_000,
+        "1" * 20,
+        "2027-01-01x00:00",
+        "2027-01-01\0" + "00:00",
+        "2027-01-01\N{ARABIC-INDIC DIGIT FIVE}00:00",
+        "2027-01-01T00:00:00." + "0" * 3_000,
+        "2027-01-01T00:00:00Z" + " " * LONGEST_MOMENT,
+        "2027-01-01T00:00Z\n",
+        "2027-13-01",
+        "",
+    ],
+)
+def test_nothing_else_is(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no date and time|Invalid isoformat|month must be"):
+        read_iso(text)
+    with pytest.raises(ValueError, match=r"no date and time|Invalid isoformat|month must be"):
+        read_time_of_day(text)
+
+
+def test_a_date_alone_is_its_first_moment_and_a_time_alone_is_none() -> None:
+    assert read_iso("2026-03-02").date() == date(2026, 3, 2)
+    assert read_time_of_day("08:00") == time(8)
+    with pytest.raises(ValueError, match=r"no date and time|Invalid isoformat|month must be"):
+        read_iso("08:00")
