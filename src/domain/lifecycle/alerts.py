@@ -278,17 +278,12 @@ def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
     """Say of what people are to be alerted."""
     depth, limits = signs.unresolved, policy
     if 0 < limits.failed < depth:
-        yield _alert(Rule.FAILED, depth, limits.failed, f"{depth} failed cron tasks")
+        yield alert(Rule.FAILED, f"{depth} failed cron tasks", value=depth, threshold=limits.failed)
     for rule, limit in ((Rule.GROWING, limits.warning), (Rule.CRITICAL, limits.critical)):
         if 0 < limit < depth:
             message = f"DLQ has {depth} jobs (threshold: {limit})"
-            yield _alert(
-                rule,
-                depth,
-                limit,
-                message,
-                deadLetterQueue=_growing(SEVERITY_OF[rule], message, depth, limit, limits.runbook),
-            )
+            growing = _growing(SEVERITY_OF[rule], message, depth, limit, limits.runbook)
+            yield alert(rule, message, value=depth, threshold=limit, deadLetterQueue=growing)
     if limits.retries and signs.worst is not None:
         yield _retries(signs, signs.worst, limits.retries)
     if limits.retry_rate and signs.runs >= FEWEST_RUNS:
@@ -298,7 +293,7 @@ def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
                 f"{signs.retried} of {counted(signs.runs, 'run')} were retried: {rate:.1%} "
                 f"(threshold: {limits.retry_rate:.1%})"
             )
-            yield _alert(Rule.RETRY_RATE, round(rate, 4), limits.retry_rate, message)
+            yield alert(Rule.RETRY_RATE, message, value=round(rate, 4), threshold=limits.retry_rate)
 
 
 def raised(alert: RaisedAlert, *, source: str) -> Event:
@@ -354,10 +349,12 @@ def alert(
     threshold: float | None = None,
     subject: str = "",
     execution: int | None = None,
+    task: Mapping[str, Any] | None = None,
+    **more: Any,  # noqa: ANN401 - JSON
 ) -> Alert:
-    """Make an alert of what is not in the original: its document has the same parts."""
-    said = {"severity": SEVERITY_OF[rule], "message": message, "task": None}
-    data: dict[str, Any] = {"rule": rule.value, "value": value, "threshold": threshold}
+    """Make an alert: its document has the parts that the original's has (S0.9)."""
+    said = {"severity": SEVERITY_OF[rule], "message": message, "task": task}
+    data: dict[str, Any] = {"rule": rule.value, "value": value, "threshold": threshold, **more}
     if subject:
         data["subject"] = subject
     if execution is not None:
@@ -372,23 +369,15 @@ def _retries(signs: Signs, worst: Execution, limit: int) -> Alert:
         f"Execution {worst.id} of {worst.schedule_name} was retried {counted(worst.deaths, 'time')}"
         f" (threshold: {limit}){others}"
     )
-    task = describe_task(worst.task, worst.scheduler_id, worst.params)
-    found = _alert(Rule.RETRIES, worst.deaths, limit, message, task=task, executionId=worst.id)
+    found = alert(
+        Rule.RETRIES,
+        message,
+        value=worst.deaths,
+        threshold=limit,
+        execution=worst.id,
+        task=describe_task(worst.task, worst.scheduler_id, worst.params),
+    )
     return attrs.evolve(found, subject=worst.schedule_name, scheduler_id=worst.scheduler_id)
-
-
-def _alert(
-    rule: Rule,
-    value: float,
-    threshold: float,
-    message: str,
-    *,
-    task: Mapping[str, Any] | None = None,
-    **more: Any,  # noqa: ANN401 - JSON
-) -> Alert:
-    alert = {"severity": AlertSeverity.HIGH, "message": message, "task": task}
-    data = {"rule": rule.value, "value": value, "threshold": threshold, "alert": alert, **more}
-    return Alert(rule=rule, message=message, data=data)
 
 
 def _growing(

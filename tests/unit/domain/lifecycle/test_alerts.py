@@ -136,6 +136,7 @@ def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
     ).values():
         said = {**one.data["alert"], **one.data.get("deadLetterQueue", {})}
         assert said["severity"] == SEVERITY_OF[one.rule]
+        assert one.data["alert"]["severity"] == SEVERITY_OF[one.rule], "who is told hears the same"
     assert told["failed"] == AlertText(
         severity="high",
         title=TITLES[Rule.FAILED],
