@@ -25,8 +25,8 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
+from ..ledger_threads import LedgerThreads
 from ..outages import Outage
-from .asking import Asker
 from .digesting import Digests
 from .settling import Settler
 from .subscribers import Subscribers
@@ -105,7 +105,7 @@ class OutboxRelay:
         self._subscribers = subscribers
         self._clock = clock
         self._node = node
-        self._ask = Asker(executor)
+        self._ask = LedgerThreads(executor)
         self._only_after = only_after
         self._has_mail = has_mail
         self._settler = Settler(store=store, clock=clock, ask=self._ask)

@@ -12,8 +12,8 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import EventStorePort, NotDelivered
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
+from ..ledger_threads import LedgerThreads
 from ..logs import say
-from .asking import Asker
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ NOTED_AGAIN_AT_LATEST: Final = 5.0
 class Settler:
     """Notes results of what was taken; *ask* is for the ledger, and for its *clock*."""
 
-    def __init__(self, *, store: EventStorePort, clock: ClockPort, ask: Asker) -> None:
+    def __init__(self, *, store: EventStorePort, clock: ClockPort, ask: LedgerThreads) -> None:
         self._store = store
         self._clock = clock
         self._ask = ask

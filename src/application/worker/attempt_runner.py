@@ -149,8 +149,7 @@ class AttemptRunner:
         In a thread: after a leap of its clock the worker asks the ledger for the time.
         """
         self._keeper.has_ended(execution)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._ledger.executor, self._ledger.clock.now)
+        return await self._ledger.ask(self._ledger.clock.now)
 
     async def _run_task(self, execution: Execution) -> AttemptResult:
         match prepare(execution, self._catalog):

@@ -9,9 +9,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from typing import Generic, TypeVar
 
 from cronhare.ports.ledger import LedgerUnavailable
+
+from ..ledger_threads import LedgerThreads
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -33,7 +36,7 @@ class Batcher(Generic[Q, A]):
         A batch waits for more questions for up to *linger* seconds.
         """
         self._ask = ask
-        self._executor = executor
+        self._in_thread = LedgerThreads(executor)
         self._most = most
         self._linger = linger
         self._expected = 1  # the size of the last batch
@@ -74,9 +77,8 @@ class Batcher(Generic[Q, A]):
 
     async def _ask_batch(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
         questions = [question for question, _ in batch]
-        loop = asyncio.get_running_loop()
         try:
-            answers = await loop.run_in_executor(self._executor, self._ask, questions)
+            answers = await self._in_thread(partial(self._ask, questions))
             answered = list(zip(batch, answers, strict=True))
         except Exception as error:  # noqa: BLE001 - raised where it is awaited
             await self._fail(batch, error)

@@ -3,7 +3,6 @@
 So the queue is no storage: S0.7 and C9 in docs/compatibility.md.
 """
 
-import asyncio
 import logging
 from concurrent.futures import Executor
 from datetime import timedelta
@@ -22,6 +21,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import RecordsPort
 
+from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
 from ..redelivery.waiting_room_sender import WaitingRoomSender
@@ -113,14 +113,12 @@ class FailedMonitor:
         Raises:
             LedgerBusy: its rows are locked: the messages behind it do not wait for that.
         """
-        loop = asyncio.get_running_loop()
 
         def keep() -> Archived | Unproven | None:
             return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
 
-        return await self._ledger_retry.to_begin(
-            lambda: loop.run_in_executor(self._executor, keep), pauses=iter(())
-        )
+        in_thread = LedgerThreads(self._executor)
+        return await self._ledger_retry.to_begin(lambda: in_thread(keep), pauses=iter(()))
 
 
 def _log_failure(failure: Failure, body: bytes) -> None:

@@ -1,10 +1,7 @@
 """The ledger as a worker asks it: its stores, the threads for them, and the retries."""
 
-import asyncio
-from collections.abc import Callable
 from concurrent.futures import Executor
 from datetime import timedelta
-from typing import TypeVar
 
 import attrs
 
@@ -13,9 +10,8 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
+from ..ledger_threads import LedgerThreads
 from .ledger_retry import LedgerRetry
-
-T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -23,7 +19,7 @@ class WorkerLedger:
     """What the parts of a worker share.
 
     *executor* has the threads for the ledger, *locking_executor* those of calls that may wait for
-    locks. *lease* is that of the attempts.
+    locks: `ask` and `in_thread` call in them. *lease* is that of the attempts.
     """
 
     node: str
@@ -33,15 +29,21 @@ class WorkerLedger:
     lease: timedelta
     executor: Executor
     locking_executor: Executor
+    ask: LedgerThreads = attrs.field(init=False)
+    in_thread: LedgerThreads = attrs.field(init=False)
     retry: LedgerRetry = attrs.field(init=False)
+
+    @ask.default
+    def _ask(self) -> LedgerThreads:
+        return LedgerThreads(self.executor)
+
+    @in_thread.default
+    def _in_thread(self) -> LedgerThreads:
+        return LedgerThreads(self.locking_executor)
 
     @retry.default
     def _retry(self) -> LedgerRetry:
         return LedgerRetry(self.clock, timeout=self.lease, is_up=self._is_up)
-
-    async def in_thread(self, call: Callable[[], T]) -> T:
-        """Call what may wait for locks."""
-        return await asyncio.get_running_loop().run_in_executor(self.locking_executor, call)
 
     async def _is_up(self) -> bool:
         try:

@@ -1,11 +1,11 @@
 """Asking the ledger from a request: in a thread, and so many at a time."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from cronhare.application.ledger_threads import LedgerThreads
 from cronhare.application.outages import Outage
 from cronhare.ports.ledger import LedgerUnavailable
 
@@ -25,7 +25,7 @@ class Asker:
     def __init__(self, container: Container, executor: ThreadPoolExecutor) -> None:
         """*container* has the use cases; *executor* runs what asks the ledger."""
         self.container = container
-        self._executor = executor
+        self._in_thread = LedgerThreads(executor)
         self._outage = Outage(log, "The ledger can be asked", back="ledger.back")
 
     async def ask(self, question: Callable[[], T]) -> T:
@@ -35,7 +35,7 @@ class Asker:
             LedgerUnavailable: that is logged as well, once until it is over.
         """
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(self._executor, question)
+            answer = await self._in_thread(question)
         except LedgerUnavailable as error:
             text = "The ledger cannot be asked over HTTP"
             self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)

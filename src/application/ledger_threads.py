@@ -1,4 +1,4 @@
-"""Questions to the ledger from an event loop."""
+"""Questions to the ledger from an event loop: each in a thread, as the answer is waited for."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Asker:
+class LedgerThreads:
     """Asks the ledger, or its clock, in a thread of an *executor*; the loop goes on meanwhile."""
 
     def __init__(self, executor: Executor) -> None:
