@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from threading import Barrier
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
-from sqlalchemy import URL, Engine
+from sqlalchemy import URL, Engine, create_engine
+from sqlalchemy.engine import Dialect as Compiling
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.ledger.access import MemoryAccessStore
@@ -103,7 +104,6 @@ from cronhare.ports.statistics import StatisticsPort
 from cronhare.ports.timeline import TimelineStorePort
 from cronhare.ports.timings import TimingStorePort
 from tests.ports import NO_NACKS, ids_of
-from tests.services.databases import run
 
 T = TypeVar("T")
 
@@ -393,8 +393,9 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
 def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
     """Open the ledger in an SQLite file that has its schema already."""
     engine = open_engine(f"sqlite:///{path}")
+    engine.dialect = _of_all_files()  # which statements are known as compiled by
     try:
-        yield sql_ledger(clock, engine)
+        yield sql_ledger(clock, engine.execution_options(compiled_cache=_COMPILED))
     finally:
         engine.dispose()
 
@@ -409,6 +410,19 @@ def server_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
         assert "Current Checked out connections: 0" in engine.pool.status()
     finally:
         engine.dispose()
+
+
+#: What was compiled for any file: to compile each statement anew for each takes half of a test.
+_COMPILED: Final[dict[Any, Any]] = {}
+
+
+@cache
+def _of_all_files() -> Compiling:
+    """Make the one dialect of SQLAlchemy for all files, and let it look at SQLite once."""
+    engine = create_engine("sqlite://")
+    engine.connect().close()
+    engine.dispose()
+    return engine.dialect
 
 
 @cache
@@ -444,7 +458,10 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
 
 
 def empty(url: URL) -> None:
-    """Forget all but the system's own schedule. To make the tables anew would take far longer."""
+    """Forget all but the system's own schedule. To make the tables anew would take far longer.
+
+    In a session of the engine, which the test goes on with: one of its own would cost as much.
+    """
     tables = (
         "PageSession",
         "AccessToken",
@@ -465,8 +482,7 @@ def empty(url: URL) -> None:
         "CalendarWindow",
         "Calendar",
     )
-    run(
-        url,
-        *(f"DELETE FROM {table}" for table in (*tables, "SchedulerPlan")),
-        "DELETE FROM Scheduler WHERE system_id IS NULL",
-    )
+    with server_engine(url).begin() as session:
+        for table in (*tables, "SchedulerPlan"):
+            session.exec_driver_sql(f"DELETE FROM {table}")
+        session.exec_driver_sql("DELETE FROM Scheduler WHERE system_id IS NULL")
