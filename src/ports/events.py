@@ -289,9 +289,10 @@ class EventStorePort(Protocol):
         ...
 
     def failing(self, target: str, *, source: str) -> OutboxRow | None:
-        """Give what a target was tried with in vain and is to be tried with latest, if anything.
+        """Give the event that a target fails with: it was tried in vain, and is to be tried again.
 
-        What waits behind it may not have been tried at all.
+        Of several such events it is the one whose next try is latest. None if there is none; events
+        that nobody has tried yet may wait all the same.
         """
         ...
 

@@ -2,13 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from string import ascii_lowercase
 
+import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlAlertStore, open_engine
+from cronhare.adapters.sql import SqlAlertStore, SqlEventStore, open_engine
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.lifecycle.alerts import alert
+from cronhare.domain.lifecycle.alerts import alert, trial
+from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.texts.moments import say_moment
 from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.integration
@@ -118,8 +122,29 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
         True,
         False,
     )
-    assert (none.status, "there are: node, queue" in none.err) == (2, True)
+    assert {line[:1] for line in full.splitlines()} <= {*ascii_lowercase}, "as each other show"
+    assert (none.status, "there is no alert 'x'; there are: node, queue" in none.err) == (2, True)
     assert other.startswith("No alert is like that.\nJudged last at ")
+
+
+def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    assert shell("db", "upgrade").status == 0
+    engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
+    events, now = SqlEventStore(engine, SystemClock()), datetime.now(UTC)
+    event = trial("ops", now=now, id_="1")
+    tried = {"tries": 3, "last_error": "exit code 1"}
+    for target, later in (("soon", timedelta(hours=1)), ("late", timedelta(hours=-1))):
+        row = OutboxRow.of(event, target, source="jobs.toml", now=now)
+        events.add([attrs.evolve(row, next_try_at=now + later, **tried)])
+    engine.dispose()
+
+    found = " ".join(shell("events", "list", COLUMNS="200").out.split())
+
+    assert (
+        f"exit code 1; tried 3 times; next try at {say_moment(now + timedelta(hours=1))}" in found
+    )
+    assert "exit code 1; tried 3 times; the next try is due" in found
 
 
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:

@@ -404,6 +404,19 @@ def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> N
     assert (wrong.status, {*wrong.faults}) == (422, {"severity", "after", "limit"})
 
 
+def test_the_headers_of_alerts_are_described(web: Site, ledger: Ledger) -> None:
+    described = web.get("/openapi.json").json()["paths"]["/alerts"]["get"]["responses"]["200"]
+    hold(ledger, FAILING)
+
+    judged = web.get("/alerts").headers
+    ledger.clock.advance(3 * MINUTE)
+    unjudged = web.get("/alerts").headers
+
+    assert {*described["headers"]} == {"Judged-At", "Unjudged"}
+    assert ("judged-at" in judged, "unjudged" in judged) == (True, False)
+    assert "unjudged" in unjudged
+
+
 def test_a_spoilt_row_hides_no_older_one_of_a_schedule_that_is_gone(
     container: Container, web: Site, ledger: Ledger
 ) -> None:

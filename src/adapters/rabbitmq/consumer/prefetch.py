@@ -45,11 +45,6 @@ class PrefetchLimiter:
         return len(self._in_hand) < self._limit
 
     @property
-    def in_hand(self) -> int:
-        """How many deliveries are unsettled."""
-        return len(self._in_hand)
-
-    @property
     def held_since(self) -> float | None:
         """Since when the oldest of the surplus has been held back."""
         return min((held[0].since for held in self._surplus.values()), default=None)

@@ -28,7 +28,7 @@ from ..wiring import open_ledger, read_settings, wire_with
 from .notify import jobs_file
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.alerts import AlertPage, AlertView
+    from cronhare.application.administration.views.alerts import AlertView
 
 
 @attrs.frozen(kw_only=True)
@@ -76,8 +76,10 @@ def list_(
     print_rows(page.alerts, columns, json=json, empty=empty, elastic=("WHAT", "TOLD"))
     if page.unjudged and json:  # which stays one document
         sys.stderr.write(f"{page.unjudged}.\n")
-    elif not json:
-        print_line(f"{page.unjudged or _judged(page)}.", style="yellow" if page.unjudged else "dim")
+    elif page.unjudged:
+        print_line(f"{page.unjudged}.", style="yellow")
+    elif page.judged_at is not None and not json:
+        print_line(f"Judged last at {say_moment(page.judged_at)}.", style="dim")
 
 
 def show(
@@ -94,7 +96,7 @@ def show(
     if not found:
         there = listed(sorted({each.rule for each in page.alerts})) or "none"
         raise Refusal(
-            f"There is no alert {name!r}; there are: {there}",
+            f"there is no alert {name!r}; there are: {there}",
             advice="`cronhare alerts list --cleared` has them all.",
         )
     if json:
@@ -107,26 +109,26 @@ def show(
 
 
 def _facts(view: "AlertView") -> Iterator[tuple[str, object]]:
-    yield "Alert", view.title
-    yield "Key", view.key
-    yield "Severity", view.severity
-    yield "About", view.subject or "the ledger"
-    yield "What", view.message
-    for name, number in (("Value", view.value), ("Threshold", view.threshold)):
+    yield "alert", view.title
+    yield "key", view.key
+    yield "severity", view.severity
+    yield "about", view.subject or "the ledger"
+    yield "what", view.message
+    for name, number in (("value", view.value), ("threshold", view.threshold)):
         if number is not None:
             yield name, say_measured(view.rule, number)
     for name, at in (
-        ("Since", view.raised_at),
-        ("Held last", view.held_at),
-        ("Over", view.cleared_at),
+        ("since", view.raised_at),
+        ("held last", view.held_at),
+        ("over", view.cleared_at),
     ):
         if at is not None:
             yield name, moment(at)
-    yield "Runbook", view.runbook or "none"
+    yield "runbook", view.runbook or "none"
     for told in view.told:
-        yield "Told", f"{told.target}, not told: {told.why}" if told.why else told.target
+        yield "told", f"{told.target}, not told: {told.why}" if told.why else told.target
     for untold in view.untold:
-        yield "Not told", f"{untold.target}: {untold.why}"
+        yield "not told", f"{untold.target}: {untold.why}"
 
 
 def try_(
@@ -189,10 +191,6 @@ async def _try(notifier: NotifierPort, target: Target, source: str) -> TriedView
 
 def _over(view: "AlertView") -> str | None:
     return None if view.cleared_at is None else moment(view.cleared_at)
-
-
-def _judged(page: "AlertPage") -> str:
-    return f"Judged last at {say_moment(page.judged_at)}" if page.judged_at else ""
 
 
 def _told(view: "AlertView") -> str:

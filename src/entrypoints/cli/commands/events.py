@@ -1,15 +1,17 @@
 """`cronhare events list`."""
 
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.lifecycle.events import OutboxState
+from cronhare.domain.lifecycle.events import OutboxState, say_next_try
+from cronhare.domain.texts.listing import counted
 
 from ..bounds import MOST_LINES
 from ..completion import SCHEDULES
-from ..output import Json, moment, state
+from ..output import Json, state
 from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
@@ -32,7 +34,9 @@ def list_(
 
     Only what somebody wants to know is here: `notify` and `on_failure` of the jobs file say so.
     """
-    found = open_ledger().outbox().events(states=states or (), schedule=schedule, limit=limit)
+    container = open_ledger()
+    found = container.outbox().events(states=states or (), schedule=schedule, limit=limit)
+    now = container.ledger_time().now()
     columns: Columns[EventView] = {
         "EVENT": "event",
         "SCHEDULE": "schedule_name",
@@ -40,7 +44,7 @@ def list_(
         "AT": "occurred_at",
         "TARGET": lambda event: event.target.rpartition(":")[2],
         "STATE": lambda event: state(event.state),
-        "LAST ERROR": _error,
+        "LAST ERROR": partial(_error, now=now),
     }
     print_rows(
         found,
@@ -52,13 +56,10 @@ def list_(
     )
 
 
-def _error(event: "EventView") -> str | None:
-    """Say what went wrong, and when it is tried again or how often it was."""
+def _error(event: "EventView", *, now: datetime) -> str | None:
+    """Say what went wrong, how often, and when it is tried again."""
     error = event.problem or event.last_error
     if error is None or not event.tries:
         return error
-    if event.next_try_at is not None:
-        is_due = event.next_try_at <= datetime.now(UTC)  # and waits for its turn
-        when = "is due" if is_due else f"at {moment(event.next_try_at)}"
-        return f"{error}; try {event.tries + 1} {when}"
-    return f"{error}; tries: {event.tries}"
+    said = f"{error}; tried {counted(event.tries, 'time')}"
+    return f"{said}; {say_next_try(event.next_try_at, now)}" if event.next_try_at else said

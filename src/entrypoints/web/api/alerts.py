@@ -51,6 +51,10 @@ class Alerts:
             gives=AlertView,
             many=True,
             refuses=(404,),
+            headers={
+                "Judged-At": "when the ledger was judged last, in ISO 8601; not there if never",
+                "Unjudged": "that nobody has judged it for two minutes, and since when; else none",
+            },
         )
 
     async def list_alerts(

@@ -65,15 +65,22 @@ def operation(
     is_tagged: bool = False,
     refuses: tuple[int, ...] = (),
     also: Mapping[int, tuple[str, type]] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Operation:
     """Declare an operation.
 
     *takes* is what a body says, which *may_be_empty*; it *gives* one of these, or *many*. *what* is
-    said of that answer, whose status that is; *also* has what it may answer as well. It *refuses*
-    with these, and with `ALWAYS`. Of an answer that *is_tagged* one may ask whether it is still so.
+    said of that answer, whose status that is, and of its *headers* by their names; *also* has what
+    it may answer as well. It *refuses* with these, and with `ALWAYS`. Of an answer that *is_tagged*
+    one may ask whether it is still so.
     """
     answers = {status: _described(what, gives, many=many)}
     answers |= {other: _described(said, kind) for other, (said, kind) in (also or {}).items()}
+    if headers is not None:
+        text = {"type": "string"}
+        answers[status]["headers"] = {
+            name: {"description": said, "schema": text} for name, said in headers.items()
+        }
     if is_tagged:
         answers[304] = {"description": "it is as the ETag in If-None-Match has it"}
     extra: dict[str, Any] = {"x-scope": scope.word}
