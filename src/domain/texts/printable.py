@@ -2,19 +2,36 @@
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import cache
+from typing import Final
 
-#: Control characters, format characters (bidirectional marks, zero widths, tags), lone surrogates,
-#: and the two separators that end a line in some viewers.
-_HARMFUL = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+#: Control characters after U+001F, format characters (bidirectional marks, zero widths, tags), lone
+#: surrogates, and the two separators that end a line in some viewers: the categories Cc, Cf, Cs, Zl
+#: and Zp. Ranges, as asking for the category of each character takes a hundred times as long.
+_HARMFUL: Final = (
+    "\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u2064\u2066-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001"
+    "\U000e0020-\U000e007f"
+)
 
-#: All but printable ASCII: these could be one of them.
-_DOUBTFUL = re.compile(r"[^ -~]")
+
+class _Escapes(dict[int, str]):
+    """What stands for each harmful character that was met, for `str.translate`."""
+
+    def __init__(self, escape: Callable[[str], str]) -> None:
+        self._escape = escape
+
+    def __missing__(self, code: int) -> str:
+        self[code] = escape = self._escape(chr(code))
+        return escape
 
 
 def printable(text: str, *, keep: str = "\t") -> str:
     r"""Escape what could move the cursor, reverse or hide text, or begin a new line.
 
-    *keep* has characters that are not escaped.
+    *keep* has control characters that are not escaped.
 
     >>> printable("\x1b[31mred\tsea\n")
     '\\x1b[31mred\tsea\\n'
@@ -23,7 +40,7 @@ def printable(text: str, *, keep: str = "\t") -> str:
     """
     if text.isprintable():
         return text
-    return _DOUBTFUL.sub(lambda found: _escape(found[0], keep), text)
+    return _harmful(keep).sub(lambda found: found[0].translate(_IN_TEXT), text)
 
 
 def printable_json(document: str) -> str:
@@ -37,7 +54,8 @@ def printable_json(document: str) -> str:
     """
     if document.isprintable():
         return document
-    return _DOUBTFUL.sub(lambda found: _escape_in_json(found[0]), document)
+    # Line ends are between its values, not in a string.
+    return _harmful("\n").sub(lambda found: found[0].translate(_IN_JSON), document)
 
 
 def shortened(text: str, most: int) -> str:
@@ -53,18 +71,19 @@ def shortened(text: str, most: int) -> str:
     return f"{text[:half]} … [{left_out} characters left out] … {text[len(text) - (most - half) :]}"
 
 
-def _is_harmful(char: str) -> bool:
-    return unicodedata.category(char) in _HARMFUL
-
-
-def _escape(char: str, keep: str) -> str:
-    return ascii(char)[1:-1] if char not in keep and _is_harmful(char) else char
+@cache
+def _harmful(keep: str) -> re.Pattern[str]:
+    """Find whole runs of what is harmful, but for the control characters to *keep*."""
+    first = "".join(char for char in map(chr, range(0x20)) if char not in keep)
+    return re.compile(f"[{first}{_HARMFUL}]+")
 
 
 def _escape_in_json(char: str) -> str:
-    if char == "\n" or not _is_harmful(char):  # between values, not in a string
-        return char
     if unicodedata.category(char) == "Cs":
         return f"\\\\u{ord(char):04x}"
     pair = char.encode("utf-16-be").hex()
     return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
+
+
+_IN_TEXT: Final = _Escapes(lambda char: ascii(char)[1:-1])
+_IN_JSON: Final = _Escapes(_escape_in_json)
