@@ -133,10 +133,10 @@ def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(tmp_path: P
     engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
     events, now = SqlEventStore(engine, SystemClock()), datetime.now(UTC)
     event = trial("ops", now=now, id_="1")
-    tried = {"tries": 3, "last_error": "exit code 1"}
     for target, later in (("soon", timedelta(hours=1)), ("late", timedelta(hours=-1))):
         row = OutboxRow.of(event, target, source="jobs.toml", now=now)
-        events.add([attrs.evolve(row, next_try_at=now + later, **tried)])
+        at = now + later
+        events.add([attrs.evolve(row, next_try_at=at, tries=3, last_error="exit code 1")])
     engine.dispose()
 
     found = " ".join(shell("events", "list", COLUMNS="200").out.split())
