@@ -476,7 +476,7 @@ class Container(containers.DeclarativeContainer):
         node=node,
         now=ledger_time.provided.now,
     )
-    #: The caller adds `kept` and `serve`.
+    #: The caller adds `serve` and `leave`.
     standalone_finder = providers.Factory(StandaloneFinder, schedules=schedules, catalog=catalog)
     replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, names=names, trail=audit_trail

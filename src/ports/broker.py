@@ -136,10 +136,29 @@ class AsyncConsumerPort(Protocol):
         """
         ...
 
+    async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
+        """Begin to consume a queue beside all others, one delivery at a time, until `leave`.
+
+        It waits for no broker. A queue that cannot be consumed is `left_out`, and tried again: it
+        says nothing of what `consume` has begun. One that was begun goes on as it is.
+
+        Raises:
+            BrokerUnavailable: it was not begun; repeat the call.
+        """
+        ...
+
+    async def leave(self, queue: str) -> None:
+        """Consume no more what `consume_apart` has begun; what is in hand can still be settled.
+
+        It may wait for that. A queue that was not begun is left alone.
+        """
+        ...
+
     def is_consuming(self) -> bool:
-        """Whether all that was begun is consumed, proven within half a minute; any thread may ask.
+        """Whether all that `consume` began is consumed, proven within half a minute.
 
         False before the first `consume`, after `pause` or `close`, and while a connection is lost.
+        Any thread may ask.
         """
         ...
 

@@ -405,6 +405,46 @@ async def test_a_pause_leaves_what_was_not_delivered_to_the_others(bench: Bench)
     assert hands.seen() == []
 
 
+async def test_a_queue_apart_has_a_place_of_its_own_until_it_is_left(bench: Bench) -> None:
+    connection, hands = await bench.consumer(prefetch=1)
+    apart = Hands()
+    for _ in range(2):
+        await connection.consume_apart(REPORTS, on_delivery=apart.take)
+    await bench.publish(b"one", b"two")
+    await bench.publish(b"apart", to=ToQueue(REPORTS))
+
+    [first, own] = [await hands.next(), await apart.next()]
+    assert (first.message.body, own.message.body) == (b"one", b"apart")
+    assert connection.is_consuming()
+    left = asyncio.ensure_future(connection.leave(REPORTS))
+    await connection.ack(own)
+    await left
+    await connection.ack(first)
+    await bench.publish(b"after", to=ToQueue(REPORTS))
+
+    assert (await hands.next()).message.body == b"two"
+    await bench.quiet()
+    assert apart.seen() == []
+    await connection.consume_apart(REPORTS, on_delivery=apart.take)
+    assert await apart.bodies(1) == [b"after"]
+
+
+async def test_a_queue_that_was_left_while_it_was_paused_does_not_resume(bench: Bench) -> None:
+    connection, hands = await bench.consumer()
+    apart = Hands()
+    await connection.consume_apart(REPORTS, on_delivery=apart.take)
+    await connection.pause()
+
+    await connection.leave(REPORTS)
+    await connection.resume()
+
+    await bench.publish(b"apart", to=ToQueue(REPORTS))
+    await bench.publish(b"one")
+    assert await hands.bodies(1) == [b"one"]
+    await bench.quiet()
+    assert apart.seen() == []
+
+
 async def test_whoever_consumes_says_so_until_it_pauses_or_closes(bench: Bench) -> None:
     idle = await bench.connect()
     paused, _ = await bench.consumer()

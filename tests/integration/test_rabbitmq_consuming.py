@@ -1,6 +1,7 @@
 """A consumer that stays alive, whatever becomes of its queue, its connection and its broker."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -220,6 +221,49 @@ async def test_where_every_queue_is_occupied_nothing_is_consumed_and_the_reason_
 
             with pytest.raises(BrokerUnavailable, match="RESOURCE_LOCKED"):
                 await broker.consume([REPORTS], prefetch=5, on_delivery=print)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_queue_apart_that_is_refused_says_nothing_of_the_others_and_is_told_as_theirs(
+    vhost: str, caplog: pytest.LogCaptureFixture, *, is_late: bool
+) -> None:
+    own = "cron_standalone.pump"
+    caplog.set_level(logging.INFO)
+    async with worker(vhost, liveness_interval=0.2) as broker:
+        hands, apart = Hands(), Hands()
+        await broker.consume([MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
+        with amqp.channel(vhost) as plain:
+            if is_late:
+                await broker.consume_apart(own, on_delivery=apart.take)
+                await eventually(lambda: consumed(vhost, own), what="consuming apart")
+                plain.queue_delete(own)
+            plain.queue_declare(own, exclusive=True)
+            if not is_late:
+                await broker.consume_apart(own, on_delivery=apart.take)
+
+            await eventually(lambda: "queue.unavailable" in actions(caplog), what="a refusal")
+            for _ in range(5):
+                publish(vhost, b"innocent")
+                delivery = await hands.next()
+                await broker.ack(delivery)
+                assert (broker.is_consuming(), [*broker.left_out()]) == (True, [own])
+            plain.queue_delete(own)
+        await eventually(lambda: consumed(vhost, own), what="consuming the freed queue")
+        await eventually(lambda: not broker.left_out(), what="counting the freed queue")
+        publish(vhost, b"freed", queue=own)
+        assert await apart.body() == b"freed"
+        await eventually(lambda: "queue.back" in actions(caplog), what="telling so")
+    assert actions(caplog) == {"queue.unavailable", "queue.back"}
+
+
+def actions(caplog: pytest.LogCaptureFixture) -> set[str]:
+    """Name the actions that consumers have logged."""
+    return {
+        getattr(each, "action", "")
+        for each in caplog.records
+        if each.name.startswith("cronhare.adapters.rabbitmq.consumer")
+        and each.levelno > logging.DEBUG
+    }
 
 
 async def goes_on_beside(vhost: str, broker: AioPikaBroker, *, seconds: float) -> None:

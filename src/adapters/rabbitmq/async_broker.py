@@ -26,8 +26,8 @@ PUBLISH_TIMEOUT = 10.0
 class AioPikaBroker:
     """Consumes and publishes for the worker, on one event loop. Satisfies `AsyncBrokerPort`.
 
-    Each call of `consume` has a connection of its own, and publishing has another; they are opened
-    when they are needed, and again whenever they are lost.
+    Each call of `consume` or `consume_apart` has a connection of its own, and publishing has
+    another; they are opened when they are needed, and again whenever they are lost.
     """
 
     def __init__(
@@ -90,6 +90,14 @@ class AioPikaBroker:
         await self._consumer.consume(
             queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
         )
+
+    async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
+        """See `AsyncConsumer.consume_apart`."""
+        await self._consumer.consume_apart(queue, on_delivery=on_delivery)
+
+    async def leave(self, queue: str) -> None:
+        """See `AsyncConsumer.leave`."""
+        await self._consumer.leave(queue)
 
     def is_consuming(self) -> bool:
         """See `AsyncConsumer.is_consuming`."""

@@ -50,6 +50,7 @@ from .ledger import WorkerLedger
 from .ledger_retry import Draining
 from .lock_waits import LockWaits
 from .own_waits import OwnWaits
+from .places import Places
 from .recording import End, Recorder
 from .redelivered import Redelivered
 
@@ -75,7 +76,7 @@ class DeliveryHandler:
         catalog: Catalog,
         keeper: LeaseKeeper,
         policies: RetryPolicies,
-        places: int,
+        places: Places,
         random_fraction: Callable[[], float],
         uuid: Callable[[], UUID],
         retry_delay: timedelta,
@@ -90,7 +91,7 @@ class DeliveryHandler:
         metrics: MetricsPort = SILENT,
         tracing: TracingPort = NOT_TRACED,
     ) -> None:
-        """At most *places* deliveries come at a time.
+        """As many deliveries come at a time as there are *places*.
 
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
         them. *us* is who takes them, and *lives* tells whether a PID of our own place is in use; by
@@ -126,7 +127,8 @@ class DeliveryHandler:
         )
         self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
         to_start, to_finish = lingers
-        self._availability = Availability(ledger.clock.monotonic, places=places)
+        self._places = places
+        self._availability = Availability(ledger.clock.monotonic, places=places.shared)
         self._starter = AttemptStarter(
             ledger,
             keeper,
@@ -190,7 +192,9 @@ class DeliveryHandler:
             await self._bring_to_its_end(delivery)
 
     async def _bring_to_its_end(self, delivery: Delivery) -> None:
-        self._availability.take()
+        is_apart = delivery.queue in self._places.apart
+        if not is_apart:  # it takes no place of the others: those may be free
+            self._availability.take()
         try:
             try:
                 await self._handle(delivery)
@@ -205,7 +209,8 @@ class DeliveryHandler:
             log.exception("%s", text, extra={"action": "delivery.fault"})
             await self._quarantine(delivery, f"{text}: {fault!r}")
         finally:
-            self._availability.release()
+            if not is_apart:
+                self._availability.release()
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message

@@ -10,6 +10,8 @@ from typing import Final
 
 from cronhare.ports.ledger import LedgerBusy
 
+from .places import Places
+
 #: Seconds between the looks for one that was not put off before.
 PAUSES: Final = (0.01, 0.02, 0.04, 0.08)
 
@@ -34,17 +36,21 @@ def lock_wait(what: str, locked: str = "its row") -> str:
 class LockWaits:
     """Bounds the places that all who wait for locked rows keep together."""
 
-    def __init__(self, monotonic: Callable[[], float], *, places: int) -> None:
+    def __init__(self, monotonic: Callable[[], float], *, places: Places) -> None:
         """*monotonic* counts seconds; *places* are those of the worker.
 
         *last_failed* tells how the last wait of one that had been put off ended: so would those of
         the others, most likely.
         """
         self._monotonic = monotonic
-        self._share = places // SHARE
+        self._places = places
         self._waiting = 0
         self._limited_until = float("-inf")
         self.last_failed = False
+
+    @property
+    def _share(self) -> int:
+        return self._places.count // SHARE
 
     @property
     def has_room(self) -> bool:

@@ -10,7 +10,6 @@ import attrs
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun, RunsAlready
 from cronhare.domain.retries.leaps import was_ahead
-from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import alive_key
 from cronhare.domain.schedules.standalone import (
     RUNS_LOOKED_AT,
@@ -23,6 +22,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from ..log_limiter import LogLimiter
 from ..logs import place_of, say
+from .standalone_off import Off, why_off
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ class StandaloneKeeper:
     _names: Sequence[str]
     _node: str
     _now: Callable[[], datetime]
+    _is_ours: Callable[[StoredSchedule], bool] = lambda _: True
+    _let_go: Callable[[str], object] = lambda _: None
     _told: LogLimiter = attrs.field(init=False, factory=LogLimiter)
     _troubles: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
     _seen: dict[str, Collection[int]] = attrs.field(init=False, factory=dict[str, Collection[int]])
@@ -60,7 +62,7 @@ class StandaloneKeeper:
         found = {stored.name: stored for stored in self._schedules.schedules(self._names)}
         now = self._now()
         unavailable: LedgerUnavailable | None = None
-        for name in self._names:
+        for name in tuple(self._names):  # some are let go
             try:
                 self._keep(name, found.get(name), now)
             except LedgerUnavailable as error:
@@ -70,18 +72,27 @@ class StandaloneKeeper:
         return LOOK_EVERY
 
     def _keep(self, name: str, stored: StoredSchedule | None, now: datetime) -> None:
-        why = _why_off(stored, now)
-        draft = None if stored is None else stored.draft
+        is_ours = stored is None or self._is_ours(stored)
+        off = why_off(stored, is_ours=is_ours, now=now)
         which = ExecutionFilter(schedule=name, states=UNFINISHED, limit=RUNS_LOOKED_AT)
         unfinished = self._records.executions(which)
-        is_to_be_told = self._tell(f"off {name}", why, now)
-        alive = self._alive(name, unfinished)
-        if why is not None:
+        is_to_be_told = self._tell(f"off {name}", None if off is None else off.why, now)
+        # Of what is another's, nothing was begun here but what was seen before it was.
+        begun = () if off is not None and off.is_anothers else unfinished
+        alive = self._alive(name, begun)
+        if off is not None:
             if is_to_be_told:
-                say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {why}")
-            self._stop(name, why, alive, now)
-        elif stored and draft and not (unfinished or draft.has_times):
+                say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {off.why}")
+            self._end(name, off, alive, now)
+        elif stored and stored.draft and not (unfinished or stored.draft.has_times):
             self._begin(stored, now)
+
+    def _end(self, name: str, off: Off, alive: Sequence[Execution], now: datetime) -> None:
+        """Stop what runs; then let it go, unless it may run again without an edit."""
+        self._stop(name, off.why, alive, now)
+        if off.until_edited and not alive:
+            self._seen.pop(name, None)
+            self._let_go(name)
 
     def _alive(self, name: str, unfinished: Sequence[Execution]) -> Sequence[Execution]:
         """Find what was begun to stay alive, also once its row is gone, or has another name."""
@@ -141,17 +152,6 @@ class StandaloneKeeper:
             return False
         self._troubles[what] = trouble
         return self._told.is_due(what, now.timestamp())
-
-
-def _why_off(stored: StoredSchedule | None, now: datetime) -> str | None:
-    if stored is None:
-        return "there is no such schedule"
-    if stored.draft is None:
-        return f"its row is broken: {stored.problem}"
-    if not stored.draft.stay_alive:
-        return "its row has no stay_alive"
-    found = hindrance(stored.draft, stored.pause, now=now)
-    return None if found is None else f"it is {found}"
 
 
 def _length(run: Execution) -> timedelta:

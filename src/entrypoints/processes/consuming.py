@@ -118,6 +118,14 @@ class WorkerConsumer:
         )
         return await answered("broker", ask, shutdown=shutdown)
 
+    async def begin_apart(self, queue: str, *, shutdown: Shutdown) -> None:
+        """Start to consume a queue beside the others, one delivery at a time, until it is left."""
+        await answered("broker", partial(self._consume_apart, queue), shutdown=shutdown)
+
+    async def leave(self, queue: str) -> None:
+        """Consume it no more; what is at hand of it goes on."""
+        await self._broker.leave(queue)
+
     async def rest(self) -> None:
         """Take no more deliveries, until it resumes; what is at hand goes on."""
         self._may_consume.clear()
@@ -152,6 +160,14 @@ class WorkerConsumer:
         await self._broker.consume(
             queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
         )
+        await self._rest_again()
+
+    async def _consume_apart(self, queue: str) -> None:
+        await self._may_consume.wait()
+        await self._broker.consume_apart(queue, on_delivery=self._under_way.accept)
+        await self._rest_again()
+
+    async def _rest_again(self) -> None:
         if not self._may_consume.is_set():  # asked for while the broker was answering
             await self._broker.pause()
 

@@ -49,11 +49,6 @@ def queues_of(jobs: JobsFile) -> tuple[str, ...]:
     return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.runs_on for draft in jobs.drafts))))
 
 
-def kept_alive(jobs: JobsFile) -> tuple[str, ...]:
-    """Name the schedules that this process keeps running from its start on."""
-    return tuple(draft.name for draft in jobs.drafts if draft.stay_alive)
-
-
 def prepare(container: Container, jobs: JobsFile) -> None:
     """Bring ledger and schedules up to date, and recover what an earlier process left."""
     for revision in upgrade(container.engine()):
@@ -126,7 +121,6 @@ async def run(
     *,
     concurrency: int,
     on_boot: Sequence[str] = (),
-    standalone: Sequence[str] = (),
     beside: Beside | None = None,
 ) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first.
@@ -145,9 +139,8 @@ async def run(
             container,
             shutdown,
             state,
-            concurrency=concurrency + len(standalone),  # each has a place of its own
+            concurrency=concurrency,
             on_boot=on_boot,
-            standalone=standalone,
             finds_standalone=True,
             role="up",
         )

@@ -7,13 +7,16 @@ from functools import partial
 
 import attrs
 
-from cronhare.application.heartbeat import LEAVING, Heartbeat
+from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
 from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
+from cronhare.application.worker.places import Places
+from cronhare.application.worker.standalone_finder import FIND_EVERY
 from cronhare.domain.lease_times import renewed_every
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.runner import TaskRunnerPort, Written
@@ -27,6 +30,7 @@ from .consuming import FailedQueueConsumer, WorkerConsumer
 from .draining import Draining
 from .loops import Loop
 from .probing import answers, offset_of
+from .serving_apart import ServingApart
 from .state_report import StateLine, StateReport
 from .untold import warn_of_untellable
 
@@ -50,20 +54,24 @@ async def run(
     """Be a worker until a signal comes, then end in good order.
 
     *on_boot* are the schedules that run once per boot of this host, *standalone* those that it
-    keeps running, with *finds_standalone* beside all whose tasks it has; *role* is reported.
+    keeps running on its queues; with *finds_standalone* it keeps running all whose tasks it has,
+    each with a queue and a place beside the *concurrency*. *role* is reported.
     """
     settings = container.settings()
-    queues = container.queues()
+    queues: tuple[str, ...] = container.queues()
+    if finds_standalone:
+        queues = tuple(queue for queue in queues if not is_standalone(queue))
     warn_of_untellable(container.subscribers().current, settings)
-    consumer, keeper, outputs = _wire(container, concurrency)
-    state.add(partial(_state_lines, consumer, keeper, concurrency))
+    places = Places(concurrency)
+    consumer, keeper, outputs = _wire(container, places)
+    state.add(partial(_state_lines, consumer, keeper, places))
     watched = container.connection()
     monitoring = FailedQueueConsumer(broker=watched, monitor=container.monitor(broker=watched))
     draining = Draining(rest=consumer.rest, resume=consumer.resume, shutdown=shutdown)
     heartbeat = container.heartbeat(
         role=role,
         queues=queues,
-        concurrency=concurrency,
+        concurrency=places.count,
         running=lambda: consumer.at_hand,
         # One that waits for its broker is at work: it was not drained.
         consuming=lambda: not consumer.rests,
@@ -80,16 +88,16 @@ async def run(
         Loop("events", container.announcer().round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
-    kept = list(standalone)
-    if standalone or finds_standalone:
-        loops.append(Loop("standalone", container.standalone(names=kept).round))
+    if standalone:
+        loops.append(Loop("standalone", container.standalone(names=standalone).round))
     if finds_standalone:
-        serve = _serving(consumer, heartbeat, shutdown, asyncio.get_running_loop())
-        finder = container.standalone_finder(kept=kept, serve=serve)
-        loops.append(Loop("standalone finder", finder.round))
+        serving = ServingApart(
+            consumer=consumer, places=places, heartbeat=heartbeat, shutdown=shutdown
+        )
+        loops.append(Loop("standalone", _finding(container, serving)))
     vitals = container.vitals()
     vitals.turns.watch(loop.turn for loop in (reporting, *loops))
-    vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: concurrency
+    vitals.clock_offset, vitals.slots = offset_of(heartbeat), lambda: places.count
     vitals.running = lambda: consumer.at_hand
     vitals.proofs.need("ledger", partial(answers, container.claims()))
     vitals.proofs.need("consumer", consumer.is_proven)
@@ -120,27 +128,23 @@ async def run(
     shutdown.forced_exit.leaving()
 
 
-def _serving(
-    consumer: WorkerConsumer,
-    heartbeat: Heartbeat,
-    shutdown: Shutdown,
-    loop: asyncio.AbstractEventLoop,
-) -> Callable[[str], None]:
-    """Let another thread have one more queue served, with a place of its own, and reported."""
+def _finding(container: Container, serving: ServingApart) -> Callable[[], float]:
+    """Make a round that finds what stays alive, and keeps it running."""
+    finder = container.standalone_finder(serve=serving.serve, leave=serving.leave)
+    keeper = container.standalone(names=finder.kept, is_ours=finder.is_ours, let_go=finder.let_go)
 
-    def serve(queue: str) -> None:
-        begun = consumer.begin([queue], {}, concurrency=1, shutdown=shutdown)
-        asyncio.run_coroutine_threadsafe(begun, loop)
-        heartbeat.queues = (*heartbeat.queues, queue)
+    def round_() -> float:
+        finder.look()
+        return keeper.round() if finder.kept else FIND_EVERY
 
-    return serve
+    return round_
 
 
 def _state_lines(
-    consumer: WorkerConsumer, keeper: LeaseKeeper, concurrency: int
+    consumer: WorkerConsumer, keeper: LeaseKeeper, places: Places
 ) -> Iterator[StateLine]:
     """Say what runs here."""
-    text = f"Worker: {consumer.at_hand} of {concurrency} at hand; the counts are since its start"
+    text = f"Worker: {consumer.at_hand} of {places.count} at hand; the counts are since its start"
     yield text, attrs.asdict(consumer.counters)
     ended = keeper.ended
     for id_, attempt, age in keeper.ages():
@@ -149,9 +153,7 @@ def _state_lines(
         yield f"{does}, and its lease was renewed {age:.1f} s ago", place
 
 
-def _wire(
-    container: Container, concurrency: int
-) -> tuple[WorkerConsumer, LeaseKeeper, OutputKeeper]:
+def _wire(container: Container, places: Places) -> tuple[WorkerConsumer, LeaseKeeper, OutputKeeper]:
     runner, connection = container.runner(), container.connection()
     loop = asyncio.get_running_loop()
     keeper = container.lease_keeper(
@@ -159,7 +161,7 @@ def _wire(
             runner.stop, execution_id, reason
         )
     )
-    worker = container.worker(broker=connection, keeper=keeper, places=concurrency)
+    worker = container.worker(broker=connection, keeper=keeper, places=places)
     outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
     room = WaitingRoom(connection)
     consumer = WorkerConsumer(

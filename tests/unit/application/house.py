@@ -32,6 +32,7 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
+from cronhare.application.worker.places import Places
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
@@ -185,7 +186,7 @@ class House:
             catalog=catalog,
             keeper=self.keeper,
             policies=RetryPolicies(self.policy, catalog, limits=self.limits),
-            places=self.places,
+            places=Places(self.places),
             random_fraction=lambda: 0.0,
             uuid=self.uuid,
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),

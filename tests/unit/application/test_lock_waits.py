@@ -8,6 +8,7 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.worker.lock_waits import LIMITED_FOR, PAUSES, LockWaits
+from cronhare.application.worker.places import Places
 from cronhare.ports.ledger import LedgerBusy
 
 
@@ -36,7 +37,7 @@ def _looks(looks: Iterator[float]) -> bool:
 
 @pytest.mark.parametrize("places", [1, 4, 16])
 def test_at_first_all_look_for_a_moment(clock: FrozenClock, places: int) -> None:
-    held = LockWaits(clock.monotonic, places=places)
+    held = LockWaits(clock.monotonic, places=Places(places))
 
     assert all_look(held, places) == places
 
@@ -45,7 +46,7 @@ def test_at_first_all_look_for_a_moment(clock: FrozenClock, places: int) -> None
 def test_after_one_has_looked_in_vain_no_more_look_than_their_share(
     clock: FrozenClock, places: int, share: int
 ) -> None:
-    held = LockWaits(clock.monotonic, places=places)
+    held = LockWaits(clock.monotonic, places=Places(places))
     look_in_vain(held)
 
     hurried = all_look(held, places)
@@ -57,7 +58,7 @@ def test_after_one_has_looked_in_vain_no_more_look_than_their_share(
 
 
 def test_what_comes_back_asks_once(clock: FrozenClock) -> None:
-    held = LockWaits(clock.monotonic, places=16)
+    held = LockWaits(clock.monotonic, places=Places(16))
 
     with held.place(returned=True) as looks:
         assert tuple(looks) == ()
@@ -67,7 +68,7 @@ def test_what_comes_back_asks_once(clock: FrozenClock) -> None:
 def test_of_what_comes_back_few_ask_at_a_time(
     clock: FrozenClock, places: int, at_once: int
 ) -> None:
-    held = LockWaits(clock.monotonic, places=places)
+    held = LockWaits(clock.monotonic, places=Places(places))
     asking = 0
 
     with ExitStack() as stack:
@@ -87,7 +88,7 @@ def answered(held: LockWaits, *, returned: bool) -> None:
 def test_what_is_held_is_asked_for_in_vain_until_something_that_came_back_is_answered(
     clock: FrozenClock,
 ) -> None:
-    held = LockWaits(clock.monotonic, places=4)
+    held = LockWaits(clock.monotonic, places=Places(4))
 
     seen = [held.last_failed]
     look_in_vain(held)

@@ -19,13 +19,14 @@ from cronhare.application.administration.waits import what_it_waits_for
 from cronhare.application.administration.without_times import what_it_came_of, who_begins_it
 from cronhare.application.worker.invocation import prepare
 from cronhare.application.worker.standalone import StandaloneKeeper
+from cronhare.application.worker.standalone_finder import StandaloneFinder
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
-from cronhare.domain.schedules.task import Task
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
@@ -55,6 +56,43 @@ def pump(house: House, **changes: Any) -> None:  # noqa: ANN401
 
 def newest(house: House) -> Execution:
     return house.executions()[-1]
+
+
+@attrs.define(eq=False)
+class Keeping:
+    """What `cronhare up` does: it finds what stays alive, keeps it running, and lets it go."""
+
+    house: House
+    tasks: Sequence[Task] = (REPORT,)
+    served: list[str] = attrs.field(init=False, factory=list[str])
+    catalog: Catalog = attrs.field(init=False)
+    finder: StandaloneFinder = attrs.field(init=False)
+    keeper: StandaloneKeeper = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.catalog = Catalog(self.tasks)
+        self.finder = StandaloneFinder(
+            schedules=self.house.schedules,
+            catalog=self.catalog,
+            serve=self.served.append,
+            leave=self.served.remove,
+        )
+        self.keeper = attrs.evolve(
+            keeper(self.house, names=self.finder.kept),
+            is_ours=self.finder.is_ours,
+            let_go=self.finder.let_go,
+        )
+
+    def round(self) -> None:
+        self.finder.look()
+        self.keeper.round()
+
+
+def delete(house: House) -> None:
+    table = house.ledger.schedules
+    row = table.named("pump")
+    assert row is not None
+    table.delete(row)
 
 
 async def work(house: House) -> None:
@@ -254,6 +292,72 @@ async def test_what_stayed_alive_is_stopped_also_once_nothing_has_its_name() -> 
     kept.round()
 
     assert house.only.state is State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda house: pump(house, stay_alive=False),
+        lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
+        delete,
+    ],
+    ids=["ordinary", "disabled", "deleted"],
+)
+def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
+    edit: Callable[[House], object],
+) -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    up = Keeping(house)
+    up.round()
+    assert (up.finder.kept, up.served) == (["pump"], [OWN])
+    edit(house)
+
+    for _ in range(2):
+        up.round()
+
+    assert (up.finder.kept, up.served) == ([], [])
+    assert house.only.state is State.CANCELLED
+    house.clock.advance(2 * SECOND)
+    pump(house)
+    up.round()
+    assert (up.finder.kept, up.served) == (["pump"], [OWN])
+    assert newest(house).state is State.CLAIMED
+
+
+def test_what_is_paused_or_broken_keeps_its_queue() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    up = Keeping(house)
+    up.round()
+    pause = Pause(since=house.now, by="ann", reason="a new pump")
+    house.schedules.pause("pump", pause, now=house.now)
+
+    for _ in range(3):
+        up.round()
+
+    assert (up.finder.kept, up.served) == (["pump"], [OWN])
+    assert house.only.state is State.CANCELLED
+
+
+def test_what_has_become_another_files_is_let_go_and_what_that_one_begins_left_alone() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    up = Keeping(house)
+    up.round()
+    [ours] = house.executions()
+    pump(house, task=TaskRef("worker", 77))
+    house.records.cancel(ours.id, now=house.now)
+    house.clock.advance(SECOND * 2)
+    keeper(house).round()
+    theirs = newest(house)
+
+    for _ in range(2):
+        up.round()
+
+    assert theirs.id != ours.id
+    assert (up.finder.kept, up.served) == ([], [])
+    assert newest(house).state is theirs.state
 
 
 def test_a_schedule_with_times_is_begun_by_these_alone() -> None:

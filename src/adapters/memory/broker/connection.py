@@ -26,6 +26,7 @@ class MemoryConnection:
         self._woken = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._apart: dict[str, Consumer] = {}
         with engine.turn():
             engine.deliveries.open(self._session)
 
@@ -45,23 +46,23 @@ class MemoryConnection:
             BrokerUnavailable: the broker is away, or this connection is closed.
             ValueError: *prefetch* is less than 1.
         """
-        if prefetch < 1:
-            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
-        if self._closed:
-            raise BrokerUnavailable("this connection is closed")
-        declared = self._engine.topology.queues
-        if missing := [name for name in queues if name not in declared]:
-            self._declare(missing)
-        self._loop = asyncio.get_running_loop()
-        with self._engine.visit():
-            consumer = Consumer(
-                session=self._session,
-                queues={name: declared[name] for name in queues},
-                fair=FairQueueing(weights or {}),
-                prefetch=prefetch,
-                on_delivery=on_delivery,
-            )
-            self._engine.deliveries.consume(consumer)
+        self._consume(queues, prefetch, on_delivery, weights or {})
+
+    async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
+        """See `AsyncBrokerPort.consume_apart`.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or this connection is closed.
+        """
+        if queue not in self._apart:
+            self._apart[queue] = self._consume([queue], 1, on_delivery, {})
+
+    async def leave(self, queue: str) -> None:
+        """See `AsyncBrokerPort.leave`."""
+        consumer = self._apart.pop(queue, None)
+        if consumer is not None:
+            with self._engine.turn():
+                self._engine.deliveries.leave(consumer)
 
     def is_consuming(self) -> bool:
         """Whether it consumes, and the broker is there."""
@@ -110,6 +111,32 @@ class MemoryConnection:
         with self._engine.turn():
             self._engine.deliveries.close(self._session)
         self._set_timer()
+
+    def _consume(
+        self,
+        queues: Sequence[str],
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        weights: Mapping[str, int],
+    ) -> Consumer:
+        if prefetch < 1:
+            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
+        if self._closed:
+            raise BrokerUnavailable("this connection is closed")
+        declared = self._engine.topology.queues
+        if missing := [name for name in queues if name not in declared]:
+            self._declare(missing)
+        self._loop = asyncio.get_running_loop()
+        with self._engine.visit():
+            consumer = Consumer(
+                session=self._session,
+                queues={name: declared[name] for name in queues},
+                fair=FairQueueing(weights),
+                prefetch=prefetch,
+                on_delivery=on_delivery,
+            )
+            self._engine.deliveries.consume(consumer)
+        return consumer
 
     def _wake(self) -> bool:
         """Have the loop read the inbox. Called in any thread, inside a turn."""

@@ -74,6 +74,17 @@ class Deliveries:
         for consumer in paused:
             self.consume(consumer)
 
+    def leave(self, consumer: Consumer) -> None:
+        """Deliver no more to one consumer of a client; what that has seen is still its own."""
+        session = consumer.session
+        if consumer in session.paused:
+            session.paused.remove(consumer)
+        if consumer in session.consumers:
+            session.consumers.remove(consumer)
+            for queue in consumer.queues.values():
+                self._waiting[queue].remove(consumer)
+        self._put_back(session.recall(lambda held: held.consumer is consumer))
+
     def requeue_all(self, session: Session) -> None:
         """Requeue all that a client holds."""
         self._put_back(session.remove_all())

@@ -15,8 +15,8 @@ from .subscription import Subscription
 class AsyncConsumer:
     """Hands deliveries out, and settles them: the consuming half of `AioPikaBroker`.
 
-    Each call of `consume` has a connection of its own, made again whenever it is lost. What was
-    consumed before a loss is consumed after it.
+    Each call of `consume` or `consume_apart` has a connection of its own, made again whenever it is
+    lost. What was consumed before a loss is consumed after it.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class AsyncConsumer:
         self._liveness_interval = liveness_interval
         self._answer_timeout = answer_timeout
         self._subscriptions: list[Subscription] = []
+        self._apart: dict[str, Subscription] = {}  # by their queues
         self._closed = False
 
     async def consume(
@@ -57,17 +58,8 @@ class AsyncConsumer:
             raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
-        self._desired.add_queues(queue for queue in queues if not self._desired.includes(queue))
-        subscription = Subscription(
-            self._address,
-            queues,
-            weights=weights or {},
-            prefetch=prefetch,
-            on_delivery=on_delivery,
-            declare=self._declarer.refresh,
-            invalidate=self._desired.invalidate,
-            liveness_interval=self._liveness_interval,
-            answer_timeout=self._answer_timeout,
+        subscription = self._subscription(
+            queues, weights=weights or {}, prefetch=prefetch, on_delivery=on_delivery
         )
         self._subscriptions.append(subscription)  # first: deliveries may be settled at once
         try:
@@ -77,9 +69,39 @@ class AsyncConsumer:
                 self._subscriptions.remove(subscription)
             raise
 
+    async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
+        """Begin to consume a queue beside all others: it is asked for until the broker gives it.
+
+        Raises:
+            BrokerUnavailable: this is closed.
+            ValueError: a queue cannot have that name.
+        """
+        if self._closed:
+            raise BrokerUnavailable("this connection is closed")
+        if queue in self._apart:
+            return
+        subscription = self._subscription(
+            [queue], weights={}, prefetch=1, on_delivery=on_delivery, is_apart=True
+        )
+        self._subscriptions.append(subscription)
+        self._apart[queue] = subscription
+        subscription.resume()
+
+    async def leave(self, queue: str) -> None:
+        """Consume no more what `consume_apart` has begun; wait until what is in hand is settled."""
+        subscription = self._apart.pop(queue, None)
+        if subscription is None:
+            return
+        await subscription.end()
+        if subscription in self._subscriptions:  # else it was closed meanwhile
+            self._subscriptions.remove(subscription)
+
     def is_consuming(self) -> bool:
-        """Whether each subscription has a connection whose consumers live; any thread may ask."""
-        wanted = [each for each in self._subscriptions if each.is_wanted]
+        """Whether each subscription has a connection whose consumers live; any thread may ask.
+
+        Those apart say nothing of the others.
+        """
+        wanted = [each for each in self._subscriptions if each.is_wanted and not each.is_apart]
         return bool(wanted) and all(each.is_live for each in wanted)
 
     def left_out(self) -> Collection[str]:
@@ -109,8 +131,31 @@ class AsyncConsumer:
         subscriptions, self._subscriptions = self._subscriptions, []
         await asyncio.gather(*(each.close() for each in subscriptions))
 
+    def _subscription(
+        self,
+        queues: Sequence[str],
+        *,
+        weights: Mapping[str, int],
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        is_apart: bool = False,
+    ) -> Subscription:
+        self._desired.add_queues(queue for queue in queues if not self._desired.includes(queue))
+        return Subscription(
+            self._address,
+            queues,
+            weights=weights,
+            prefetch=prefetch,
+            on_delivery=on_delivery,
+            declare=self._declarer.refresh,
+            invalidate=self._desired.invalidate,
+            liveness_interval=self._liveness_interval,
+            answer_timeout=self._answer_timeout,
+            is_apart=is_apart,
+        )
+
     async def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
         tag = delivery.tag
         if isinstance(tag, Tag):
-            for subscription in self._subscriptions:
+            for subscription in tuple(self._subscriptions):  # one may be left meanwhile
                 await subscription.settle(tag, acked=acked, requeue=requeue)

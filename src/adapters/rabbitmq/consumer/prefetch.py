@@ -45,6 +45,11 @@ class PrefetchLimiter:
         return len(self._in_hand) < self._limit
 
     @property
+    def has_some(self) -> bool:
+        """Whether some are unsettled."""
+        return bool(self._in_hand)
+
+    @property
     def held_since(self) -> float | None:
         """Since when the oldest of the surplus has been held back."""
         return min((held[0].since for held in self._surplus.values()), default=None)

@@ -50,13 +50,17 @@ class Subscription:
         invalidate: Callable[[], None],
         liveness_interval: float,
         answer_timeout: float,
+        is_apart: bool = False,
     ) -> None:
         """*declare* makes what it can of the queues, or raises BrokerUnavailable.
 
         *invalidate* is called when one may be missing, so that the next `declare` looks.
 
-        *liveness_interval* and *answer_timeout* are in seconds.
+        *liveness_interval* and *answer_timeout* are in seconds. One that *is_apart* tells nobody
+        of a lost connection, which the others tell: only of a queue that is refused.
         """
+        self.is_apart = is_apart
+        self._level = logging.DEBUG if is_apart else logging.WARNING
         self._address = address
         self._queues = tuple(dict.fromkeys(queues))
         # With weights the next of a queue has to be at hand when its turn comes, though all places
@@ -77,7 +81,8 @@ class Subscription:
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._is_full = False
         self._wake = asyncio.Event()
-        self._is_consuming = self._is_starting = False
+        self._is_consuming = self._is_starting = self._is_ending = False
+        self._settled = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self._named = listed(self._queues)
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
@@ -96,6 +101,8 @@ class Subscription:
     @property
     def left_out(self) -> Collection[str]:
         """The queues that are not consumed, while the others are."""
+        if self.is_apart and self._is_consuming and not self.is_live:
+            return self._queues
         return self._unavailable.names
 
     async def start(self) -> None:
@@ -118,6 +125,7 @@ class Subscription:
         """Ack or nack what was handed over; anything else, or a second time, does nothing."""
         if not self._limiter.settle(tag):
             return
+        self._settled.set()
         if self._is_live(tag):
             self._backoff.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
@@ -137,11 +145,20 @@ class Subscription:
 
     def resume(self) -> None:
         """Consume again after `pause`, once there is room beside what is in hand."""
-        if self._is_consuming:
+        if self._is_consuming or self._is_ending:
             return
         self._is_consuming = self._is_full = True
         if not self._is_starting:
             self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
+
+    async def end(self) -> None:
+        """Take no more deliveries, and close once what is in hand is settled."""
+        self._is_ending = True
+        await self.pause()
+        while self._limiter.has_some and self.is_live:
+            self._settled.clear()
+            await self._settled.wait()
+        await self.close()
 
     async def close(self) -> None:
         """Stop. What was not settled goes back to its queue."""
@@ -251,7 +268,7 @@ class Subscription:
                 await self._supervise(connection)
             except BrokerUnavailable as error:
                 text = f"Lost the consumer of {self._named} at {self._address}"
-                self._outage.lasts(logging.WARNING, "broker.lost", text, error)
+                self._outage.lasts(self._level, "broker.lost", text, error)
             except Exception:  # whatever it is, consuming goes on
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
             if connection.has_dropped:
@@ -268,10 +285,10 @@ class Subscription:
                 await self._connect()
             except BrokerUnavailable as error:
                 text = f"Cannot consume {self._named}, asking again"
-                self._outage.lasts(logging.WARNING, "broker.unavailable", text, error)
+                self._outage.lasts(self._level, "broker.unavailable", text, error)
             except Exception:
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
-        self._outage.is_over()
+        self._outage.is_over(logging.DEBUG if self.is_apart else logging.INFO)
 
     async def _supervise(self, connection: ConsumerConnection) -> None:
         """Release the surplus, retry queues and check liveness, until the connection is lost.

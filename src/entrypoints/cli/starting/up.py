@@ -59,7 +59,6 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         life.state,
         concurrency=at_a_time,
         on_boot=file.on_boot,
-        standalone=embedded.kept_alive(file),
         beside=WebBeside(container, has_begun=partial(_has_begun, container)) if web else None,
     )
     life.run(process, on_hangup=on_hangup)

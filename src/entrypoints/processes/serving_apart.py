@@ -1,0 +1,52 @@
+"""Serving queues beside those of a worker while it runs: each has a place of its own."""
+
+import asyncio
+
+from cronhare.application.heartbeat import Heartbeat
+from cronhare.application.worker.places import Places
+
+from ..signals.shutdown import Shutdown
+from .consuming import WorkerConsumer
+
+
+class ServingApart:
+    """Lets one other thread have queues served, and left, in the worker's event loop.
+
+    What is served is reported, with its place.
+    """
+
+    def __init__(
+        self, *, consumer: WorkerConsumer, places: Places, heartbeat: Heartbeat, shutdown: Shutdown
+    ) -> None:
+        """Make it in the worker's event loop."""
+        self._consumer = consumer
+        self._places = places
+        self._heartbeat = heartbeat
+        self._shutdown = shutdown
+        self._loop = asyncio.get_running_loop()
+        self._beginning: dict[str, asyncio.Task[None]] = {}
+
+    def serve(self, queue: str) -> None:
+        """Have a queue served, once the broker gives it."""
+        self._places.apart |= {queue}
+        self._report((*self._heartbeat.queues, queue))
+        asyncio.run_coroutine_threadsafe(self._begin(queue), self._loop)
+
+    def leave(self, queue: str) -> None:
+        """Have it served no more; what is at hand of it goes on."""
+        self._places.apart -= {queue}
+        self._report(tuple(each for each in self._heartbeat.queues if each != queue))
+        asyncio.run_coroutine_threadsafe(self._end(queue), self._loop)
+
+    def _report(self, queues: tuple[str, ...]) -> None:
+        self._heartbeat.queues, self._heartbeat.concurrency = queues, self._places.count
+
+    async def _begin(self, queue: str) -> None:
+        begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
+        self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
+
+    async def _end(self, queue: str) -> None:
+        beginning = self._beginning.pop(queue)
+        beginning.cancel()  # it may still wait, as the worker rests
+        await asyncio.wait({beginning})
+        await self._consumer.leave(queue)
