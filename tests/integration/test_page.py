@@ -13,6 +13,8 @@ from starlette.routing import Route
 
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.texts.no_times import say_no_times
+from cronhare.entrypoints.cli.commands.schedules_list import list_ as list_schedules
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.asking import Asker
@@ -380,6 +382,27 @@ def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site)
     refused = sent(web, address, now | {"queue": "slow"})
     assert (refused.status, '<a href="#schedule">' in refused.text) == (422, True)
     assert "runs whenever none of its runs does" in web.get("/ui/preview?stay_alive=on").text
+
+
+@pytest.mark.parametrize(
+    ("source", "stay_alive"), [("jobs.toml", False), (None, False), ("jobs.toml", True)]
+)
+def test_what_has_no_times_is_said_in_the_same_words_as_on_the_terminal(
+    container: Container,
+    web: Site,
+    capsys: pytest.CaptureFixture[str],
+    source: str | None,
+    stay_alive: bool,
+) -> None:
+    draft = ScheduleDraft(name=NAME, task=TaskRef("report", 25), stay_alive=stay_alive)
+    container.schedules().save([draft], source=source, now=container.claims().now())
+    words = say_no_times(source=source, stay_alive=stay_alive)
+
+    list_schedules(search=None, limit=20, json=False)
+
+    assert words in capsys.readouterr().out
+    for page in ("/ui/schedules", f"/ui/schedules/{NAME}"):
+        assert f'<span class="quiet">{words}</span>' in web.get(page).text
 
 
 def test_now_says_that_no_scheduler_has_planned_what_there_is(

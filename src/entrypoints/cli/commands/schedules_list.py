@@ -8,6 +8,7 @@ from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_due, say_left, say_near
+from cronhare.domain.texts.no_times import say_no_times
 from cronhare.ports.schedule_edits import ScheduleFilter
 
 from ..output import print_line, state
@@ -90,5 +91,4 @@ def _when(schedule: ScheduleView) -> str | None:
         return f"once, {say_due(schedule.date_time)}"
     if schedule.every_seconds is not None:
         return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
-    # A jobs file has none without times but `on_boot` or `on_start`; the row does not say which.
-    return schedule.schedule or ("boot, start, hand" if schedule.source else "by hand")
+    return schedule.schedule or say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)

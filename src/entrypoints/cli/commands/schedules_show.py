@@ -13,6 +13,7 @@ from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
 from cronhare.domain.texts.naming import called_in_full
+from cronhare.domain.texts.no_times import say_no_times
 
 from ..completion import SCHEDULES
 from ..due_output import show_due
@@ -110,11 +111,13 @@ def _stay_alive(schedule: ScheduleView) -> str | None:
 
 
 def _without_times(schedule: ScheduleView) -> str:
+    short = say_no_times(source=schedule.source, stay_alive=schedule.stay_alive)
     if schedule.stay_alive:
-        return "always: begun again whenever it has ended"
+        return f"{short}: begun again whenever it has ended"
     if schedule.source is None:
-        return "by hand"
-    return f"by hand; or at a boot or start, as {schedule.source} says (`cronhare explain`)"
+        return short
+    ways = f"begun by hand; or at a boot or start, as {schedule.source} says (`cronhare explain`)"
+    return f"{short}: {ways}"
 
 
 def _clock(schedule: ScheduleView) -> str | None:

@@ -6,6 +6,8 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 
+from cronhare.domain.texts.no_times import say_no_times
+
 from ...json_text import as_json
 from . import charts, flash, outcomes, times
 from .assets import Assets
@@ -46,7 +48,11 @@ class Renderer:
         self._environment.filters |= {"first_upper": _first_upper, "sentence": _sentence}
         self._environment.filters["tojson_text"] = _as_json_text
         self._environment.filters["pretty"] = lambda value: as_json(value, encode=str, indent=2)
-        self._environment.globals |= {"asset": assets.address, "ways": WAYS}
+        self._environment.globals |= {
+            "asset": assets.address,
+            "say_no_times": say_no_times,
+            "ways": WAYS,
+        }
 
     def page(self, request: Request, template: str, **context: Any) -> str:  # noqa: ANN401
         """Render a whole page."""
