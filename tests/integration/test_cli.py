@@ -638,6 +638,17 @@ def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) ->
     assert shell("executions", "list", "--state", "cancelled", "--json").json()[0]["id"] == 1
 
 
+def test_a_failure_that_is_cancelled_is_said_to_be_left_out_of_replays(shell: Shell) -> None:
+    began = shell("run", "by-hand", "--json").json()
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute("UPDATE SchedulerExecution SET state = 'failed'")
+
+    cancelled = shell("executions", "cancel", str(began["id"]))
+
+    left_out = "Replays of many failures leave it out"
+    assert cancelled.out == f"Execution {began['id']} has ended already: failed. {left_out}.\n"
+
+
 def test_who_waits_for_a_run_that_nobody_takes_up_is_told(shell: Shell) -> None:
     with subprocess.Popen(
         [PROGRAM, "run", "nightly", "--wait"],
@@ -974,6 +985,15 @@ YEAR = ("2025-01-01", "--until", "2026-01-01")
         (("schedules", "backfill", "nightli", "--since", *YEAR), "did you mean nightly?"),
         (("run", "nightly", "--params", f'"{"x" * 102_400}"'), "102402 bytes of JSON"),
         (("explain", "nightly", "--at", "eight"), '"eight" is no time'),
+        (
+            ("executions", "list", "--state", "runing"),
+            "'--state': 'runing' is not one of 'claimed'",
+        ),
+        (("executions", "list", "--state", "runing"), "'handed-over'. Did you mean 'running'?"),
+        (("executions", "list", "--state", "FAILED"), "Did you mean 'failed'?"),
+        (("alerts", "list", "--rule", "faled"), "Did you mean 'failed'?"),
+        (("service", "install", "wroker"), "'wroker' is not one of 'up', 'scheduler', 'worker'"),
+        (("service", "install", "wroker"), "Did you mean 'worker'?"),
         (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),
         (("apply", "missing.toml"), "missing.toml: No such file"),
         (("check", "."), "Is a directory"),
@@ -987,6 +1007,7 @@ def test_wrong_input_is_a_sentence_and_status_2(
     assert said.status == 2
     assert reason in said.err
     assert "Traceback" not in said.err
+    assert "Value error" not in said.err
 
 
 def test_a_file_in_the_place_of_another_says_what_it_disables(empty: Shell) -> None:
@@ -994,7 +1015,7 @@ def test_a_file_in_the_place_of_another_says_what_it_disables(empty: Shell) -> N
     empty.write(task.format("first"))
     assert empty("db", "upgrade").status == 0
     assert empty("apply", "jobs.toml").status == 0
-    assert "boot, start, hand" in empty("schedules").out
+    assert "no times of its own" in empty("schedules").out
     empty.write(task.format("second"))
 
     planned, applied = (empty(command, "jobs.toml").out for command in ("plan", "apply"))

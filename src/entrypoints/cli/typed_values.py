@@ -1,16 +1,24 @@
-"""What was typed is read here; what is wrong with it, typer says, which takes long to import."""
+"""What was typed is read here; what is wrong with it, mostly typer says, which imports for long."""
 
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
+from typer import BadParameter
 from typer._coercion import RuntimeParam, build_runtime_param
 from typer.core import TyperCommand
+
+#: What pydantic, by which typer reads, puts in front of a sentence that is whole without it.
+_PREFIX: Final = "Value error, "
 
 
 class _Unsure(Exception):
     """Typer is to say what is wrong."""
+
+
+class _NoChoice(Exception):
+    """What was typed is none of the words to choose from; this says which there are."""
 
 
 class TypedValue(RuntimeParam):
@@ -24,7 +32,13 @@ class TypedValue(RuntimeParam):
             return self._read(value)
         except _Unsure:
             checker = build_runtime_param(param.type_descriptor)
+        except _NoChoice as error:
+            raise BadParameter(str(error), ctx=ctx, param=param) from error
+        try:
             return checker.coerce(value, param=param, ctx=ctx)
+        except BadParameter as error:
+            error.message = error.message.removeprefix(_PREFIX)
+            raise
 
     def _read(self, value: Any) -> Any:  # noqa: ANN401 - as above
         kind: Any = self.annotation
@@ -38,7 +52,9 @@ class TypedValue(RuntimeParam):
             raise _Unsure
         if isinstance(value, kind):
             return value
-        if isinstance(value, str) and issubclass(kind, Path | Enum):
+        if isinstance(value, str) and issubclass(kind, Enum):
+            return _chosen(kind, value)
+        if isinstance(value, str) and issubclass(kind, Path):
             return _tried(kind, value)
         if isinstance(value, str) and kind is int and value.isascii() and value.isdigit():
             return self._bounded(_tried(int, value))
@@ -49,6 +65,21 @@ class TypedValue(RuntimeParam):
         if (least is not None and number < least) or (most is not None and number > most):
             raise _Unsure
         return number
+
+
+def _chosen(kind: type[Enum], value: str) -> Enum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        from difflib import get_close_matches  # noqa: PLC0415 - for a fault alone
+
+        from cronhare.domain.texts.echo import LONGEST_ECHO, echo  # noqa: PLC0415
+
+        words = [str(each.value) for each in kind]
+        meant = get_close_matches(value[:LONGEST_ECHO].lower(), words, n=1)
+        there = ", ".join(f"'{word}'" for word in words)
+        asked = f". Did you mean '{meant[0]}'?" if meant else ""
+        raise _NoChoice(f"{echo(value)} is not one of {there}{asked}") from error
 
 
 def _tried(kind: Callable[[str], Any], value: str) -> Any:  # noqa: ANN401 - as above

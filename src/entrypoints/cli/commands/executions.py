@@ -145,7 +145,7 @@ def cancel(execution_id: ID) -> None:
         State.RUNNING: "is running; its worker was asked to stop it",
     }
     if answer in REPLAYABLE:
-        texts[answer] = f"has ended already: {answer}. No replay of many begins it"
+        texts[answer] = f"has ended already: {answer}. Replays of many failures leave it out"
     print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
