@@ -22,7 +22,7 @@ from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .follow import Followed, follow
+from .follow import FOLLOW_EVERY, Followed, follow
 from .lookup import NotFound, find_execution, find_schedule, understood, zone_of
 from .preview import preview
 from .schedule_lists import shown_schedules
@@ -194,11 +194,37 @@ class Queries:
         Raises:
             NotFound: there is no such schedule, or it has never run.
         """
+        newest = self._newest(name)
+        if newest is None:
+            raise NotFound(f"schedule {name!r} has not run yet")
+        return newest
+
+    def newest_or_first(
+        self,
+        name: str,
+        *,
+        pause: Callable[[float], None],
+        on_wait: Callable[[ScheduleView], None],
+    ) -> int:
+        """Find the newest run of a schedule, or look again and again until it has one.
+
+        *on_wait* is called once, before the first *pause* of so many seconds.
+
+        Raises:
+            NotFound: there is no such schedule, or no more.
+        """
+        is_told = False
+        while (newest := self._newest(name)) is None:
+            if not is_told:
+                on_wait(self.schedule(name))
+                is_told = True
+            pause(FOLLOW_EVERY)
+        return newest
+
+    def _newest(self, name: str) -> int | None:
         stored = find_schedule(self._schedules, name)
         last = self._records.last_runs([stored.id]).get(stored.id)
-        if last is None:
-            raise NotFound(f"schedule {name!r} has not run yet")
-        return last.id
+        return None if last is None else last.id
 
     def follow(self, execution_id: int, *, pause: Callable[[float], None]) -> Iterator[Followed]:
         """Yield what an execution writes until it ends; see `follow`."""

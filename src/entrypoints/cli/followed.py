@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from cronhare.application.administration.follow import CutShort, Followed, Moved, Written
 from cronhare.domain.execution import Execution, State
@@ -11,6 +11,8 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 
 from .output import json_line, print_line
+
+_ENDED: Final = {State.SUCCEEDED: "it has succeeded", State.FAILED: "it has failed for good"}
 
 
 def under_headings(events: Iterable[Followed], stamp: Callable[[], str]) -> None:
@@ -102,5 +104,5 @@ def _said(execution: Execution) -> str:
             doing = "it waits for a worker"
         case _:
             why = f": {execution.last_error}" if execution.last_error else ""
-            doing = f"it is {execution.state}{why}"
+            doing = f"{_ENDED.get(execution.state, f'it is {execution.state}')}{why}"
     return f"Execution {execution.id} of {execution.schedule_name}: {doing}"

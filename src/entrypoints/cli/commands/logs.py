@@ -23,6 +23,7 @@ from ..wiring import open_ledger
 if TYPE_CHECKING:
     from cronhare.application.administration.queries import Queries
     from cronhare.application.administration.views.executions import ExecutionView
+    from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.ports.runner import Captured
 
 Raw = Annotated[
@@ -50,11 +51,12 @@ def logs(
 ) -> None:
     """Print what the attempts of an execution wrote, with control characters escaped.
 
-    With --follow each line has the time at which it was seen in front, unless it was there before
-    or is --raw; with --json too each line is one of JSON.
+    With --follow the first run of a schedule is waited for that has none yet, and each line has the
+    time at which it was seen in front, unless it was there before or is --raw; with --json too each
+    line is one of JSON.
     """
     queries = open_ledger().queries()
-    execution_id = _number(queries, which)
+    execution_id = _number(queries, which, waits=follow)
     if follow:
         looks = Looks()
         events = queries.follow(execution_id, pause=looks.pause)
@@ -99,14 +101,32 @@ class Looks:
         return f"{' ' * len(shown) if self._is_first else shown}  "
 
 
-def _number(queries: "Queries", which: str) -> int:
-    """Read the number of an execution, or find the newest run of a schedule."""
+def _number(queries: "Queries", which: str, *, waits: bool) -> int:
+    """Read the number of an execution, or find a schedule's newest run, or wait for its first."""
     if not (which.isascii() and which.isdigit()):
+        if waits:
+            return queries.newest_or_first(which, pause=time.sleep, on_wait=_say_waits)
         return queries.newest(which)
     number = int(which) if len(which) <= len(str(LARGEST_ID)) else 0
     if not 0 < number <= LARGEST_ID:
         raise Refusal(f"{echo(which)} is no number of an execution, 1-{LARGEST_ID}")
     return number
+
+
+def _say_waits(schedule: "ScheduleView") -> None:
+    """Say on stderr what is waited for, and what would have it come."""
+    due, name = schedule.next_due_at, printable(schedule.name)
+    if not schedule.status:
+        when = f"it is disabled, and `cronhare schedules enable {name}` switches it on"
+    elif not schedule.planned:
+        when = "no scheduler has looked at it yet, `cronhare up` does"
+    elif due is None:
+        when = f"`cronhare run {name}` begins one"
+    else:
+        when = f"it is due at {moment(due)}"
+    waits = "Its first run is waited for; Ctrl-C ends that."
+    sys.stderr.write(f"Schedule {name} has not run yet: {when}. {waits}\n")
+    sys.stderr.flush()
 
 
 def _up_to(as_of: datetime | None) -> str:
