@@ -113,6 +113,7 @@ def test_a_newcomer_sees_success_retries_and_a_failure_for_good(start: Starter) 
     assert up.end(signal.SIGINT) == 0
     assert up.log.rstrip().endswith("[INFO] Shutdown complete")
     assert shapes(readme_start()) - shapes(up.log) == set()
+    assert up.log.count(" The ledger was brought to revision ") == 1
 
 
 def readme_start() -> str:
@@ -440,9 +441,49 @@ def test_the_output_of_a_run_is_followed_from_another_process(
     assert re.fullmatch(r"(\d\d:\d\d:\d\dZ)? +begun\n", early[1]), early
     assert re.fullmatch(r"\d\d:\d\d:\d\dZ +e\\x1b\[2Jnd\n", late), late
     assert following.returncode == 0
-    assert re.search(r"attempt 1 runs at .*\n.*it is succeeded\n", aside)
+    assert re.search(r"attempt 1 runs at .*\n.*it has succeeded\n", aside)
     *written, end = map(json.loads, lines)
     assert [one["text"] for one in written] == ["begun", "e\x1b[2Jnd"]
     assert (end["execution"], end["state"]) == (1, "succeeded")
     up.process.send_signal(signal.SIGINT)
+    assert up.end(signal.SIGINT) == 0
+
+
+def test_who_follows_a_schedule_waits_for_its_first_run_or_ends_it_by_ctrl_c(
+    start: Starter, tmp_path: Path
+) -> None:
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(
+        '[tasks.talk]\ncommand = ["echo", "hello"]\n\n'
+        '[schedules.talk]\ntask = "talk"\nmanual = true\n'
+    )
+    up = start(jobs)
+    up.until("Running; Ctrl-C ends it")
+    following, given_up = (
+        subprocess.Popen(
+            [PROGRAM, "logs", "talk", "-f"],
+            cwd=tmp_path,
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    )
+    assert following.stderr is not None
+    assert given_up.stderr is not None
+    told = [each.stderr.readline() for each in (following, given_up) if each.stderr]
+    given_up.send_signal(signal.SIGINT)
+    nothing = given_up.communicate(timeout=60)
+    ran = executions(tmp_path, "list", "--json")
+    asked(tmp_path, "run", "talk")
+    written, aside = following.communicate(timeout=60)
+
+    says = "Schedule talk has not run yet: `cronhare run talk` begins one."
+    assert told == [f"{says} Its first run is waited for; Ctrl-C ends that.\n"] * 2
+    assert (given_up.returncode, nothing) == (130, ("", ""))
+    assert json.loads(ran.stdout) == []
+    assert written.endswith("hello\n")
+    assert "it has succeeded" in aside
+    assert following.returncode == 0
     assert up.end(signal.SIGINT) == 0

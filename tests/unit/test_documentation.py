@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from cronhare.adapters.sql.migrations.upgrade import HEAD
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS
 
@@ -209,3 +210,9 @@ def _branches_of_running(picture: str) -> Iterator[tuple[State, State]]:
         yield from [(State.RUNNING, State(end)), (State(end), State(again))]
     below = State(picture.splitlines()[-1].strip())
     yield from [(State.RUNNING, below), (below, State.RUNNING)]
+
+
+def test_the_start_that_the_readme_shows_is_of_the_newest_revision() -> None:
+    [shown] = re.findall(r"brought to revision (\w+)", text_of(ROOT / "README.md"))
+
+    assert shown == HEAD

@@ -51,8 +51,10 @@ def queues_of(jobs: JobsFile) -> tuple[str, ...]:
 
 def prepare(container: Container, jobs: JobsFile) -> None:
     """Bring ledger and schedules up to date, and recover what an earlier process left."""
-    for revision in upgrade(container.engine()):
-        say(log, logging.INFO, "db.upgrade", f"The ledger was brought to revision {revision}")
+    if revisions := upgrade(container.engine()):
+        for revision in revisions:
+            say(log, logging.DEBUG, "db.upgrade", f"Revision {revision} is done")
+        say(log, logging.INFO, "db.upgrade", f"The ledger was brought to revision {revisions[-1]}")
     claims, administrator = container.claims(), container.administrator()
     now = claims.now()
     apply(container, jobs)
