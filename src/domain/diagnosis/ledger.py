@@ -16,7 +16,7 @@ from .finding import Finding, Severity, named
 from .nodes import Owner, judge_nodes, judge_rows, judge_schedulers
 from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late
 from .quarantine import Quarantined
-from .starting import serve, start_scheduling, start_up
+from .starting import have_up_serve, serve, start_scheduling
 from .targets import UntoldTarget
 from .waiting import Waiting
 from .work import ScheduleFacts
@@ -154,10 +154,15 @@ def judge_unserved(
     if not activity.nodes or unknown or (in_memory and not present):
         return
     if unserved := sorted({*queues} - served(present, now)):
-        start = f"`{start_up(None)}`" if in_memory else serve(unserved, jobs)
+        cure = (
+            # One is there, and serves what its file named at its start.
+            f"{have_up_serve(unserved)}, and start `cronhare up` anew"
+            if in_memory
+            else f"start one: {serve(unserved, jobs)}; fine if another program serves it"
+        )
         yield Finding(
             Severity.WARNING,
             "nodes",
             f"No worker reports that it serves {named(unserved)}",
-            f"start one: {start}; fine if another program serves it",
+            cure,
         )

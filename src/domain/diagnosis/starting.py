@@ -77,6 +77,20 @@ def start_up(jobs: str | None) -> str:
     return f"cronhare up --jobs {_file(jobs)}"
 
 
+def have_up_serve(queues: Iterable[str]) -> str:
+    """Say what has a `cronhare up` that runs serve *queues*: none of what stays alive is named so.
+
+    >>> have_up_serve(["mails"])
+    'add a schedule on that queue to its jobs file'
+    >>> have_up_serve(["cron_standalone.mail-pump"])
+    'add the task to its jobs file'
+    """
+    alive = {is_standalone(name) for name in queues}
+    shared = ["add a schedule on that queue to its jobs file"] if False in alive else []
+    own = ["add the task to its jobs file"] if True in alive else []
+    return " or ".join([*shared, *own])
+
+
 def start_scheduling(jobs: str | None, *, in_memory: bool) -> str:
     """Say what claims, and takes up what was lost; *in_memory* says where the broker is.
 

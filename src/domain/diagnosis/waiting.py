@@ -13,7 +13,7 @@ from cronhare.domain.topology import is_a_queue
 
 from .finding import Finding, Severity, named
 from .servers import InMemory, Unreachable
-from .starting import serve, start_up
+from .starting import have_up_serve, serve, start_up
 
 SUBJECT = "runs"
 
@@ -21,8 +21,6 @@ SUBJECT = "runs"
 OVERDUE_AFTER = timedelta(minutes=1)
 
 _OR = ". What is not wanted any more: `cronhare executions cancel ID`"
-_ADD = "add a schedule on that queue to its jobs file"
-_ADD_TASK = "add the task to its jobs file"
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +83,11 @@ def _in_memory(
         return
     if at_work:
         idle = [each for each in waiting if not each.running]
-        unless = f". If `cronhare up` does not serve {_queues(idle)}, {_add(idle)}" if idle else ""
+        unless = (
+            f". If `cronhare up` does not serve {_queues(idle)}, {have_up_serve(_names(idle))}"
+            if idle
+            else ""
+        )
         yield from _busy(waiting, f"raise CRON_CONCURRENCY{unless}")
         return
     yield Finding(
@@ -93,15 +95,7 @@ def _in_memory(
         SUBJECT,
         f"{_of(waiting)} in {_queues(waiting)}, and nothing runs: `cronhare up` has ended, or does "
         "not serve it",
-        f"start `{start_up(jobs)}`; if it runs, {_add(waiting)}{_OR}",
-    )
-
-
-def _add(waiting: Sequence[Waiting]) -> str:
-    """Say what has `cronhare up` serve these queues: none of what stays alive is named so."""
-    alive = {is_standalone(name) for name in _names(waiting)}
-    return " or ".join(
-        [*([_ADD] if False in alive else []), *([_ADD_TASK] if True in alive else [])]
+        f"start `{start_up(jobs)}`; if it runs, {have_up_serve(_names(waiting))}{_OR}",
     )
 
 

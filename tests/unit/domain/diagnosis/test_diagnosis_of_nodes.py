@@ -163,6 +163,17 @@ def test_a_queue_that_no_worker_serves_is_named() -> None:
     assert unserved(scheduler, node(BEE, "up", queues=("reports", "mails"))) == []
 
 
+def test_a_cronhare_up_that_runs_is_given_the_queue_and_not_started_once_more() -> None:
+    at_work = Activity(now=NOON, nodes=[node(role="up")])
+
+    [shared] = judge_unserved(["mails"], at_work, in_memory=True, jobs="jobs.toml")
+    [alive] = judge_unserved(["cron_standalone.pump"], at_work, in_memory=True, jobs="jobs.toml")
+
+    ends = "to its jobs file, and start `cronhare up` anew"
+    assert shared.cure == f"add a schedule on that queue {ends}"
+    assert alive.cure == f"add the task {ends}"
+
+
 def test_what_runs_tasks_without_a_report_may_serve_any_queue() -> None:
     older = Owner(name="old-5", running=1, lease_until=NOON + SECOND)
 
