@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
