@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from cronhare.application.administration.commands import Administrator
     from cronhare.application.administration.days import Days
     from cronhare.application.administration.doctor import Doctor
+    from cronhare.application.administration.draft_notes import DraftNotes
     from cronhare.application.administration.explanations import Explanations
     from cronhare.application.administration.files_together import FileContent
     from cronhare.application.administration.jobs_files import JobsFileApplier
@@ -242,6 +243,9 @@ class Container(containers.DeclarativeContainer):
         nodes=_lazy(nodes),
         tasks=registered,
         now=ledger_time.provided.now,
+    )
+    draft_notes = providers.ThreadSafeSingleton(
+        DraftNotes, nodes=_lazy(nodes), tasks=registered, now=ledger_time.provided.now
     )
     policies = providers.ThreadSafeSingleton(
         RetryPolicies,

@@ -55,6 +55,7 @@ _PLACES: Final = (
     "cronhare.application.administration.commands:Administrator",
     "cronhare.application.administration.days:Days",
     "cronhare.application.administration.doctor:Doctor",
+    "cronhare.application.administration.draft_notes:DraftNotes",
     "cronhare.application.administration.explanations:Explanations",
     "cronhare.application.administration.files_together:FileContent",
     "cronhare.application.administration.jobs_files:JobsFileApplier",

@@ -9,18 +9,10 @@ from msgspec.structs import replace
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.nodes import MOST_REPORTS, served
-from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import ref_of_topic
-from cronhare.domain.schedules.unreached import (
-    note_unheard,
-    note_unserved,
-    queue_of,
-    topic_of,
-    topics_of,
-)
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.names import NamesPort
 from cronhare.ports.nodes import NodeStorePort
@@ -138,22 +130,6 @@ class Names:
         sources = self._names.sources()
         if asked not in sources:
             raise not_found("jobs file", asked, sources)
-
-    def notes_on(
-        self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None
-    ) -> Sequence[str]:
-        """Note the queue and the topic of a schedule of no file, if nobody here has them.
-
-        After an edit they are noted where that brought others than *before*.
-        """
-        found = list[str | None]()
-        if (queue := queue_of(draft, before=before)) is not None:
-            now = self._now()
-            there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
-            found.append(note_unserved(queue, there))
-        if (topic := topic_of(draft, before=before)) is not None:
-            found.append(note_unheard(topic, topics_of(self._tasks)))
-        return [note for note in found if note is not None]
 
     def _names_of(self, rows: Iterable[_Numbered]) -> Mapping[_Numbered, str]:
         """Name the tasks of numbers; one of a jobs file is a task of that file, as for workers."""

@@ -23,6 +23,7 @@ from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.draft_notes import DraftNotes
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.names import Names
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
@@ -124,6 +125,7 @@ class House:
     reconciler: Reconciler = attrs.field(init=False)
     applier: JobsFileApplier = attrs.field(init=False)
     names: Names = attrs.field(init=False)
+    draft_notes: DraftNotes = attrs.field(init=False)
     administrator: Administrator = attrs.field(init=False)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
@@ -209,6 +211,9 @@ class House:
             nodes=MemoryNodeStore(self.ledger),
             tasks=catalog,
             now=self.clock.now,
+        )
+        self.draft_notes = DraftNotes(
+            nodes=MemoryNodeStore(self.ledger), tasks=catalog, now=self.clock.now
         )
         self.administrator = Administrator(
             schedules=self.schedules,

@@ -122,34 +122,6 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
         house.names.refuse_unknown(FailureFilter(queue="mail"))
 
 
-def test_a_queue_that_no_worker_serves_is_noted_once() -> None:
-    house, misspelt = House(), nightly(queue="mial")
-    [alone] = house.names.notes_on(misspelt)
-    serve(house, "mail")
-    note = house.names.notes_on
-
-    assert alone == "queue: no worker serves 'mial', its runs wait for one"
-    assert note(misspelt) == [f"{alone}; did you mean mail?"]
-    assert [*note(misspelt, before=nightly(queue="mail"))] == [*note(misspelt)]
-    assert not note(misspelt, before=misspelt)
-    assert not note(nightly(queue="mail"))
-    assert not note(nightly())
-
-
-def test_a_topic_to_which_no_task_listens_is_noted_once() -> None:
-    def about(topic: str) -> ScheduleDraft:
-        return nightly(task=ref_of_topic(topic), topic=topic, task_name=None)
-
-    note = House(tasks=[attrs.evolve(REPORT, topics=("orders.paid",))]).names.notes_on
-    text = "topic: no task of this jobs file listens to 'orders.piad', another file's may"
-
-    assert note(about("orders.piad")) == [f"{text}; did you mean orders.paid?"]
-    assert House().names.notes_on(about("orders.piad")) == [text]
-    assert not note(about("orders.piad"), before=about("orders.piad"))
-    assert not note(about("orders.paid"))
-    assert not note(nightly())
-
-
 def test_a_type_is_known_by_its_columns_and_by_those_who_have_one_of_their_own() -> None:
     house = house_with(nightly(task=TaskRef("import", 7)))
 

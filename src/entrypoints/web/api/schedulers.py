@@ -199,7 +199,7 @@ class Schedulers:
         # What was made before, and has run, is not told that it will not.
         if view.last_run:
             return view, ()
-        named = self._container.names().notes_on(draft)
+        named = self._container.draft_notes().of(draft)
         return view, [*notes_on_schedule(draft, now=now), *named]
 
     def _edit(
@@ -223,7 +223,7 @@ class Schedulers:
                 policy=self._container.settings().policy,
             )
             notes[:] = notes_on_schedule(new, before=draft, now=now)
-            notes.extend(self._container.names().notes_on(new, before=draft))
+            notes.extend(self._container.draft_notes().of(new, before=draft))
             return new
 
         editor = self._container.schedule_editor()

@@ -35,7 +35,7 @@ _WHO: Final = ("topic", "queue")
 #: The fields of a form that are looked at here, besides the name.
 PREVIEWED: Final = (*_TIMES, *_WHO, "stay_alive")
 
-#: Notes what is probably not meant in who is to run a draft: see `Names.notes_on`.
+#: Notes what is probably not meant in who is to run a draft: see `DraftNotes.of`.
 OnDraft: TypeAlias = Callable[[ScheduleDraft], Sequence[str]]
 
 

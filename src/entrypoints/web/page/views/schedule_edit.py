@@ -87,7 +87,7 @@ class _Desk:
     def _create(self, draft: ScheduleDraft, actor: Actor) -> Sequence[str]:
         now = self._container.ledger_time().now()
         self._container.schedule_desk().create(draft, now=now, actor=actor)
-        named = self._container.names().notes_on(draft)
+        named = self._container.draft_notes().of(draft)
         return [*notes_on_schedule(draft, now=now), *named]
 
     async def open(self, request: Request) -> Response:
@@ -119,7 +119,7 @@ class _Desk:
             )
             now = self._container.ledger_time().now()
             notes[:] = notes_on_schedule(new, before=draft, now=now)
-            notes.extend(self._container.names().notes_on(new, before=draft))
+            notes.extend(self._container.draft_notes().of(new, before=draft))
             return new
 
         editor = self._container.schedule_editor()
@@ -152,7 +152,7 @@ class _Desk:
                 request.query_params.get("name", "")[:100],
                 values,
                 now=self._container.queries().now(),
-                notes_on=self._container.names().notes_on,
+                notes_on=self._container.draft_notes().of,
             )
         )
         text = self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
@@ -212,7 +212,7 @@ class _Desk:
                 stored.name if stored else name,
                 values,
                 now=self._container.queries().now(),
-                notes_on=self._container.names().notes_on,
+                notes_on=self._container.draft_notes().of,
             )
         )
         of_field = of_fields(faults)
