@@ -3,6 +3,7 @@
 import re
 
 from cronhare.domain.schedules.task import USER_NAME
+from cronhare.domain.schedules.unseen import is_unseen
 
 from .job import Job
 from .reader import Entry
@@ -11,6 +12,10 @@ from .source import ROOT, Crontab, Host
 _STDIN = "the text after '%' is piped into the command"
 _BOTH_DAYS = (
     "it runs when either day field matches; Debian's cron wants both where one begins with '*'"
+)
+_UNITS = (
+    "the units of `cronhare service install` run as cronhare, become no other user and see no "
+    "home: for jobs with a user or a home, docs/howto/from-cron.md has what they need besides"
 )
 _IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
 
@@ -58,8 +63,10 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
     at_boot = any(job.when is None for job in jobs)
     in_utc = any(job.when is not None and job.timezone is None for job in jobs)
     ours = f"jobs without a user run as the worker's, which is taken to be {host.run_as}"
+    beyond_units = any(job.user is not None or is_unseen(job.cwd or "/") for job in jobs)
     notes = {
         f"{ours} (otherwise: --run-as)": any(job.user is None for job in jobs),
+        _UNITS: beyond_units,
         "runs that were missed are caught up by one; cron drops them": True,
         "@reboot jobs run once per boot of each host that has a worker with this file": at_boot,
         "commands read their parameters, {}, from standard input; cron leaves it empty": True,

@@ -26,7 +26,7 @@ _PROBABLY: dict[int, str] = {
     signal.SIGXFSZ: ": by the kernel, over its limit for the size of a file",
 }
 
-_RIGHTS = (
+RIGHTS = (
     "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN and "
     "CAP_DAC_OVERRIDE"
 )
@@ -102,7 +102,7 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
         subject = {
             "cwd": f"working directory {task.cwd}",
             "exec": f"command {command!r}",
-            "user": f"user {task.user}: {_RIGHTS}",
+            "user": f"user {task.user}: {RIGHTS}",
         }
         problem = f"{subject.get(step, step)}: {os.strerror(number)}"
     is_transient = number in _TRANSIENT or step not in ("cwd", "exec", "user")

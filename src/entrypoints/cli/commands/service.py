@@ -13,13 +13,13 @@ from typing import Annotated, Final
 
 import typer
 
+from cronhare.domain.schedules.unseen import is_unseen
+
 from ..errors import Refusal
 from ..output import print_line
 
 #: The program, as the units in the repository name it.
 _PROGRAM: Final = "/opt/cronhare/bin/cronhare"
-#: Folders that a service cannot see: the units have ProtectHome.
-_UNSEEN: Final = ("/home", "/root", "/run/user")
 #: A name that useradd takes, too.
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 
@@ -110,9 +110,8 @@ def _program(given: Path | None, *, dry_run: bool) -> str:
     """Find what the units start: a service sees no home of a user."""
     found = given or Path(shutil.which(sys.argv[0]) or sys.argv[0])
     command = str(found.absolute())
-    unseen = tuple(f"{folder}/" for folder in _UNSEEN)
     places = dict.fromkeys((command, os.path.normpath(command), os.path.realpath(command)))
-    hidden = next((place for place in places if place.startswith(unseen)), None)
+    hidden = next(filter(is_unseen, places), None)
     if not dry_run and hidden:
         raise Refusal(
             f"--program: {hidden} is in a home, which the services cannot see (ProtectHome)",

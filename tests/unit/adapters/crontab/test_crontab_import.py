@@ -475,6 +475,31 @@ def test_whose_jobs_name_no_user_is_said() -> None:
     assert "jobs without a user run as the worker's, which is taken to be root" in imported.text
 
 
+@pytest.mark.parametrize(
+    ("user", "homes", "is_told"),
+    [
+        ("www-data", {"www-data": "/var/www"}, True),  # another user
+        ("root", {}, True),  # its folder is /root
+        ("cronhare", {}, False),
+    ],
+)
+def test_what_the_units_do_not_let_a_job_do_is_said_at_the_import(
+    user: str, homes: dict[str, str], is_told: bool
+) -> None:
+    system = user != "cronhare"
+    host = Host(
+        run_as="root" if system else user,
+        home="/root" if system else "/var/lib/cronhare",
+        homes=homes,
+    )
+    text = f"0 5 * * * {user} work\n" if system else "0 5 * * * work\n"
+    kind = CrontabKind.SYSTEM if system else CrontabKind.USER
+
+    [*said] = import_crontabs([Crontab(name="crontab", text=text, kind=kind)], host=host).notes
+
+    assert any("cronhare service install" in note for note in said) == is_told
+
+
 def test_a_command_that_is_named_as_the_systems_own_gets_another_name() -> None:
     imported = carry(user_table("0 5 * * * cronhare-cleanup\n"))
 

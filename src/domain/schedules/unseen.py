@@ -1,0 +1,16 @@
+"""What the units for systemd keep from a service, and so from its tasks."""
+
+from pathlib import PurePosixPath
+from typing import Final
+
+#: Folders that a service cannot see: the units have ProtectHome.
+UNSEEN: Final = ("/home", "/root", "/run/user")
+
+
+def is_unseen(path: str) -> bool:
+    """Tell whether a path is one that a service cannot see.
+
+    >>> is_unseen("/root"), is_unseen("/home/ann/bin"), is_unseen("/rooted")
+    (True, True, False)
+    """
+    return any(PurePosixPath(path).is_relative_to(folder) for folder in UNSEEN)
