@@ -17,8 +17,8 @@ from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_te
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.schedules.planning import Planned, plan
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.entrypoints.processes.scheduler import scheduler_round

@@ -481,7 +481,12 @@ class Container(containers.DeclarativeContainer):
         now=ledger_time.provided.now,
     )
     #: The caller adds `serve` and `leave`.
-    standalone_finder = providers.Factory(StandaloneFinder, schedules=schedules, catalog=catalog)
+    standalone_finder = providers.Factory(
+        StandaloneFinder,
+        schedules=schedules,
+        catalog=catalog,
+        now=ledger_time.provided.now,
+    )
     replays = providers.ThreadSafeSingleton(
         Replays, replays=replay_store, records=records, names=names, trail=audit_trail
     )

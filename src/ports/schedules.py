@@ -72,8 +72,12 @@ class ScheduleStorePort(Protocol):
         """Count the enabled schedules of each task queue; what stays alive has one of its own."""
         ...
 
-    def staying_alive(self) -> Collection[str]:
-        """Name the enabled schedules that stay alive; no row of theirs is read in full."""
+    def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
+        """Name the enabled schedules that stay alive; no row of theirs is read in full.
+
+        With *since* those alone that were edited after it; as rows may commit late, and be written
+        by a clock that is behind, somebody who asks so has to ask for all now and then.
+        """
         ...
 
     def save(

@@ -28,7 +28,7 @@ from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.application.administration.views.work import NodesView
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
-from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
+from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
@@ -46,6 +46,7 @@ from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json

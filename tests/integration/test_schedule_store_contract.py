@@ -315,3 +315,7 @@ def test_what_stays_alive_is_named_while_it_is_enabled(ledger: Ledger) -> None:
     ledger.save(draft("a"), alive("pump"), alive("a bridge"), alive("off", status=False))
 
     assert {*ledger.schedules.staying_alive()} == {"pump", "a bridge"}
+    [pump] = ledger.schedules.schedules(["pump"])
+    before = pump.updated_at - timedelta(hours=1)
+    assert {*ledger.schedules.staying_alive(since=before)} == {"pump", "a bridge"}
+    assert [*ledger.schedules.staying_alive(since=pump.updated_at + timedelta(days=1))] == []

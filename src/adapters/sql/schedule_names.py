@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, or_, select
@@ -11,6 +12,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 
 from .mapping.execution_rows import batches, display_name
 from .schema.tables import schedulers
+from .schema.types import HandWritten
 from .transactions.database import StorePart, repeatable
 
 _ROW: Final = schedulers.c
@@ -29,6 +31,7 @@ _ON_QUEUES: Final = (
 )
 #: Their names are asked for apart: so this is read from an index alone, as is the one above.
 _ALIVE: Final = select(_ROW.id).where(IS_USERS, IS_ON, STAYS)
+_EDITED: Final = _ROW.updated_at > bindparam("since", type_=HandWritten)
 _NAMED: Final = select(_ROW.id, _ROW.name).where(_ROW.id.in_(bindparam("ids", expanding=True)))
 
 #: So many names are asked for in one statement.
@@ -61,14 +64,17 @@ class ScheduleNames(StorePart):
         return counted
 
     @repeatable
-    def staying_alive(self) -> Collection[str]:
+    def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
         """See `ScheduleStorePort.staying_alive`."""
         with self._database.read("looking for what stays alive") as connection:
-            return [*_staying_alive(connection)]
+            return [*_staying_alive(connection, since)]
 
 
-def _staying_alive(connection: Connection) -> Iterator[str]:
-    alive = connection.scalars(_ALIVE).all()
+def _staying_alive(connection: Connection, since: datetime | None = None) -> Iterator[str]:
+    if since is None:
+        alive = connection.scalars(_ALIVE).all()
+    else:  # by the index of the times of edits
+        alive = connection.scalars(_ALIVE.where(_EDITED), {"since": since}).all()
     for ids in batches(alive, _AT_ONCE):
         for id_, name in connection.execute(_NAMED, {"ids": ids}):
             yield display_name(name, id_)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
 from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
 from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
 from cronhare.ports.claims import Batch, ClaimStorePort
@@ -21,13 +22,6 @@ from ..publishing.publish_pipeline import PublishPipeline
 from .held_back import HeldBack
 
 log = logging.getLogger(__name__)
-
-#: A row may commit a while after the time in its updated_at: look back so far.
-LATE_COMMITS = timedelta(seconds=60)
-
-#: Every row is compared this often, as the search by time may have missed an edit. It takes 0.3 s
-#: for 100,000, so due rows go first, unless some are due at each refresh.
-FULL_COMPARISON = timedelta(minutes=10)
 
 #: So soon they are compared again if a plan was locked: what was edited may be of any age.
 NEXT_COMPARISON = timedelta(minutes=1)
@@ -224,6 +218,7 @@ class Dispatcher:
         if self._noticed_until is None or self._compared_at is None:
             return None
         waited = now - self._compared_at
+        # It takes 0.3 s for 100,000, so due rows go first, unless some are due at each refresh.
         is_due = self._next_due is not None and self._next_due <= now
         if waited >= (2 * FULL_COMPARISON if is_due else FULL_COMPARISON):
             return None

@@ -1,12 +1,14 @@
 """Finding what stays alive for a process that keeps all of its tasks' schedules running."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 import attrs
 
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
 from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.listing import listed
@@ -33,25 +35,38 @@ class StandaloneFinder:
     _catalog: Catalog
     _serve: Callable[[str], object]
     _leave: Callable[[str], object]
+    _now: Callable[[], datetime]
     #: The names of what is kept running.
     kept: list[str] = attrs.field(init=False, factory=list[str])
-    _told: frozenset[str] = attrs.field(init=False, default=frozenset())
+    _left_out: frozenset[str] = attrs.field(init=False, default=frozenset())
+    _tasks: tuple[Task, ...] = attrs.field(init=False, default=())
+    _looked_at: datetime | None = attrs.field(init=False, default=None)
+    _compared_at: datetime | None = attrs.field(init=False, default=None)
 
     def look(self) -> None:
         """Look once; what is found is kept, once its queue is asked to be served.
 
+        What was edited of late is asked for, and all that there is now and then: see `Dispatcher`.
+
         Raises:
             LedgerUnavailable: to be repeated.
         """
-        strange = {*self._schedules.staying_alive()}.difference(self.kept)
-        if not strange:
-            return
-        found = (each for each in self._schedules.schedules(strange) if self._stays_here(each))
-        names = [stored.name for stored in found]
-        room = max(MOST_QUEUES - len(self.kept), 0)
-        for name in names[:room]:
-            self._take(name)
-        self._tell_of(frozenset(names[room:]))
+        now, tasks = self._now(), tuple(self._catalog)
+        since = None if self._is_to_compare(now, tasks) else self._looked_at
+        asked = None if since is None else since - LATE_COMMITS
+        strange = {*self._schedules.staying_alive(since=asked)}.difference(self.kept)
+        found = self._schedules.schedules(strange) if strange else ()
+        self._take([each.name for each in found if self._stays_here(each)], are_all=since is None)
+        self._looked_at, self._tasks = now, tasks
+        if since is None:
+            self._compared_at = now
+
+    def _is_to_compare(self, now: datetime, tasks: tuple[Task, ...]) -> bool:
+        """Tell whether to look at all that stays alive: what is strange may be ours by now."""
+        if self._looked_at is None or self._compared_at is None or now < self._looked_at:
+            return True
+        has_room = bool(self._left_out) and len(self.kept) < MOST_QUEUES
+        return has_room or tasks != self._tasks or now >= self._compared_at + FULL_COMPARISON
 
     def is_ours(self, stored: StoredSchedule) -> bool:
         """Tell whether the task of a schedule is at hand, or its row says none."""
@@ -72,18 +87,18 @@ class StandaloneFinder:
         is_meant = draft is not None and draft.stay_alive and draft.status
         return is_meant and self.is_ours(stored)
 
-    def _take(self, name: str) -> None:
-        self._serve(standalone_queue(name))
-        self.kept.append(name)
-        text = f"{name} stays alive, and is kept running here"
-        say(log, logging.INFO, "standalone.found", text)
-
-    def _tell_of(self, left: frozenset[str]) -> None:
-        """Say once which are left out; as others are let go, these are taken."""
-        if left - self._told:
+    def _take(self, names: Sequence[str], *, are_all: bool) -> None:
+        room = max(MOST_QUEUES - len(self.kept), 0)
+        for name in names[:room]:
+            self._serve(standalone_queue(name))
+            self.kept.append(name)
+            text = f"{name} stays alive, and is kept running here"
+            say(log, logging.INFO, "standalone.found", text)
+        left = frozenset(names[room:])
+        if left - self._left_out:
             text = (
                 f"{listed(sorted(left))}: not kept running here, as {MOST_QUEUES} are, which is "
                 "the most: they begin as some of these are disabled"
             )
             say(log, logging.WARNING, "standalone.left-out", text)
-        self._told = left
+        self._left_out = left if are_all else self._left_out | left

@@ -14,13 +14,14 @@ from cronhare.application.redelivery.delay import (
     PUT_OFF_HEADER,
     redeliver_untried,
 )
-from cronhare.application.scheduling.dispatch import FULL_COMPARISON, NEXT_COMPARISON
+from cronhare.application.scheduling.dispatch import NEXT_COMPARISON
 from cronhare.application.worker import recording
 from cronhare.application.worker.lock_waits import PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import EXECUTION_HEADER, SIGNED
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE
 from cronhare.ports.broker import Delivery
 from cronhare.ports.ledger import LedgerUnavailable

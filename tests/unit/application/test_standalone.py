@@ -3,10 +3,10 @@
 That is a line of docs/compatibility.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import msgspec
@@ -27,9 +27,11 @@ from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
@@ -64,6 +66,7 @@ class Keeping:
 
     house: House
     tasks: Sequence[Task] = (REPORT,)
+    schedules: ScheduleStorePort | None = None
     served: list[str] = attrs.field(init=False, factory=list[str])
     catalog: Catalog = attrs.field(init=False)
     finder: StandaloneFinder = attrs.field(init=False)
@@ -72,10 +75,11 @@ class Keeping:
     def __attrs_post_init__(self) -> None:
         self.catalog = Catalog(self.tasks)
         self.finder = StandaloneFinder(
-            schedules=self.house.schedules,
+            schedules=self.schedules or self.house.schedules,
             catalog=self.catalog,
             serve=self.served.append,
             leave=self.served.remove,
+            now=lambda: self.house.now,
         )
         self.keeper = attrs.evolve(
             keeper(self.house, names=self.finder.kept),
@@ -358,6 +362,66 @@ def test_what_has_become_another_files_is_let_go_and_what_that_one_begins_left_a
     assert theirs.id != ours.id
     assert (up.finder.kept, up.served) == ([], [])
     assert newest(house).state is theirs.state
+
+
+@attrs.define
+class Asked:
+    """The schedules, and which rows were read of them in full."""
+
+    _schedules: ScheduleStorePort
+    read: list[str] = attrs.field(factory=list[str])
+
+    def schedules(self, names: Collection[str]) -> Sequence[StoredSchedule]:
+        self.read += names
+        return self._schedules.schedules(names)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._schedules, name)
+
+
+def test_what_stays_alive_and_is_nobodys_here_is_not_read_again_until_something_changes() -> None:
+    house = House(queues=[OWN])
+    pump(house, task=TaskRef("worker", 77))
+    asked = Asked(house.schedules)
+    up = Keeping(house, schedules=cast("ScheduleStorePort", asked))
+
+    def reads(**passed: float) -> int:
+        house.clock.advance(timedelta(**passed))
+        before = len(asked.read)
+        for _ in range(10):
+            up.finder.look()
+        return len(asked.read) - before
+
+    assert reads(minutes=0) > 0
+    reads(minutes=2)
+    assert reads(minutes=3) == 0
+    assert reads(minutes=6) == 1
+    reload = attrs.evolve(REPORT, name="other", ref=TaskRef("worker", 77))
+    with up.catalog.replacing([reload]):
+        pass
+    assert reads(minutes=0) == 1
+    assert up.finder.kept == ["pump"]
+
+
+def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(lines: Lines) -> None:
+    house = House(queues=[OWN])
+    for number in range(MOST_QUEUES + 2):
+        pump(house) if not number else house.add(f"p{number}", schedule=None, stay_alive=True)
+    up = Keeping(house)
+
+    for _ in range(3):
+        up.finder.look()
+        house.clock.advance(timedelta(minutes=2))
+
+    [first, *others] = [line for line in lines() if "not kept running here" in line]
+    assert (len(up.finder.kept), others) == (MOST_QUEUES, [])
+    left = {f"p{n}" for n in range(1, MOST_QUEUES + 2)}.difference(up.finder.kept) - {"pump"}
+    assert all(name in first for name in left)
+    house.schedules.switch(["p1"], on=False, now=house.now)
+    up.round()
+    up.finder.look()
+    assert len(up.finder.kept) == MOST_QUEUES
+    assert left.intersection(up.finder.kept)
 
 
 def test_a_schedule_with_times_is_begun_by_these_alone() -> None:

@@ -42,11 +42,12 @@ class MemoryScheduleStore:
         with self._ledger.lock:
             return Counter(row.draft.runs_on for row in self._users_rows(None) if row.draft.status)
 
-    def staying_alive(self) -> Collection[str]:
+    def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
         """See `ScheduleStorePort.staying_alive`."""
         with self._ledger.lock:
-            on = (row.draft for row in self._users_rows(None) if row.draft.status)
-            return [draft.name for draft in on if draft.stay_alive]
+            rows = self._users_rows(None)
+            edited = (row.draft for row in rows if since is None or row.updated_at > since)
+            return [draft.name for draft in edited if draft.status and draft.stay_alive]
 
     def save(
         self,
