@@ -1,6 +1,7 @@
 """All routes of the page, to be hooked into the application."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,15 +17,25 @@ from .views import VIEWS, missing
 
 def refusals(asker: Asker) -> Callable[[Request, Problem], Response]:
     """Give what shows people a request that reaches no view."""
-    return Pages(asker, Renderer(Assets.read())).refuse
+    return Pages(asker, _renderer()).refuse
 
 
 def routes(asker: Asker) -> Iterator[BaseRoute]:
     """Make the routes of the page."""
-    assets = Assets.read()
-    pages = Pages(asker, Renderer(assets))
-    yield Route("/ui/static/{rest:path}", assets.answer, methods=["GET"])
+    pages = Pages(asker, _renderer())
+    yield Route("/ui/static/{rest:path}", _assets().answer, methods=["GET"])
     for view in VIEWS:
         yield from view(pages)
     # The last: whatever else is asked for under /ui/ is told as a page.
     yield from missing.routes(pages)
+
+
+@cache
+def _assets() -> Assets:
+    return Assets.read()
+
+
+@cache
+def _renderer() -> Renderer:
+    """Make the one of this process: compiling templates takes longer than answering with them."""
+    return Renderer(_assets())
