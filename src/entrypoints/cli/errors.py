@@ -111,6 +111,12 @@ def report(error: BaseException) -> int:
 
 def _report_of_inside(error: BaseException) -> int:
     """Print what settings, use cases and servers have to say; what raised it has imported it."""
+    from ..settings.settings import SettingsInvalid  # noqa: PLC0415
+
+    if isinstance(error, SettingsInvalid):  # before there was a use case
+        advice = "Nothing was started. The README lists every setting."
+        _print("there are settings that cannot be used", error.faults, advice)
+        return Status.WRONG_INPUT
     from cronhare.application.administration.commands import (  # noqa: PLC0415
         CannotPause,
         CannotRun,
@@ -121,13 +127,7 @@ def _report_of_inside(error: BaseException) -> int:
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
     from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
 
-    from ..settings.settings import SettingsInvalid  # noqa: PLC0415
-
     match error:
-        case SettingsInvalid():
-            advice = "Nothing was started. The README lists every setting."
-            _print("there are settings that cannot be used", error.faults, advice)
-            return Status.WRONG_INPUT
         case CannotApply():
             found = [clash_refusal(error.clashes)] if error.clashes else []
             found += [calendar_refusal(error.calendars)] if error.calendars else []

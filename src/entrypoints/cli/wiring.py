@@ -25,9 +25,9 @@ def open_ledger() -> "Container":
     Raises:
         LedgerUnavailable: it is away, or needs `cronhare db upgrade`.
     """
+    container = wire()  # first: settings that cannot be used need no ledger to say so
     from cronhare.adapters.sql import check_schema
 
-    container = wire()
     check_schema(container.engine())
     return container
 

@@ -100,11 +100,15 @@ OF_A_LEDGER = {
 _WIDTH = 62
 
 
-def imports_of(arguments: Sequence[str], folder: Path) -> set[str]:
+def imports_of(
+    arguments: Sequence[str], folder: Path, *, status: int = 0, **settings: str
+) -> set[str]:
+    ends_so = IMPORTS_OF.replace("not end.code", f"(end.code or 0) == {status}")
+    plain = {name: text for name, text in os.environ.items() if not name.startswith("CRON_")}
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS_OF, *arguments],
+        [sys.executable, "-c", ends_so, *arguments],
         cwd=folder,
-        env={name: text for name, text in os.environ.items() if not name.startswith("CRON_")},
+        env=plain | settings,
         capture_output=True,
         text=True,
         check=False,
@@ -148,6 +152,18 @@ def test_what_asks_no_server_imports_what_it_uses(
     imported = imports_of(call, tmp_path)
 
     assert libraries(imported) <= TYPER | may_import
+    assert not HEAVY & imported
+
+
+@pytest.mark.parametrize(
+    "call", [["executions", "list"], ["schedules"], ["doctor"], ["run", "one"]]
+)
+def test_settings_that_cannot_be_used_are_told_without_what_asks_a_server(
+    call: Sequence[str], tmp_path: Path
+) -> None:
+    imported = imports_of(call, tmp_path, status=2, CRON_LEASE_SECONDS="soon")
+
+    assert libraries(imported) <= TYPER | VALUES | RANGES | {"rich"}
     assert not HEAVY & imported
 
 
