@@ -108,6 +108,14 @@ def test_no_more_is_shown_of_one_than_fits() -> None:
     assert shown.message.startswith("xxx")
 
 
+def test_what_fits_is_measured_as_it_is_sent() -> None:
+    data = {"long": "\x7f" * 6_000, "short": "\x7f" * 5_000, "value": 6}
+
+    shown = AlertView.of(RaisedAlert(key="failed", raised_at=NOON, data=data), (), {})
+
+    assert shown.data == {"short": data["short"], "value": 6}
+
+
 def test_all_is_shown_of_one_as_it_is_raised() -> None:
     text = "x" * 2_000
     said = {"message": text, "runbook": text}

@@ -34,6 +34,7 @@ def make_application(container: Container, executor: ThreadPoolExecutor) -> ASGI
         version=version("cronhare"),
         redirect_slashes=False,
     )
+    app.state.in_thread = asker.in_thread  # see `Deferred`
     for routes in PARTS:
         app.router.routes.extend(routes(asker))
     app.answer_problems()

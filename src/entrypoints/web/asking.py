@@ -25,7 +25,8 @@ class Asker:
     def __init__(self, container: Container, executor: ThreadPoolExecutor) -> None:
         """*container* has the use cases; *executor* runs what asks the ledger."""
         self.container = container
-        self._in_thread = LedgerThreads(executor)
+        #: Does what takes long without asking the ledger, too: making an answer.
+        self.in_thread = LedgerThreads(executor)
         self._outage = Outage(log, "The ledger can be asked", back="ledger.back")
 
     async def ask(self, question: Callable[[], T]) -> T:
@@ -35,7 +36,7 @@ class Asker:
             LedgerUnavailable: that is logged as well, once until it is over.
         """
         try:
-            answer = await self._in_thread(question)
+            answer = await self.in_thread(question)
         except LedgerUnavailable as error:
             text = "The ledger cannot be asked over HTTP"
             self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)

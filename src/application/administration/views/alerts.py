@@ -11,7 +11,7 @@ from cronhare.domain.lifecycle.alert_texts import AlertText
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.events import LONGEST_NAME, OutboxRow, OutboxState, say_next_try
 from cronhare.domain.texts.listing import counted
-from cronhare.domain.texts.printable import shortened
+from cronhare.domain.texts.printable import printable_json, shortened
 
 #: What is shown of one alert at most: characters of its message, and bytes of its data, which are
 #: far fewer, unless a person wrote its row.
@@ -125,10 +125,10 @@ class AlertPage:
 
 
 def _fitting(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out the members that are too long for what is shown of one alert."""
+    """Leave out the members that are too long for what is shown of one alert, as it is sent."""
     room, fitting = LARGEST_DATA, dict[str, Any]()
     for name, value in data.items():
-        size = len(msgspec.json.encode({name: value}))
+        size = len(printable_json(msgspec.json.encode({name: value}).decode()).encode())
         if size <= room:
             room -= size
             fitting[name] = value

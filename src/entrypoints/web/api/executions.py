@@ -144,10 +144,12 @@ class Executions:
         page = await self._asker.ask(
             lambda: pages.page(execution_id, after=position, stream=stream)
         )
-        lines = page.lines if tail is None else page.lines[-tail:]
-        text = "".join(lines)
-        shown = text if raw else printable(text.replace("\r\n", "\n"), keep="\t\n")
-        return as_text(request, shown, after=_next(page), Execution_State=page.state.value)
+
+        def text() -> str:
+            said = "".join(page.lines if tail is None else page.lines[-tail:])
+            return said if raw else printable(said.replace("\r\n", "\n"), keep="\t\n")
+
+        return as_text(request, text, after=_next(page), Execution_State=page.state.value)
 
     async def cancel_execution(self, request: Request, execution_id: Id) -> Response:
         """Ask for its end, whether it waits or runs."""

@@ -13,6 +13,7 @@ from cronhare.domain.access import Scope
 
 from ..access import needs
 from ..asking import Asker
+from ..deferred import Deferred
 from ..problems import Problem, problem_of
 from . import flash
 from .asked import refuse_others
@@ -79,10 +80,14 @@ class Pages:
         **context: Any,  # noqa: ANN401 - what the template is about
     ) -> Response:
         """Render a whole page; *now*, the ledger's time, is what relative times count from."""
-        text = self._renderer.page(request, template, **context)
-        response = HTMLResponse(text, status, headers=HEADERS)
-        flash.forget(request, response)
-        return response
+
+        def made() -> Response:
+            text = self._renderer.page(request, template, **context)
+            response = HTMLResponse(text, status, headers=HEADERS)
+            flash.forget(request, response)
+            return response
+
+        return Deferred(made)
 
     def fragment(self, template: str, **context: Any) -> str:  # noqa: ANN401 - see `render`
         """Render a piece of a page, which is put into one that is open."""
@@ -105,7 +110,8 @@ class Pages:
         async def answer(request: Request) -> Response:
             try:
                 needs(scope).dependency(request)
-                return await handler(request)
+                response = await handler(request)
+                return await response.made(request) if isinstance(response, Deferred) else response
             except ClientDisconnect:
                 raise
             except Exception as error:
