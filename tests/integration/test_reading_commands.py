@@ -113,6 +113,7 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     whole = shell("alerts", "list").out
     other = shell("alerts", "list", "--rule", "unsent").out
     full, none = shell("alerts", "show", "node").out, shell("alerts", "show", "x")
+    long = shell("alerts", "show", "x" * 100_000)
 
     assert whole.split()[:5] == ["SEVERITY", "ALERT", "ABOUT", "SINCE", "WHAT"]
     assert "OVER" in shell("alerts", "list", "--cleared").out
@@ -124,6 +125,8 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     )
     assert {line[:1] for line in full.splitlines()} <= {*ascii_lowercase}, "as each other show"
     assert (none.status, "there is no alert 'x'; there are: node, queue" in none.err) == (2, True)
+    assert "xxx...'; there are: node, queue" in long.err
+    assert len(long.err) < 300
     assert other.startswith("No alert is like that.\nJudged last at ")
 
 

@@ -15,6 +15,7 @@ from cronhare.domain.lifecycle.alerts import AlertSeverity, trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import Target
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.events import NotDelivered, NotifierPort
@@ -96,7 +97,7 @@ def show(
     if not found:
         there = listed(sorted({each.rule for each in page.alerts})) or "none"
         raise Refusal(
-            f"there is no alert {name!r}; there are: {there}",
+            f"there is no alert {echo(name)}; there are: {there}",
             advice="`cronhare alerts list --cleared` has them all.",
         )
     if json:
@@ -150,7 +151,8 @@ def try_(
     targets = [each for name in names if (each := file.subscriptions.target(name)) is not None]
     if not targets:
         there = listed(file.subscriptions.names) or "none"
-        what = "has no targets" if target is None else f"has no target {target!r}; it has: {there}"
+        unknown = f"has no target {echo(target)}; it has: {there}"
+        what = "has no targets" if target is None else unknown
         raise Refusal(f"{file.path} {what}", advice="Add one: [notify.NAME], see docs/alerts.md.")
     import asyncio  # noqa: PLC0415 - a page of help does without
 

@@ -19,6 +19,7 @@ from cronhare.domain.schedules.notify import (
     Target,
 )
 from cronhare.domain.schedules.untellable import lacks
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
@@ -86,7 +87,7 @@ def try_(
     target = file.subscriptions.target(name)
     if target is None:
         there = listed(file.subscriptions.names) or "none"
-        raise Refusal(f"{file.path} has no target {name!r}; it has: {there}")
+        raise Refusal(f"{file.path} has no target {echo(name)}; it has: {there}")
     container = wire_with(settings)
     now = datetime.now(UTC)
     event = OutboxRow.of(trial(name, now=now, id_=str(uuid4())), name, source=file.source, now=now)
