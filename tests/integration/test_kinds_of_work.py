@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from tests.faults.arena import Arena
 from tests.faults.house import stop_politely
+from tests.integration import amqp
 from tests.production.plant import PATIENCE, SCHEDULER, plant
 from tests.services.finding import wait_until
 from tests.services.mail import mail_server
@@ -272,6 +273,42 @@ def test_what_up_kept_running_is_an_ordinary_schedule_once_its_row_is_one(
         wait_until(
             lambda: serving(arena) == (4, served), seconds=PATIENCE, what="leaving its queue"
         )
+
+
+def test_a_queue_that_the_broker_refuses_up_says_nothing_of_its_others(
+    tmp_path: Path, vhost: str
+) -> None:
+    [tasks, _] = PUMP.replace("sleep 600", "true").split("[schedules.pump]")
+    made = ScheduleDraft(name="made", task=PUMP_TASK, stay_alive=True)
+    timed_one = ScheduleDraft(name="timed", task=PUMP_TASK, every=timedelta(seconds=5))
+    with (
+        amqp.channel(vhost) as owner,
+        embedded(tmp_path, tasks, CRON_BROKER_URL=vhost) as arena,
+    ):
+        owner.queue_declare("cron_standalone.made", exclusive=True)
+        for draft in (made, timed_one):
+            arena.schedules.create(draft, now=arena.claims.now())
+
+        def refusals() -> int:
+            logs = "".join(log.read_text() for log in arena.logs.iterdir())
+            return logs.count('"queue.unavailable"')
+
+        def consumed_at() -> datetime | None:
+            nodes = SqlNodeStore(arena.engine, SystemClock()).nodes(now=arena.claims.now(), limit=2)
+            return nodes.reports[0].consumed_at
+
+        wait_until(lambda: refusals() > 0, seconds=PATIENCE, what="the refusal")
+        refused_at, runs_before = arena.claims.now(), len(timed(arena, "timed"))
+        wait_until(
+            lambda: (consumed_at() or refused_at) > refused_at + timedelta(seconds=5),
+            seconds=PATIENCE,
+            what="counting as connected",
+        )
+        wait_until(
+            lambda: len(timed(arena, "timed")) > runs_before, seconds=PATIENCE, what="another run"
+        )
+        passed = arena.claims.now() - refused_at
+        assert refusals() <= 2 + 2 * (passed // timedelta(minutes=1))
 
 
 def alive(arena: Arena, name: str) -> list[Execution]:

@@ -103,6 +103,7 @@ class House:
     foreign_queues: Sequence[str] = ()
     queues: Sequence[str] = ()
     places: int = 1_000
+    apart: frozenset[str] = frozenset()
     metrics: MetricsPort = SILENT
     tracing: TracingPort = NOT_TRACED
     clock: FrozenClock = attrs.field(init=False)
@@ -188,7 +189,7 @@ class House:
             catalog=catalog,
             keeper=self.keeper,
             policies=RetryPolicies(self.policy, catalog, limits=self.limits),
-            places=Places(self.places),
+            places=Places(self.places, self.apart),
             random_fraction=lambda: 0.0,
             uuid=self.uuid,
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),

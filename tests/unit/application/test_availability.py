@@ -1,14 +1,17 @@
 """How a worker knows an outage from a long queue."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from cronhare.application.worker.availability import IDLE, Availability
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.catching_up import OUTAGE
+from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
 from cronhare.domain.retries.budget import BudgetPolicy
 from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.topology import MAIN_QUEUE
+from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, live
 from tests.unit.application.endings import failure, one_by_one
@@ -85,6 +88,32 @@ async def after_an_outage(limits: RetryLimits) -> House:
     house.limits = limits
     await house.restart_worker()
     return house
+
+
+async def test_a_delivery_of_a_queue_apart_takes_no_place_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(places=1, apart=frozenset({"apart"}), holds=True, limits=TWO_A_MINUTE)
+    free_at: list[datetime] = []
+    start = house.attempts.start
+
+    def noting(*args: Any, catch_up: CatchUp, **asked: Any) -> Any:  # noqa: ANN401
+        free_at.append(catch_up.free_at)
+        return start(*args, catch_up=catch_up, **asked)
+
+    monkeypatch.setattr(house.attempts, "start", noting)
+    house.add("kept", schedule=None, queue="apart")
+    house.add("other", schedule=None)
+    for queue in ("apart", MAIN_QUEUE):
+        await house.connection.consume([queue], prefetch=1, on_delivery=house.begin)
+
+    for name in ("kept", "other"):
+        house.administrator.run_now(name, params=None, now=house.now, actor=ADA)
+        await house.turn(5 * SECOND)
+        await house.settle()
+
+    assert len(house.executions(State.RUNNING)) == 2
+    assert free_at == [house.start, house.start + 10 * SECOND]
 
 
 async def test_retries_that_waited_for_a_worker_start_as_the_budget_has_places(
