@@ -152,6 +152,9 @@ def test_what_a_page_tells_its_reader_to_do_can_be_done(page: Path, tmp_path: Pa
         reader.ends(type(error), error, error.__traceback__)
         raise
     reader.ends()
+    # A ledger has params and output, and so has a copy of it.
+    ledgers = {file.name: file.stat().st_mode & 0o077 for file in tmp_path.rglob("*.sqlite3*")}
+    assert not any(ledgers.values()), ledgers
 
 
 def test_the_pages_have_commands_and_none_hides_in_another_language() -> None:
