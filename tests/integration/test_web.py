@@ -130,8 +130,8 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_is_made(
     [
         ({"report_id": 25}, "schedule"),
         ({**SCHEDULE, "date_time": "2026-12-15T16:00:00Z"}, "date_time"),
-        ({"schedule": "0 8 * * *"}, "report_id"),
-        ({**SCHEDULE, "worker_id": 3}, "report_id"),
+        ({"schedule": "0 8 * * *"}, "task"),
+        ({**SCHEDULE, "worker_id": 3}, "worker_id"),
         ({**SCHEDULE, "report_id": 10**19}, "report_id"),
         ({**SCHEDULE, "date_time": "2026-12-15"}, "date_time"),
         ({**SCHEDULE, "name": "cronhare-cleanup"}, "name"),
