@@ -29,10 +29,19 @@ class AlertStorePort(Protocol):
     promised.
     """
 
-    def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
+    def begin(
+        self,
+        *,
+        now: datetime,
+        every: timedelta,
+        source: str | None = None,
+        instead_of: datetime | None = None,
+    ) -> bool:
         """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
 
-        Who began before and has not kept anything yet is waited for, until twice *every*.
+        Who began before and has not kept anything yet is waited for, until twice *every*. Who gives
+        up what it began itself, *instead_of* which it begins anew, waits for nobody who has not
+        begun since.
         """
         ...
 

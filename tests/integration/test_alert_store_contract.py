@@ -74,6 +74,42 @@ def test_while_one_judges_no_other_begins_until_that_has_taken_twice_as_long(
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # that one was killed
 
 
+def test_who_gives_up_what_it_began_begins_anew_at_once_unless_another_has_begun(
+    ledger: Ledger,
+) -> None:
+    def begins(*, instead_of: datetime | None = None) -> bool:
+        ledger.clock.advance(SECOND)
+        return ledger.alerts.begin(
+            now=ledger.now, every=MINUTE, source="shop", instead_of=instead_of
+        )
+
+    assert begins()
+    first = ledger.now
+    others = [begins(), begins(instead_of=first - SECOND)]
+    anew = begins(instead_of=first)
+    second = ledger.now
+    again = begins(instead_of=first)
+    ledger.clock.advance(2 * MINUTE - 3 * SECOND)
+    waits, follows = begins(), begins()
+    late = begins(instead_of=second)
+
+    assert (others, anew, again) == ([False, False], True, False)
+    assert (waits, follows, late) == (False, True, False)  # it is waited for from then on
+
+
+def test_what_held_is_not_over_when_a_judgement_that_was_begun_anew_is_the_first_for_long(
+    ledger: Ledger,
+) -> None:
+    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.clock.advance(10 * MINUTE)
+    began = ledger.now
+    assert ledger.alerts.begin(now=began, every=MINUTE)
+    ledger.clock.advance(SECOND)
+    assert ledger.alerts.begin(now=ledger.now, every=MINUTE, instead_of=began)
+
+    assert not ledger.alerts.keep([], now=ledger.now).cleared
+
+
 def test_it_is_known_when_the_whole_ledger_was_judged_last(ledger: Ledger) -> None:
     never = ledger.alerts.judged_at()
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)

@@ -12,13 +12,13 @@ import attrs
 
 from cronhare.domain.lifecycle.alerts import (
     EVERY,
-    JUDGED_WITHIN,
     TOLD_ANEW_AFTER,
     RaisedAlert,
     cleared,
     raised,
 )
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.alert_rules import AlertConditions
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.ports.alerts import AlertStorePort
@@ -26,10 +26,13 @@ from cronhare.ports.events import EventStorePort
 
 from .adding import Adder
 from .judging import LedgerJudge, say_changes
-from .schedule_judging import ScheduleJudgement
+from .schedule_judging import ScheduleJudgement, UnderWay
 
 #: Between two looks for the ids of schedules that may alert: one that is new waits so long.
 LOOK_UP_EVERY: Final = timedelta(minutes=5)
+
+#: Who was refused, as another judges, asks again after so long: that one may have been killed.
+ASK_AGAIN_AFTER: Final = timedelta(seconds=10)
 
 #: Schedules that are judged; of more the first.
 MOST_WATCHED: Final = 10_000
@@ -56,9 +59,11 @@ class AlertWatch:
         self._judge = judge
         self._adder = Adder(events)
         self._watched = _Watched(alerts, events)
-        self._looked_at: datetime | None = None
+        self._asked_at: datetime | None = None
+        self._judged_at: datetime | None = None
+        self._told_at: datetime | None = None
         self._told_of: Hashable = None
-        self._under_way: _UnderWay | None = None
+        self._under_way: UnderWay | None = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
@@ -66,54 +71,57 @@ class AlertWatch:
         What another has judged is told at the next look: it may note it just after ours has begun.
         Answers whether there are schedules left to judge, by the next look: it is best soon.
         """
-        # Taken out first: what fails half-way is begun anew, a minute later.
-        under_way, self._under_way = self._under_way, None
         if not subscriptions.alerted:
             return False
         self._judge.look(now)
-        judgement: ScheduleJudgement | None = None
-        if under_way is not None and under_way.goes_on(subscriptions, now):
-            judgement = under_way.judgement
-        if judgement is None and not self._is_due(now):
-            self._tell_changes(subscriptions, now)
-            return False
-        if judgement is None:
-            judgement = self._begin(subscriptions, now)
-        if judgement is not None and judgement.go_on():
-            self._under_way = _UnderWay(judgement, subscriptions, now)
-            self._tell_changes(subscriptions, now)
-            return True
-        if judgement is not None:
-            say_changes(judgement.keep(ended_at=self._now()))
+        # Taken out first: what fails half-way is not gone on with.
+        under_way, self._under_way = self._under_way, None
+        if under_way is None or not under_way.goes_on(subscriptions, now):
+            under_way = self._begin(subscriptions, now, instead_of=under_way)
+        if under_way is not None:
+            self._go_on(under_way, now)
         self._tell(subscriptions, now)
-        self._looked_at = now if judgement is None else judgement.now
-        return False
+        return self._under_way is not None
 
-    def _is_due(self, now: datetime) -> bool:
-        last = self._looked_at
-        return last is None or not timedelta(0) <= now - last < EVERY
-
-    def _begin(self, subscriptions: Subscriptions, now: datetime) -> ScheduleJudgement | None:
-        """Begin to judge the schedules, if there are some and no other judges them."""
+    def _begin(
+        self, subscriptions: Subscriptions, now: datetime, *, instead_of: UnderWay | None
+    ) -> UnderWay | None:
+        """Begin to judge the schedules, if it is time, there are some, and no other judges them."""
+        if instead_of is None and not self._is_due(now):
+            return None
+        self._asked_at = now
         watched, source = self._watched.at(subscriptions, now), subscriptions.source or ""
         if not (watched or self._watched.were_some):
             return None
-        if not self._alerts.begin(now=now, every=EVERY, source=source):
+        cut_off = None if instead_of is None else instead_of.judgement.now
+        if not self._alerts.begin(now=now, every=EVERY, source=source, instead_of=cut_off):
             return None
-        return ScheduleJudgement(self._alerts, watched, source=source, now=now)
+        judgement = ScheduleJudgement(self._alerts, watched, source=source, now=now)
+        return UnderWay(judgement, subscriptions, now, is_anew=cut_off is not None)
 
-    def _tell_changes(self, subscriptions: Subscriptions, now: datetime) -> None:
-        if self._alerts.revision() != self._told_of:
-            self._tell(subscriptions, now)
+    def _is_due(self, now: datetime) -> bool:
+        is_time = has_passed(EVERY, self._judged_at, now)
+        return is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)
+
+    def _go_on(self, under_way: UnderWay, now: datetime) -> None:
+        judgement = under_way.judgement
+        if judgement.go_on():
+            self._under_way = attrs.evolve(under_way, left_at=now)
+            return
+        say_changes(judgement.keep(ended_at=self._now()))
+        self._judged_at = judgement.now
 
     def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
+        """Tell what has changed, and once a minute all: a target may be new, or hear again."""
         revision = self._alerts.revision()
+        if revision == self._told_of and not has_passed(EVERY, self._told_at, now):
+            return
         rows = [*self._rows(subscriptions, now)]
         self._adder.begin()
         for at in range(0, len(rows), _AT_ONCE):  # each a transaction, which others wait for
             self._adder.add(rows[at : at + _AT_ONCE])
         self._events.tell_anew(rows, before=now - TOLD_ANEW_AFTER, now=now)
-        self._told_of = revision
+        self._told_of, self._told_at = revision, now
 
     def _rows(self, subscriptions: Subscriptions, now: datetime) -> Iterator[OutboxRow]:
         """Give what is told: of what is over only to those who were told that it held."""
@@ -147,20 +155,6 @@ class AlertWatch:
             yield target.name
 
 
-@attrs.frozen
-class _UnderWay:
-    """A judgement that a look has left half-way: of the subscriptions that it began with."""
-
-    judgement: ScheduleJudgement
-    of: Subscriptions
-    left_at: datetime
-
-    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
-        """Tell whether the next look is of the same file and came soon: else it is out of date."""
-        is_soon = timedelta(0) <= now - self.left_at < JUDGED_WITHIN * EVERY
-        return is_soon and subscriptions is self.of
-
-
 class _Watched:
     """The schedules that may alert: those of the file, and of no file with one of its tasks."""
 
@@ -175,9 +169,8 @@ class _Watched:
 
     def at(self, subscriptions: Subscriptions, now: datetime) -> Mapping[int, AlertConditions]:
         """Give their conditions by their ids."""
-        last = self._looked_at
         is_new = subscriptions is not self._of
-        if is_new or last is None or not timedelta(0) <= now - last < LOOK_UP_EVERY:
+        if is_new or has_passed(LOOK_UP_EVERY, self._looked_at, now):
             self.were_some = bool(self._found) or is_new
             self._found = dict([*self._look_up(subscriptions)][:MOST_WATCHED])
             self._of, self._looked_at = subscriptions, now

@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from cronhare.domain.lifecycle.alerts import EVERY, Alert
+import attrs
+
+from cronhare.domain.lifecycle.alerts import EVERY, JUDGED_WITHIN, Alert
 from cronhare.domain.lifecycle.schedule_alerts import judge_schedule
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.alert_rules import AlertConditions
+from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.ports.alerts import AlertChanges, AlertStorePort
 
 from ..logs import say
@@ -69,3 +73,22 @@ class ScheduleJudgement:
         for signs in self._alerts.schedule_signs(watched, usual=usual, now=self.now):
             conditions = watched[signs.scheduler_id]
             yield from judge_schedule(signs, conditions, self.now, source=self._source)
+
+
+@attrs.frozen
+class UnderWay:
+    """A judgement that a look has left half-way: of the subscriptions that it began with.
+
+    One that *is_anew* took the place of another that was cut off. It is not cut off for a reload
+    once more: these may come more often than judging very many takes.
+    """
+
+    judgement: ScheduleJudgement
+    of: Subscriptions
+    left_at: datetime
+    is_anew: bool = False
+
+    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
+        """Tell whether the next look came soon, and may go on with this: else it is cut off."""
+        is_late = has_passed(JUDGED_WITHIN * EVERY, self.left_at, now)
+        return not is_late and (self.is_anew or subscriptions is self.of)

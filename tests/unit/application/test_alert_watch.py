@@ -159,6 +159,100 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     assert max(added) == 2  # no transaction that others wait for is long
 
 
+def slow_site(monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[House, Subscriptions]:
+    """Make schedules that are late, of which a turn judges one."""
+    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
+    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
+    made, asked = house(), subscriptions()
+    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
+    made.schedules.save(drafts, source="shop", now=made.now)
+    made.dispatcher.tick(made.now)
+    made.clock.advance(12 * MINUTE)
+    schedules = dict.fromkeys(names, asked.schedules["report"])
+    asked = attrs.evolve(asked, schedules=schedules, task_of=dict.fromkeys(names, TASK.name))
+    return made, asked
+
+
+def test_a_judgement_ends_though_each_of_its_turns_meets_a_reload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is begun anew once, at once, and then goes on with the file that it began with."""
+    made, asked = slow_site(monkeypatch, "report", "books", "charts")
+    one, looks = Outpost(made, asked), list[bool]()
+
+    for _ in range(4):
+        looks.append(one.alerts.look(attrs.evolve(asked), made.now))
+        made.clock.advance(timedelta(seconds=2))
+
+    assert looks == [True, True, True, False]  # the first is cut off, the other three are one
+    assert len(documents(one, "not-started")) == 3
+
+
+def test_a_reload_of_who_judges_makes_no_other_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, asked = slow_site(monkeypatch, "report", "books")
+    one, other, ended = Outpost(made, asked), Outpost(made, asked, node="bee"), list[datetime]()
+    keep = ScheduleJudgement.keep
+
+    def notes(judgement: ScheduleJudgement, *, ended_at: datetime) -> AlertChanges:
+        ended.append(ended_at)
+        return keep(judgement, ended_at=ended_at)
+
+    monkeypatch.setattr(ScheduleJudgement, "keep", notes)
+    began = made.now
+    assert one.alerts.look(asked, began)
+    assert not other.alerts.look(asked, began)
+    made.clock.advance(timedelta(seconds=2))
+    while one.alerts.look(attrs.evolve(asked), made.now):
+        pass
+    while made.now < began + 2 * EVERY:
+        made.clock.advance(timedelta(seconds=2))
+        other.alerts.look(asked, made.now)
+
+    first, second = ended  # the second is the other's, a minute after the first has begun
+    assert first == began + timedelta(seconds=2)
+    assert second <= first + EVERY + alerting.ASK_AGAIN_AFTER + timedelta(seconds=4)
+
+
+def test_who_was_refused_follows_soon_after_one_that_was_killed_counts_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, asked = slow_site(monkeypatch, "report", "books")
+    one, other = Outpost(made, asked), Outpost(made, asked, node="bee")
+    began = made.now
+    assert one.alerts.look(asked, began)  # and is killed
+
+    made.clock.advance(EVERY / 2)
+    while not other.alerts.look(asked, made.now):
+        made.clock.advance(timedelta(seconds=2))
+
+    waited = made.now - began
+    assert 2 * EVERY <= waited <= 2 * EVERY + alerting.ASK_AGAIN_AFTER
+
+
+def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, asked = slow_site(monkeypatch, "report")
+    one, other = Outpost(made, asked), MemoryAlertStore(made.ledger)
+    text = "6 failed cron tasks"
+    said = {"severity": "high", "message": text, "task": None}
+    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
+    other.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=made.now)
+    for of in [asked, wider(asked, "new")]:
+        for _ in range(EVERY // LOOK_EVERY):
+            other.begin(now=made.now, every=timedelta(0), source="shop")
+            one.alerts.look(of, made.now)
+            made.clock.advance(LOOK_EVERY)
+        heard = [name for name, _, _ in documents(one, "failed")]
+
+    assert sorted(heard) == ["new", "ops", "own"]
+
+
+def wider(asked: Subscriptions, name: str) -> Subscriptions:
+    new = target(name, EventKind.ALERT)
+    return attrs.evolve(asked, targets={**asked.targets, name: new})
+
+
 @pytest.mark.parametrize(
     ("again", "later"),
     [("none between", 180 * MINUTE), ("another", MINUTE), ("the same", 180 * MINUTE)],

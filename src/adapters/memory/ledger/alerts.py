@@ -52,12 +52,19 @@ class MemoryAlertStore:
         self._ledger = ledger
         self._rows = ledger.alerts
 
-    def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
+    def begin(
+        self,
+        *,
+        now: datetime,
+        every: timedelta,
+        source: str | None = None,
+        instead_of: datetime | None = None,
+    ) -> bool:
         """See `AlertStorePort.begin`."""
         with self._ledger.lock:
             last = self._ledger.alerts_begun_at.get(source)
             ended = self._ledger.alerts_judged_of.get(source)
-            if last is not None and not may_begin(last, ended, now, every):
+            if last is not None and not may_begin(last, ended, now, every, instead_of=instead_of):
                 return False
             self._ledger.alerts_begun_at[source] = now
             return True

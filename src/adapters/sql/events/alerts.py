@@ -89,6 +89,7 @@ _BEGIN: Final = (
         or_(
             alerts.c.held_at <= bindparam("abandoned", type_=UtcDateTime),
             alerts.c.held_at > bindparam("ahead", type_=UtcDateTime),
+            alerts.c.held_at == bindparam("given_up", type_=UtcDateTime),
             and_(
                 alerts.c.held_at <= bindparam("before", type_=UtcDateTime),
                 or_(  # it has ended
@@ -168,7 +169,14 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         super().__init__(Database(engine, clock))
 
     @repeatable
-    def begin(self, *, now: datetime, every: timedelta, source: str | None = None) -> bool:
+    def begin(
+        self,
+        *,
+        now: datetime,
+        every: timedelta,
+        source: str | None = None,
+        instead_of: datetime | None = None,
+    ) -> bool:
         """See `AlertStorePort.begin`. A time ahead of ours is of a clock that was set back."""
         key = key_of(_JUDGED, source or "", source)
         asked = {
@@ -176,6 +184,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
             "before": now - every,
             "abandoned": now - JUDGED_WITHIN * every,
             "ahead": now + every,
+            "given_up": instead_of or _EVER,
             "key": key,
         }
         with self._database.write("beginning to judge alerts") as connection:
