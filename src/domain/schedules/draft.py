@@ -253,7 +253,7 @@ def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     if draft.topic is not None and (problem := fault_of_topic(draft.topic)) is not None:
         faults += (Fault("topic", problem),)
     if (too_large := fault_of_params(draft.params)) is not None:
-        faults += (Fault("params", too_large),)
+        faults += (Fault("params" if draft.topic is None else "payload", too_large),)
     return timing, faults
 
 

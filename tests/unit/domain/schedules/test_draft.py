@@ -95,6 +95,11 @@ def test_everything_else_is_carried_over() -> None:
         ({"timezone": "Europe/Berln"}, "timezone", "Europe/Berlin"),
         ({"date_time": NOON}, "date_time", "not both"),
         ({"params": f'"{"x" * LARGEST_PARAMS}"'}, "params", "102402 bytes of JSON"),
+        (
+            {"params": f'"{"x" * LARGEST_PARAMS}"', "topic": "shop.order"},
+            "payload",
+            "102402 bytes of JSON",
+        ),
         ({"starts_at": NOON, "ends_at": NOON - timedelta(1)}, "ends_at", "before starts_at"),
     ],
 )
