@@ -76,10 +76,11 @@ def test_executions_are_listed_by_schedule_and_by_state(ledger: Ledger) -> None:
     ended = ledger.records.executions(ExecutionFilter(states={State.SUCCEEDED, State.FAILED}))
     both = ledger.records.executions(ExecutionFilter(schedule="done", states={State.CLAIMED}))
     unknown = ledger.records.executions(ExecutionFilter(schedule="unknown"))
+    padded = ledger.records.executions(ExecutionFilter(schedule="done "))
 
     assert waiting not in ended
     assert (list(by_schedule), list(ended)) == ([done], [failed, done])
-    assert (list(both), list(unknown)) == ([], [])
+    assert (list(both), list(unknown), list(padded)) == ([], [], [])
 
 
 def test_executions_are_listed_from_when_they_were_claimed_on(ledger: Ledger) -> None:
@@ -332,11 +333,13 @@ def test_a_filter_takes_the_rows_of_which_all_is_true_that_it_says(ledger: Ledge
         ({"execution_id": 999_999}, ""),
         ({"schedule": "mails"}, "timeout"),
         ({"schedule": "Mails"}, ""),
+        ({"schedule": "mails "}, ""),
         ({"task": "worker 4"}, "denied"),
         ({"task": "worker"}, ""),
         ({"task": "pay", "numbers": (TaskRef("worker", 4), TaskRef("worker", 5))}, "denied"),
         ({"type": "report"}, "timeout"),
         ({"queue": "cron_scheduler.mails"}, "timeout"),
+        ({"queue": "cron_scheduler.mails "}, ""),
         ({"reason": "%_D"}, "denied"),
         ({"reason": "denied"}, ""),
         ({"reason": "Grö"}, "denied"),

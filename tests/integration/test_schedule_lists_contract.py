@@ -50,6 +50,7 @@ def test_a_search_is_for_letters_and_for_no_pattern(ledger: Ledger) -> None:
     assert names(ledger, ScheduleFilter(search="100% Ü")) == ["off-2"]
     assert names(ledger, ScheduleFilter(search="100%%")) == []
     assert names(ledger, ScheduleFilter(source="jobs.toml")) == ["of-a-file"]
+    assert names(ledger, ScheduleFilter(source="jobs.toml ")) == []
 
 
 def test_many_schedules_are_counted_up_to_a_bound(

@@ -24,6 +24,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
 from cronhare.ports.schedules import StoredSchedule
 
+from .mapping.exactly import exactly
 from .mapping.schedule_rows import moment_or_long_ago, row_values
 from .schedules import STORED, edited_at, stored
 from .schema.tables import executions, pauses, plans, schedulers
@@ -114,7 +115,7 @@ def conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElemen
         )
         yield schedulers.c.id.in_(on) if which.paused else schedulers.c.id.not_in(on)
     if which.source is not None:
-        yield schedulers.c.source == which.source
+        yield exactly(schedulers.c.source, which.source)
 
 
 def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:

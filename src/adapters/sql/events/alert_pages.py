@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
 
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 
+from ..mapping.exactly import exactly
 from ..schema.tables import alerts
 
 #: Rows that are read at once where a person spoilt some, and a page is not full without them.
@@ -44,7 +45,7 @@ def _part(which: AlertFilter, after: AlertPlace | None, *, over: bool) -> Select
     is_over = alerts.c.cleared_at.is_not(None) if over else alerts.c.cleared_at.is_(None)
     found = select(alerts).where(is_over, _of_rules(which))
     if which.schedule is not None:
-        found = found.where(alerts.c.subject == which.schedule, alerts.c.scheduler_id > 0)
+        found = found.where(exactly(alerts.c.subject, which.schedule), alerts.c.scheduler_id > 0)
     if after is not None:
         later = and_(at == after.at, alerts.c.rule > after.key)
         found = found.where(or_(at < after.at, later))

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, uni
 from cronhare.domain.execution import UNFINISHED, State
 from cronhare.ports.records import ExecutionFilter
 
+from ..mapping.exactly import exactly
 from ..mapping.execution_rows import SCHEDULE_NAME, id_of_display_name
 from ..schema.tables import executions, schedulers
 from .claim_times import ids_between
@@ -87,7 +88,7 @@ def _parts_of(state: State) -> Iterator[Range]:
 def _of_schedule(name: str) -> Iterator[ColumnElement[bool]]:
     id_ = id_of_display_name(name)
     if id_ is None:
-        yield _ROW.scheduler_id.in_(select(schedulers.c.id).where(schedulers.c.name == name))
+        yield _ROW.scheduler_id.in_(select(schedulers.c.id).where(exactly(schedulers.c.name, name)))
     else:
         yield _ROW.scheduler_id == id_
         yield SCHEDULE_NAME.is_(None)
@@ -115,4 +116,4 @@ def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
     if which.until is not None:
         yield _ROW.executed_at < which.until
     if which.concurrency_key is not None:
-        yield _ROW.concurrency_key == which.concurrency_key
+        yield exactly(_ROW.concurrency_key, which.concurrency_key)

@@ -16,6 +16,7 @@ from cronhare.domain.retries.outcome import (
 from cronhare.domain.schedules.task import TaskRef
 
 from ..dialect import Dialect
+from ..mapping.exactly import exactly
 from ..schema.tables import failed_tasks
 
 _ROW = failed_tasks.c
@@ -24,12 +25,13 @@ _ROW = failed_tasks.c
 def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
     """Give the conditions of the rows that a filter takes: see `FailureFilter.takes`."""
     equal = (
-        (_ROW.execution_id, which.execution_id),
         (_ROW.schedule_name, which.schedule),
         (_ROW.task_type, which.type),
         (_ROW.queue, which.queue),
     )
-    yield from (column == wanted for column, wanted in equal if wanted is not None)
+    yield from (exactly(column, wanted) for column, wanted in equal if wanted is not None)
+    if which.execution_id is not None:
+        yield _ROW.execution_id == which.execution_id
     error_class = None if which.error_class is None else mark_of_class(which.error_class)
     code = None if which.code is None else mark_of_code(which.code)
     marks = (mark for mark in (error_class, code) if mark is not None)
