@@ -1,7 +1,9 @@
 """A jobs file that is read again, with the ledger in the middle of it."""
 
 import asyncio
+import gc
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,6 +147,18 @@ def test_the_page_compares_with_the_file_that_was_read_last(house: House) -> Non
 
     assert (before, taken, house.change("new")) == (Change.KEEP, Change.KEEP, Change.KEEP)
     assert house.change("old") is None, "it is disabled already"
+
+
+def test_a_file_that_another_has_taken_the_place_of_is_forgotten(house: House) -> None:
+    taken = []
+    for name in ("new", "newer"):
+        taken.append(weakref.ref(house.container.jobs_file()))
+        house.write(name)
+        house.reload()
+    gc.collect()
+
+    assert [file() for file in taken] == [None, None]
+    assert house.container.jobs_file() is not None
 
 
 @pytest.mark.parametrize("unheard", [["taken unheard"], ["away", "away", "taken unheard"]])

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -117,7 +117,7 @@ class Reloading:
             if getattr(read, field) != getattr(current, field)
         }
         live = {field: getattr(read, field) for field in changed.keys() & LIVE}
-        self._container.settings.override(providers.Object(attrs.evolve(current, **live)))
+        _replace(self._container.settings, attrs.evolve(current, **live))
         if live.keys() & {"log_level", "log_format"}:
             logs.configure(style=read.log_format, level=read.log_level)
             logs.sign_as(self._container.node())
@@ -135,7 +135,7 @@ class Reloading:
             changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
         self._container.subscribers().current = file.subscriptions
         if self._container.jobs_file() is not None:  # a process without a page keeps none of it
-            self._container.jobs_file.override(providers.Object(file))
+            _replace(self._container.jobs_file, file)
         return f"Reloaded {file.path}: {changes}"
 
     async def _take_tasks(self, file: JobsFile) -> str:
@@ -158,6 +158,16 @@ class Reloading:
                     _warn_unknown(file, error)
                     is_logged = True
                 await asyncio.sleep(pauses.next())
+
+
+def _replace(given: providers.Provider[Any], value: object) -> None:
+    """Give another value in place of the one that the container was made with.
+
+    To override it once more would keep the one before, a whole jobs file at each hangup.
+    """
+    last = given.last_overriding
+    assert isinstance(last, providers.Object), last
+    last.set_provides(value)
 
 
 def _warn_unknown(file: JobsFile, error: LedgerUnavailable) -> None:

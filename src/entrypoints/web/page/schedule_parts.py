@@ -80,7 +80,7 @@ class ScheduleParts:
         now = container.queries().now()
         # A cell of the calendar is an hour or a day.
         hour = now.replace(minute=0, second=0, microsecond=0)
-        stand = view, runs, hour, id(container.jobs_file())  # a reload reads that anew
+        stand = view, runs, hour, container.jobs_file()  # a reload reads that anew
         if stand != self._stand:
             looked = look_at_schedule(self._pages, view.name)
             fragment = self._pages.fragment
