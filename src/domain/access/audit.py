@@ -145,8 +145,8 @@ def _kept_members(value: Mapping[Any, Any], depth: int, left: _Left) -> dict[str
 
 
 #: As many have it: {"name": "DB_PASSWORD", "value": "hunter2"}, and {"Key": …, "Values": […]}.
-_NAMES: Final = frozenset(["name", "key"])
-_VALUES: Final = frozenset(["value", "values"])
+_NAMES: Final = frozenset(["name", "key", "header", "field"])
+_VALUES: Final = frozenset(["value", "values", "val", "content", "default"])
 
 
 def _calls_its_value_a_secret(value: Mapping[Any, Any]) -> bool:

@@ -24,7 +24,12 @@ _ENDS: Final = (
     *("token", "apikey", "credential", "credentials"),
 )
 #: What may follow that word without making it another one.
-_FILLING: Final = frozenset(["base", "hash", "plain", "raw", "string", "text", "value"])
+_FILLING: Final = frozenset(
+    [
+        *("base", "hash", "plain", "raw", "string", "text", "value"),
+        *("confirm", "confirmation", "new", "old"),
+    ]
+)
 _NONE: Final = frozenset(["bypass", "compass", "encompass", "overpass", "surpass", "underpass"])
 #: Keys of other kinds, by the word before.
 _OPEN_KEYS: Final = frozenset(
@@ -42,23 +47,29 @@ _USER: Final = re.compile(
 #: Tokens that are known for one wherever they stand: ours, JSON Web Tokens, those of well-known
 #: services; and private keys.
 _FORMS: Final = re.compile(
-    r"\bchr_[\w-]{43}|(?<![\w-])eyJ[\w-]{5,2000}\.[\w-]{5,4000}(?:\.[\w-]{0,4000})?|\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"
+    r"\bchr_[\w-]{43}|(?<![\w-])(?:\w{1,30}-){0,4}eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?|\bgh[a-z]_\w{20,}|\bgithub_pat_\w{20,}"
     r"|\bglpat-[\w-]{15,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}|\bAIza[\w-]{30,}"
     r"|\b[sr]k[-_](?:\w{1,10}[-_])?\w{16,}|\bhooks\.slack\.com/services/[\w/]{5,200}"
+    r"|\bdiscord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/[\w/-]{5,200}|\b(?:bot)?\d{6,12}:[\w-]{30,60}"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 )
 #: `Bearer x`, as headers say it.
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~-])[\w.~+/=-]{8,}")
 
+#: Some blanks, also as URLs have them: once, or twice over.
+_BLANKS: Final = r"(?:\s|%(?:25)?20){0,8}"
 #: What may be a name: before `=` or `:`, as an option before a blank, in quotes or not. A blank
 #: parts the words of some.
 _NAME: Final = re.compile(
-    r"(?<![\w.-])(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
-    r"[\\\"'\[\d\])]{0,8}\s{0,8}(?:=>|:=|==?|[:>\uff1a\uff1d]|%3[AD])\s{0,8}|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
+    r"(?:(?<![\w.-])|(?<=%[0-9A-F]{2}))"
+    r"(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
+    rf"(?:[\\\"'\[\d\])]|%(?:25)?22){{0,8}}{_BLANKS}(?:=>|:=|==?|[:>\uff1a\uff1d]|%(?:25)?3[AD]){_BLANKS}"
+    r"|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
     re.IGNORECASE,
 )
 _VALUE: Final = re.compile(
-    r"(?P<escaped>\\+[\"'])[\s\S]*?(?:(?P=escaped)|\Z)"
+    r"(?P<escaped>\\+[\"'])[\s\S]*?(?:(?<!\\)(?P=escaped)|\Z)"
+    r"|[|>][-+\d]{0,2}[ \t]{0,8}\r?\n(?:[ \t][^\n]*(?:\n|\Z)|\r?\n)+"  # a block of YAML
     r"|(?:\"(?:[^\"\\]|\\[\s\S])*(?:\"|\\?\Z)|'(?:[^'\\]|\\[\s\S])*(?:'|\\?\Z))[^\s\"'.,;:)\]}>&|\\]*"
     r"|(?:(?:basic|bearer|digest|negotiate|token)[ \t]+)?[^\s\"']+",
     re.IGNORECASE,
@@ -72,8 +83,8 @@ _COMMAND: Final = re.compile(
     rf"(?:{_VALUE.pattern})",
     re.IGNORECASE,
 )
-#: All of a line is the value of these.
-_LINE: Final = re.compile(r"[^\r\n\"']+")
+#: All of a line is the value of these, unless it is in quotes.
+_LINE: Final = re.compile(r"(?!\\*[\"'])(?:=\"[^\r\n\"]*\"|[^\r\n\"'])+")
 _HEADERS: Final = frozenset(["authorization", "proxy-authorization", "cookie", "set-cookie"])
 #: `Authorization: Bearer x`, word by word.
 _SCHEMES: Final = frozenset(["basic", "bearer"])
@@ -135,7 +146,8 @@ def _pieces(text: str) -> Iterator[str]:
         name = found["name"] or found["option"]
         if found.start() < shown or not (names_a_secret(name) or name in _USERS):
             continue
-        value = (_LINE if name.lower() in _HEADERS else _VALUE).match(text, found.end())
+        line = _LINE.match(text, found.end()) if name.lower() in _HEADERS else None
+        value = line or _VALUE.match(text, found.end())
         if value is None or value[0].startswith("--") or (name in _USERS and ":" not in value[0]):
             continue
         yield text[shown : found.end()]
