@@ -83,6 +83,7 @@ def test_only_the_named_schedules_are_listed_and_unknown_names_left_out(ledger: 
 
     assert [stored.name for stored in ledger.schedules.schedules(["c", "a", "x"])] == ["a", "c"]
     assert list(ledger.schedules.schedules([])) == []
+    assert list(ledger.schedules.schedules(["c ", "A"])) == []
 
 
 def test_a_schedule_shows_its_plan(ledger: Ledger) -> None:

@@ -156,7 +156,9 @@ class SqlScheduleStore(ScheduleNames):
                 found = connection.execute(STORED).all()
             else:
                 found = _find(connection, STORED.where(_NAMED), names)
-        return sorted(map(stored, found), key=lambda each: each.name)
+        # Some databases find a name without the blanks at the end of what is asked, too.
+        asked = (one for one in map(stored, found) if names is None or one.name in names)
+        return sorted(asked, key=lambda each: each.name)
 
     @repeatable
     def save(

@@ -147,16 +147,17 @@ class _Desk:
         values = empty_values() | {
             name: text[:500] for name, text in request.query_params.items() if name in PREVIEWED
         }
-        found = await self._pages.ask(
-            lambda: preview_of(
+
+        def look() -> str:
+            found = preview_of(
                 request.query_params.get("name", "")[:100],
                 values,
                 now=self._container.queries().now(),
                 notes_on=self._container.draft_notes().of,
             )
-        )
-        text = self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
-        return HTMLResponse(text, headers=HEADERS)
+            return self._pages.fragment("schedules/preview.html", preview=found, now=found.now)
+
+        return HTMLResponse(await self._pages.ask(look), headers=HEADERS)
 
     async def _stored(self, request: Request) -> tuple[StoredSchedule, ScheduleDraft]:
         name = request.path_params["name"]
