@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-from cronhare.domain.schedules.standalone import PREFIX, is_standalone
+from cronhare.domain.schedules.standalone import is_standalone, schedule_on
 
 #: What keeps running whatever stays alive and is its own.
 UP_WITH_ITS_TASK: Final = "`cronhare up` with its task in the jobs file"
@@ -21,9 +21,11 @@ def start_worker(queues: Iterable[str], jobs: str | None) -> str:
     "cronhare worker --jobs '/etc/cron hare.toml' --queues mails,reports"
     >>> start_worker(["mails"], None)
     'cronhare worker --jobs JOBS.TOML --queues mails'
+    >>> start_worker(["cron_standalone." + "0" * 32], None)  # a hash says no name
+    'cronhare worker --jobs JOBS.TOML --standalone NAME'
     """
     names = list(queues)
-    own = [name.removeprefix(PREFIX) for name in names if is_standalone(name)]
+    own = [schedule_on(name) or "NAME" for name in names if is_standalone(name)]
     shared = ",".join(shlex.quote(name) for name in names if not is_standalone(name))
     parts = [f"cronhare worker --jobs {_file(jobs)} --queues {shared}"] if shared else []
     return "; ".join([*parts, *([start_standalone(own, jobs)] if own else [])])

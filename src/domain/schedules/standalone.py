@@ -30,7 +30,9 @@ STEADY: Final = timedelta(minutes=10)
 #: So many of the last runs are looked at for that.
 RUNS_LOOKED_AT: Final = 12
 
-_PLAIN: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,149}"
+#: A name that looks like a hash is none: it might be that of another name, and so its queue.
+_HASH: Final = r"[0-9a-f]{32}"
+_PLAIN: Final = rf"(?!{_HASH}\Z)[A-Za-z0-9_][A-Za-z0-9._-]{{0,149}}"
 
 
 def standalone_queue(schedule: str) -> str:
@@ -42,6 +44,16 @@ def standalone_queue(schedule: str) -> str:
     if re.fullmatch(_PLAIN, schedule):
         return f"{PREFIX}{schedule}"
     return f"{PREFIX}{blake2b(schedule.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
+
+
+def schedule_on(queue: str) -> str | None:
+    """Name the schedule whose queue this is; None if it is hashed.
+
+    >>> schedule_on(standalone_queue("mail-pump")), schedule_on(standalone_queue("mail pump"))
+    ('mail-pump', None)
+    """
+    name = queue.removeprefix(PREFIX)
+    return None if re.fullmatch(_HASH, name) else name
 
 
 def is_standalone(queue: str) -> bool:

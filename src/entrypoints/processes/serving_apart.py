@@ -1,12 +1,17 @@
 """Serving queues beside those of a worker while it runs: each has a place of its own."""
 
 import asyncio
+import logging
+from collections.abc import Coroutine
+from concurrent.futures import Future
 
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.worker.places import Places
 
 from ..signals.shutdown import Shutdown
 from .consuming import WorkerConsumer
+
+log = logging.getLogger(__name__)
 
 
 class ServingApart:
@@ -30,13 +35,16 @@ class ServingApart:
         """Have a queue served, once the broker gives it."""
         self._places.apart |= {queue}
         self._report((*self._heartbeat.queues, queue))
-        asyncio.run_coroutine_threadsafe(self._begin(queue), self._loop)
+        self._in_loop(self._begin(queue))
 
     def leave(self, queue: str) -> None:
         """Have it served no more; what is at hand of it goes on."""
         self._places.apart -= {queue}
         self._report(tuple(each for each in self._heartbeat.queues if each != queue))
-        asyncio.run_coroutine_threadsafe(self._end(queue), self._loop)
+        self._in_loop(self._end(queue))
+
+    def _in_loop(self, doing: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(doing, self._loop).add_done_callback(_log_fault)
 
     def _report(self, queues: tuple[str, ...]) -> None:
         self._heartbeat.queues, self._heartbeat.concurrency = queues, self._places.count
@@ -44,9 +52,17 @@ class ServingApart:
     async def _begin(self, queue: str) -> None:
         begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
         self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
+        self._beginning[queue].add_done_callback(_log_fault)
 
     async def _end(self, queue: str) -> None:
         beginning = self._beginning.pop(queue)
         beginning.cancel()  # it may still wait, as the worker rests
         await asyncio.wait({beginning})
         await self._consumer.leave(queue)
+
+
+def _log_fault(done: "Future[None] | asyncio.Task[None]") -> None:
+    """Nobody waits for it."""
+    if not done.cancelled() and (fault := done.exception()) is not None:
+        text = "Serving a queue apart met a fault of ours"
+        log.error("%s", text, exc_info=fault, extra={"action": "fault"})

@@ -25,7 +25,14 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.standalone import LONGEST_WAIT, NO_DEADLINE, STEADY, restart_wait
+from cronhare.domain.schedules.standalone import (
+    LONGEST_WAIT,
+    NO_DEADLINE,
+    PREFIX,
+    STEADY,
+    restart_wait,
+    standalone_queue,
+)
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
@@ -461,6 +468,12 @@ def test_it_has_no_deadline_but_its_own() -> None:
 def test_the_waits_have_a_bound_and_begin_anew_after_a_steady_run() -> None:
     assert restart_wait([SECOND] * 30) == LONGEST_WAIT
     assert restart_wait([SECOND, STEADY, SECOND]) == SECOND
+
+
+def test_a_name_that_looks_like_the_hash_of_another_has_a_queue_of_its_own() -> None:
+    hashed = standalone_queue("my job")
+
+    assert standalone_queue(hashed.removeprefix(PREFIX)) != hashed
 
 
 async def test_a_run_by_hand_makes_no_second_copy() -> None:
