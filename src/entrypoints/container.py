@@ -484,6 +484,7 @@ class Container(containers.DeclarativeContainer):
     standalone_finder = providers.Factory(
         StandaloneFinder,
         schedules=schedules,
+        records=records,
         catalog=catalog,
         now=ledger_time.provided.now,
     )

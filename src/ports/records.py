@@ -108,7 +108,8 @@ class ExecutionFilter:
 
     *task* is a task's name, or its reference (`report 25`); *numbers* are those that a task of that
     name has, for executions without a name, and follow from it. The next page is of those *before*
-    the last id of this one.
+    the last id of this one. With *stays_alive* they are those alone that were begun to stay alive:
+    see `began_to_stay_alive`.
     """
 
     schedule: str | None = None
@@ -119,6 +120,7 @@ class ExecutionFilter:
     since: datetime | None = None
     until: datetime | None = None
     before: int | None = None
+    stays_alive: bool = False
     limit: int = 20
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.claims import RunsAlready
 from cronhare.domain.messages.messages import TaskMessage
+from cronhare.ports.records import ExecutionFilter
 from tests.integration.ledgers import MINUTE, Ledger, at_once, draft
 from tests.ports import ids_of
 
@@ -97,6 +98,25 @@ def test_a_name_that_no_queue_can_have_is_hashed(ledger: Ledger, name: str) -> N
     assert run.queue.startswith("cron_standalone.")
     assert len(run.queue) == len("cron_standalone.") + 32
     assert ledger.seen(run).problem is None
+
+
+def test_what_was_begun_to_stay_alive_and_has_not_ended_is_listed_by_itself(
+    ledger: Ledger,
+) -> None:
+    ledger.save(draft("pump", stay_alive=True), draft("innocent"))
+    begun = run_now(ledger, "alive-0")
+    ledger.save(draft("pump"))
+    ids = ids_of(ledger.schedules, ["pump", "innocent"])
+    for name, key in (("pump", "manual-1"), ("pump", "manual-2"), ("innocent", "manual-3")):
+        ledger.records.run_now(ids[name], key=key, params=None, now=ledger.now, node="ant")
+
+    def found(schedule: str | None) -> list[int]:
+        which = ExecutionFilter(schedule=schedule, states=UNFINISHED, stays_alive=True, limit=1)
+        return [run.id for run in ledger.records.executions(which)]
+
+    assert (found(None), found("pump"), found("innocent")) == ([begun.id], [begun.id], [])
+    ledger.records.cancel(begun.id, now=ledger.now)
+    assert (found(None), found("pump")) == ([], [])
 
 
 def test_the_draft_is_kept(ledger: Ledger) -> None:

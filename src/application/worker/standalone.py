@@ -14,7 +14,9 @@ from cronhare.domain.schedules.keys import alive_key
 from cronhare.domain.schedules.standalone import (
     RUNS_LOOKED_AT,
     began_to_stay_alive,
+    is_standalone,
     restart_wait,
+    standalone_queue,
 )
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -74,7 +76,12 @@ class StandaloneKeeper:
     def _keep(self, name: str, stored: StoredSchedule | None, now: datetime) -> None:
         is_ours = stored is None or self._is_ours(stored)
         off = why_off(stored, is_ours=is_ours, now=now)
-        which = ExecutionFilter(schedule=name, states=UNFINISHED, limit=RUNS_LOOKED_AT)
+        which = ExecutionFilter(
+            schedule=name,
+            states=UNFINISHED,
+            stays_alive=off is not None,  # of others there may be any number
+            limit=RUNS_LOOKED_AT,
+        )
         unfinished = self._records.executions(which)
         is_to_be_told = self._tell(f"off {name}", None if off is None else off.why, now)
         # Of what is another's, nothing was begun here but what was seen before it was.
@@ -84,6 +91,8 @@ class StandaloneKeeper:
             if is_to_be_told:
                 say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {off.why}")
             self._end(name, off, alive, now)
+        elif astray := _astray(name, alive):
+            self._stop(name, f"its queue is not {standalone_queue(name)}", astray, now)
         elif stored and stored.draft and not (unfinished or stored.draft.has_times):
             self._begin(stored, now)
 
@@ -152,6 +161,12 @@ class StandaloneKeeper:
             return False
         self._troubles[what] = trouble
         return self._told.is_due(what, now.timestamp())
+
+
+def _astray(name: str, alive: Sequence[Execution]) -> Sequence[Execution]:
+    """Find what nobody serves any more: its schedule had another name."""
+    own = standalone_queue(name)
+    return [run for run in alive if is_standalone(run.queue) and run.queue != own]
 
 
 def _length(run: Execution) -> timedelta:

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from cronhare.domain.schedules.edits import FULL_COMPARISON
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
@@ -84,6 +86,7 @@ def _in_memory(
         idle = [each for each in waiting if not each.running]
         unless = (
             f". If `cronhare up` does not serve {_queues(idle)}, {have_up_serve(_names(idle))}"
+            f"{_let_go(idle)}"
             if idle
             else ""
         )
@@ -152,6 +155,19 @@ def _unseen(waiting: Sequence[Waiting]) -> Iterator[Finding]:
             "can tell",
             "see to the broker, then run doctor once more",
         )
+
+
+def _let_go(waiting: Sequence[Waiting]) -> str:
+    """Say what becomes of runs whose schedules stay alive no more: their queues are served no more.
+
+    That is a matter of moments, unless nobody was there when the schedule was edited.
+    """
+    if not any(map(is_standalone, _names(waiting))):
+        return ""
+    return (
+        "; what is to stay alive no more, and has its task there, it cancels within "
+        f"{FULL_COMPARISON // timedelta(minutes=1)} minutes{_OR}"
+    )
 
 
 def _names(waiting: Sequence[Waiting]) -> list[str]:

@@ -23,12 +23,14 @@ from cronhare.application.worker.standalone_finder import StandaloneFinder
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import (
     LONGEST_WAIT,
     NO_DEADLINE,
     PREFIX,
+    RUNS_LOOKED_AT,
     STEADY,
     restart_wait,
     standalone_queue,
@@ -83,6 +85,7 @@ class Keeping:
         self.catalog = Catalog(self.tasks)
         self.finder = StandaloneFinder(
             schedules=self.schedules or self.house.schedules,
+            records=self.house.records,
             catalog=self.catalog,
             serve=self.served.append,
             leave=self.served.remove,
@@ -334,6 +337,109 @@ def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     up.round()
     assert (up.finder.kept, up.served) == (["pump"], [OWN])
     assert newest(house).state is State.CLAIMED
+
+
+STAYS_NO_MORE = {
+    "ordinary": lambda house: pump(house, stay_alive=False, schedule="* * * * *"),
+    "disabled": lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
+    "deleted": delete,
+}
+
+
+@pytest.mark.parametrize("edit", STAYS_NO_MORE.values(), ids=STAYS_NO_MORE)
+def test_what_was_let_go_while_nobody_kept_it_is_ended_by_the_next_who_begins(
+    edit: Callable[[House], object], lines: Lines
+) -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    edit(house)
+    up = Keeping(house)
+
+    up.round()
+    assert house.only.state is State.CANCELLED
+    up.round()
+
+    assert (up.finder.kept, up.served) == ([], [])
+    assert not any("pump stays alive" in line for line in lines())
+
+
+def test_what_was_let_go_is_ended_also_beside_many_ordinary_runs() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    pump(house, stay_alive=False)
+    for _ in range(2 * RUNS_LOOKED_AT):
+        house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
+    up = Keeping(house)
+
+    for _ in range(2):
+        up.round()
+
+    first, *others = house.executions()
+    assert first.state is State.CANCELLED
+    assert {run.state for run in others} == {State.CLAIMED}
+    assert up.finder.kept == []
+
+
+def test_what_another_who_keeps_schedules_running_lets_go_later_is_ended_in_its_time() -> None:
+    house = House(queues=[OWN])
+    up = Keeping(house)
+    up.round()
+    pump(house)
+    keeper(house).round()
+    house.schedules.switch(["pump"], on=False, now=house.now)
+
+    states = []
+    for passed in (timedelta(0), FULL_COMPARISON):
+        house.clock.advance(passed)
+        up.round()
+        states.append(house.only.state)
+
+    assert states == [State.CLAIMED, State.CANCELLED]
+
+
+def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> None:
+    house = House(queues=[OWN])
+    pump(house, task=TaskRef("worker", 77))
+    keeper(house).round()
+    house.schedules.switch(["pump"], on=False, now=house.now)
+    up = Keeping(house)
+
+    up.round()
+
+    assert up.finder.kept == []
+    assert house.only.state is State.CLAIMED
+
+
+@attrs.define
+class Elsewhere:
+    """The records, whose runs have the queue of a name that their schedule had before."""
+
+    _records: RecordsPort
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        found = self._records.executions(which)
+        return [msgspec.structs.replace(run, queue=f"{OWN}-2") for run in found]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._records, name)
+
+
+def test_a_run_on_the_queue_of_a_name_of_before_is_followed_by_one_on_its_own() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    kept = keeper(house, Elsewhere(house.records))
+
+    kept.round()
+    house.clock.advance(2 * SECOND)
+    kept.round()
+
+    assert [(run.state, run.queue) for run in house.executions()] == [
+        (State.CANCELLED, OWN),
+        (State.CLAIMED, OWN),
+    ]
 
 
 def test_what_is_paused_or_broken_keeps_its_queue() -> None:

@@ -25,6 +25,7 @@ from cronhare.domain.retries.redeliveries import KEPT_FOR
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, DUE
 from cronhare.domain.schedules.retention import LATELY, by_class
+from cronhare.domain.schedules.standalone import began_to_stay_alive
 from cronhare.ports.records import (
     Attempt,
     ExecutionFilter,
@@ -57,6 +58,7 @@ class MemoryRecords:
                 if which.schedule in {None, execution.schedule_name}
                 and which.concurrency_key in {None, execution.concurrency_key}
                 and (not which.states or execution.state in which.states)
+                and (not which.stays_alive or _stays_alive(execution))
                 and (which.before is None or execution.id < which.before)
                 and (which.since is None or execution.executed_at >= which.since)
                 and (which.until is None or execution.executed_at < which.until)
@@ -309,6 +311,10 @@ class MemoryRecords:
         for execution in self._executions.in_states(ENDED_WITHOUT_RESULT):
             if _has_outlived(execution, now - retention.others):
                 yield execution
+
+
+def _stays_alive(execution: Execution) -> bool:
+    return began_to_stay_alive(key=execution.key, queue=execution.queue)
 
 
 def _age(execution: Execution) -> tuple[bool, datetime, int]:

@@ -10,6 +10,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, union
 
 from cronhare.domain.execution import UNFINISHED, State
+from cronhare.domain.schedules.keys import ALIVE
+from cronhare.domain.schedules.standalone import PREFIX
 from cronhare.ports.records import ExecutionFilter
 
 from ..mapping.exactly import exactly
@@ -20,6 +22,11 @@ from .failure_conditions import rows_of_task
 
 _ROW: Final = executions.c
 _IDS: Final = select(_ROW.id)
+#: As `began_to_stay_alive` says of one.
+_STAYS_ALIVE: Final = or_(
+    _ROW.queue.startswith(PREFIX, autoescape=True),
+    _ROW.execution_key.startswith(ALIVE, autoescape=True),
+)
 
 Conditions = Sequence[ColumnElement[bool]]
 
@@ -115,5 +122,7 @@ def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
         yield _ROW.executed_at >= which.since
     if which.until is not None:
         yield _ROW.executed_at < which.until
+    if which.stays_alive:
+        yield _STAYS_ALIVE
     if which.concurrency_key is not None:
         yield exactly(_ROW.concurrency_key, which.concurrency_key)

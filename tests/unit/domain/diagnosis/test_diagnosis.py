@@ -588,6 +588,8 @@ def test_what_stays_alive_wants_its_task_and_no_queue_that_no_schedule_may_name(
     for finding in (away, idle):
         assert "add the task to its jobs file" in (finding.cure or "")
         assert "on that queue" not in (finding.cure or "")
+        assert "What is not wanted any more: `cronhare executions cancel ID`" in finding.cure
+    assert "what is to stay alive no more, and has its task there, it cancels" in idle.cure
     assert "`cronhare up` with its task in the jobs file" in (unserved.cure or "")
     assert "CRON_QUEUES" not in (unserved.cure or "")
 
