@@ -13,7 +13,10 @@ INSTALLED := .venv/installed
 EQUIPPED := .venv/equipped
 
 PIP := $(BIN)/python -m pip install --quiet
-LOCKED := $(PIP) --require-hashes --only-binary :all:
+LOCKED := $(PIP) --require-hashes --only-binary :all: --no-compile
+# On all cores, where pip takes one; and not at the first import, which many tests have at a time.
+# What cannot be compiled is for another Python, and is told where it is imported.
+COMPILE_ALL := $(BIN)/python -m compileall -qq --workers 0 .venv/lib || true
 
 .PHONY: help
 help:  ## list the targets
@@ -28,10 +31,12 @@ $(INSTALLED): requirements/with-page.lock requirements/build.lock pyproject.toml
 	@scripts/make-venv "$(PYTHON)" .venv
 	@$(LOCKED) --requirement requirements/with-page.lock --requirement requirements/build.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(COMPILE_ALL)
 	@touch $@
 
 $(EQUIPPED): $(INSTALLED) requirements/dev.lock
 	@$(LOCKED) --requirement requirements/dev.lock
+	@$(COMPILE_ALL)
 	@touch $@
 
 .PHONY: run
