@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Coroutine
 from concurrent.futures import Future
 
@@ -30,6 +31,8 @@ class ServingApart:
         self._shutdown = shutdown
         self._loop = asyncio.get_running_loop()
         self._beginning: dict[str, asyncio.Task[None]] = {}
+        #: One that is left may be asked for again before it has been: each thing in its turn.
+        self._turns = defaultdict[str, asyncio.Lock](asyncio.Lock)
 
     def serve(self, queue: str) -> None:
         """Have a queue served, once the broker gives it."""
@@ -50,15 +53,17 @@ class ServingApart:
         self._heartbeat.queues, self._heartbeat.concurrency = queues, self._places.count
 
     async def _begin(self, queue: str) -> None:
-        begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
-        self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
-        self._beginning[queue].add_done_callback(_log_fault)
+        async with self._turns[queue]:
+            begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
+            self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
+            self._beginning[queue].add_done_callback(_log_fault)
 
     async def _end(self, queue: str) -> None:
-        beginning = self._beginning.pop(queue)
-        beginning.cancel()  # it may still wait, as the worker rests
-        await asyncio.wait({beginning})
-        await self._consumer.leave(queue)
+        async with self._turns[queue]:
+            beginning = self._beginning.pop(queue)
+            beginning.cancel()  # it may still wait, as the worker rests
+            await asyncio.wait({beginning})
+            await self._consumer.leave(queue)
 
 
 def _log_fault(done: "Future[None] | asyncio.Task[None]") -> None:
