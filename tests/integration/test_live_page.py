@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.container import Container
@@ -122,6 +123,29 @@ def test_a_schedule_to_which_nothing_happens_is_laid_out_once(container: Contain
         [_, first], [_, second], [_, third] = parts(), parts(), parts()
 
     assert first is second or second is third  # an hour may have begun in between
+
+
+def test_a_reload_of_the_same_file_lays_a_schedule_out_once_more(
+    container: Container, tmp_path: Path
+) -> None:
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(
+        '[tasks.t]\ncommand = ["true"]\n[schedules.nightly]\ntask = "t"\nevery = "1d"\n'
+    )
+    before, after = (read_jobs(jobs, policy=container.settings().policy) for _ in range(2))
+    container.schedules().save(before.drafts, source="jobs.toml", now=container.claims().now())
+    [stored] = container.schedules().schedules(["nightly"])
+    with ThreadPoolExecutor(1) as executor:
+        pages = Pages(Asker(container, executor), Renderer(Assets.read()))
+        parts = schedule_parts.ScheduleParts(pages, stored.id)
+        container.jobs_file.override(before)
+        [_, laid_out] = parts()
+        container.jobs_file.override(after)
+        looks = [parts()[1] for _ in range(3)]
+
+    assert before == after
+    assert laid_out is not looks[0]
+    assert looks[0] is looks[1] or looks[1] is looks[2]  # an hour may have begun in between
 
 
 def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(

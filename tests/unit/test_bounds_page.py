@@ -428,6 +428,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{served_queues.WEIGHTS[0]} to {served_queues.WEIGHTS[-1]}"
     ],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
+    "schedules with `stay_alive` that `up` keeps running": [f"{topology.MOST_QUEUES}"],
     "crashes of an execution": [
         f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",
         f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",

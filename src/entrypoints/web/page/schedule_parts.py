@@ -66,6 +66,7 @@ class ScheduleParts:
         """See `Pages`."""
         self._pages, self._id = pages, scheduler_id
         self._stand: object = None
+        self._file: object = None
         self._parts: Mapping[str, str] = {}
 
     def __call__(self) -> tuple[datetime, Mapping[str, str]]:
@@ -80,12 +81,13 @@ class ScheduleParts:
         now = container.queries().now()
         # A cell of the calendar is an hour or a day.
         hour = now.replace(minute=0, second=0, microsecond=0)
-        stand = view, runs, hour, container.jobs_file()  # a reload reads that anew
-        if stand != self._stand:
+        file = container.jobs_file()  # another after a reload; to compare what is in it is dear
+        stand = view, runs, hour
+        if stand != self._stand or file is not self._file:
             looked = look_at_schedule(self._pages, view.name)
             fragment = self._pages.fragment
             self._parts = {part: fragment(path, **looked) for part, path in _PARTS.items()}
-            self._stand = stand
+            self._stand, self._file = stand, file
         return now, self._parts
 
 
