@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
@@ -24,6 +24,12 @@ DAY = timedelta(days=1)
 FAILED, CRITICAL, NODE = (
     Alert(rule=rule, message="6", data={"value": 6})
     for rule in (Rule.FAILED, Rule.CRITICAL, Rule.NODE)
+)
+SPOILT = text(
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many) "
+    "INSERT INTO Alert (rule, raised_at, held_at, subject, scheduler_id, data) "
+    "SELECT 'queue:' || i, '2099-01-01 00:00:00.000000', '2099-01-01 00:00:00.000000', '', 0, '{}' "
+    "FROM n"
 )
 
 
@@ -89,6 +95,26 @@ def test_a_spoilt_row_does_not_end_the_pages(engine: Engine, ledger: Ledger) -> 
     assert (ended, goes_on, again) == (False, True, False)
     assert {each.rule for each in every} == {CRITICAL.rule, NODE.rule}
     assert [*first, *rest] == [*every]
+
+
+def test_thousands_of_spoilt_rows_cost_a_page_few_statements(
+    engine: Engine, ledger: Ledger
+) -> None:
+    """Each of them sorts all: with one for every few rows the cost would be their square."""
+    ledger.alerts.keep([FAILED], now=NOON)
+    with engine.begin() as connection:
+        connection.execute(SPOILT, {"many": 30_000})
+    asked = list[str]()
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def note(_c: Connection, _u: object, said: str, *_: object) -> None:
+        asked.append(said)
+
+    found, goes_on = ledger.alerts.page(AlertFilter(), after=None, limit=1)
+    event.remove(engine, "before_cursor_execute", note)
+
+    assert ([each.rule for each in found], goes_on) == ([FAILED.rule], False)
+    assert len([said for said in asked if "ORDER BY" in said]) <= 6
 
 
 def test_no_more_is_shown_of_one_than_fits() -> None:
