@@ -545,7 +545,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{size(web_protocol.MOST_UNTAKEN)} of answers",
     ],
     "pages that are live at a time": [
-        f"{web_broadcast.MOST_LISTENERS};",
+        f"{web_broadcast.MOST_LISTENERS}, of which {web_broadcast.LOOKS_AT_A_TIME} look",
         f"{size(web_broadcast.MOST_WAITING)} of letters",
         f"{size(web_feeds.MOST_KEPT)} of an execution's output",
         f"{web_stream.LONGEST / 60:.0f} min",

@@ -7,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 
 from cronhare.domain.texts.no_times import say_no_times
+from cronhare.domain.texts.printable import shortened
 
 from ...json_text import as_json
 from . import charts, flash, outcomes, times
@@ -16,10 +17,17 @@ from .navigation import WAYS, current
 _FOLDER: Final = Path(__file__).parent / "templates"
 _THEMES: Final = ("light", "dark")
 
+#: Characters that are shown of the params of a schedule, or of a change.
+LONGEST_SHOWN: Final = 100_000
+
 
 def _as_json_text(value: object) -> str:
-    """Write a value as JSON for people: to be escaped as any other text."""
-    return value if isinstance(value, str) else as_json(value, encode=str, indent=2)
+    """Write a value as JSON for people, no longer than is read: to be escaped as any other text.
+
+    What is deep is indented: of 64 KiB there would be megabytes.
+    """
+    text = value if isinstance(value, str) else as_json(value, encode=str, indent=2)
+    return shortened(text, LONGEST_SHOWN)
 
 
 def _first_upper(text: str) -> str:

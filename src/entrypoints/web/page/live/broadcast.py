@@ -6,18 +6,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cronhare.application.administration.lookup import NotFound
 from cronhare.ports.ledger import LedgerUnavailable
 
+from ...asking import AT_A_TIME
 from ...problems import RETRY_AFTER, Problem
 from .feeds import Event, Feed
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 #: So many listen at a time: a quarter of the connections that there may be.
 MOST_LISTENERS: Final = 32
+
+#: So many feeds look at a time: however dear they are, whoever else asks finds a thread.
+LOOKS_AT_A_TIME: Final = AT_A_TIME // 2
 
 #: Letters that may wait for one listener; one that lets more wait is too slow, and is dropped.
 MOST_WAITING: Final = 1024 * 1024
@@ -33,12 +39,16 @@ class Listener:
         self._is_over = False
 
     def give(self, events: Sequence[Event]) -> None:
-        """Let events wait."""
-        self._waiting += events
-        self._letters += sum(len(event.data) for event in events)
-        if self._letters > MOST_WAITING:
+        """Let events wait; large ones alone make nobody slow."""
+        if self._is_over:
+            return
+        letters = sum(len(event.data) for event in events)
+        if self._waiting and self._letters + letters > MOST_WAITING:
             self._waiting.clear()
             self._is_over = True
+        else:
+            self._waiting += events
+            self._letters += letters
         self._news.set()
 
     def end(self) -> None:
@@ -75,6 +85,7 @@ class Broadcast:
         """*ask* asks the ledger in a thread."""
         self._ask = ask
         self._channels = dict[str, _Channel]()
+        self._turns = asyncio.Semaphore(LOOKS_AT_A_TIME)
 
     @property
     def listeners(self) -> int:
@@ -123,12 +134,19 @@ class Broadcast:
 
     async def _look_once(self, channel: _Channel) -> None:
         try:
-            new = await self._ask(channel.feed.look)
+            new = await self._in_turn(channel.feed.look)
         except LedgerUnavailable:
             return  # it was logged; what is missed comes with a later look
         channel.feed.keep(new)
         for listener in channel.listeners:
             listener.give(new)
+
+    async def _in_turn(self, look: Callable[[], T]) -> T:
+        """Look in turn; a look to which nobody listens any more keeps its thread, and its turn."""
+        await self._turns.acquire()
+        asked = asyncio.ensure_future(self._ask(look))
+        asked.add_done_callback(lambda _: self._turns.release())
+        return await asyncio.shield(asked)
 
     def _forget(self, key: str, channel: _Channel) -> None:
         if self._channels.get(key) is channel:
