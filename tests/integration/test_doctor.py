@@ -23,6 +23,7 @@ from cronhare.adapters.sql.inspection import schedule_groups
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.inspection.overdue_runs import outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.schema.types import to_text
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.finding import Severity
@@ -522,6 +523,36 @@ def test_targets_are_named_though_somebody_wrote_as_many_tries_as_there_may_be(
 
     assert activity is not None
     assert [each.events for each in activity.untold if each.source == "odd"] == [2]
+
+
+@pytest.mark.parametrize("written", ["garbage", "", b"\x00\xff", 2**63 - 1])
+def test_a_time_that_is_none_hides_no_target(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock, written: object
+) -> None:
+    """Nor does it keep one named that has heard of something since its other events."""
+    for target in ("all", "heard", "some"):
+        for id_ in ("spoilt", "sound"):
+            event = trial("ops", now=sqlite.now, id_=f"{target}-{id_}")
+            row = OutboxRow.of(event, target, source="shop", now=sqlite.now)
+            sqlite.events.add([attrs.evolve(row, tries=5, last_error="410 Gone")])
+    told_at = sqlite.now
+    sqlite.clock.advance(SECOND)
+    event = trial("ops", now=sqlite.now, id_="told")
+    sqlite.events.add([OutboxRow.of(event, "heard", source="shop", now=sqlite.now)])
+    spoil = "UPDATE EventDelivery SET occurred_at = ? WHERE target = 'all' OR event_key LIKE ?"
+    tell = (
+        "UPDATE EventDelivery SET state = 'delivered', next_try_at = NULL, finished_at = ? "
+        "WHERE event_key = 'test:told'"
+    )
+    with sqlite_engine.begin() as connection:
+        connection.exec_driver_sql(spoil, (written, "%-spoilt"))
+        connection.exec_driver_sql(tell, (to_text(sqlite.now),))
+
+    activity = look(sqlite_engine, clock).activity
+
+    assert activity is not None
+    assert {each.name: each.last_at for each in activity.untold} == {"all": None, "some": told_at}
+    assert [each.events for each in activity.untold] == [2, 2]
 
 
 def test_who_has_ended_what_it_ran_owns_nothing(

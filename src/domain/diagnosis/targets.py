@@ -22,12 +22,15 @@ LONGEST_REASON = 200
 
 @attrs.frozen(kw_only=True)
 class UntoldTarget:
-    """A target that was not told of *events*, and has heard of none since *last_at*."""
+    """A target that was not told of *events*, and has heard of none since *last_at*.
+
+    None where nobody knows when that was: somebody spoilt the times of all.
+    """
 
     name: str
     source: str
     events: int
-    last_at: datetime
+    last_at: datetime | None
     error: str | None = None
 
 
@@ -71,9 +74,10 @@ def judge_untold(untold: Sequence[UntoldTarget], subscriptions: Subscriptions) -
 
 def _untold(target: UntoldTarget) -> Finding:
     why = f": {target.error[:LONGEST_REASON]}" if target.error else ""
+    at = f", of the last one at {say_moment(target.last_at)}" if target.last_at else ""
     what = (
         f"notify.{shown(target.name)} of {shown(target.source)} was not told of "
-        f"{counted(target.events, 'event')}, of the last one at {say_moment(target.last_at)}{why}"
+        f"{counted(target.events, 'event')}{at}{why}"
     )
     cure = (
         f"mend that; `cronhare alerts test {quote(target.name)}` tries it at once. Of alerts that "

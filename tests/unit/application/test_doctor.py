@@ -186,7 +186,8 @@ def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_ar
     )
     gone = attrs.evolve(given_up, name="old")
     anothers = attrs.evolve(given_up, name="pager", source="other.toml", events=1, error=None)
-    activity = Activity(now=NOON, untold=[given_up, gone, anothers])
+    undated = attrs.evolve(anothers, name="undated", events=2, last_at=None, error="410 Gone")
+    activity = Activity(now=NOON, untold=[given_up, gone, anothers, undated])
     ops = Target(name="ops", means=ByCommand(command=("true",)))
 
     findings = Doctor(
@@ -199,11 +200,12 @@ def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_ar
     )
 
     told = {each.what: each.cure for each in findings if each.subject == "notify"}
-    [first, second] = told
+    [first, second, third] = told
     assert first.startswith("notify.ops of jobs.toml was not told of 3 events, of the last one at ")
     assert first.rstrip().endswith(": 410 Gone")
     assert len(first) < 300
     assert second.startswith("notify.pager of other.toml was not told of 1 event, ")
+    assert third == "notify.undated of other.toml was not told of 2 events: 410 Gone"
     assert "`cronhare alerts test ops`" in told[first]
 
 
