@@ -1,6 +1,7 @@
 """Dates and times that somebody wrote: ISO 8601, read with care.
 
-Python's `fromisoformat` takes any letter between date and time, and digits without end behind both.
+Python's `fromisoformat` takes any letter between date and time, and digits without end behind both;
+and a fraction of an hour or a minute for one of a second.
 """
 
 import re
@@ -10,7 +11,8 @@ from typing import Final
 #: So many characters of a time are read.
 LONGEST_MOMENT: Final = 64
 
-_TIME: Final = r"[0-9:]{2,8}([.,][0-9]{1,9})?(Z|[+-][0-9:]{2,8})?"
+_SECONDS: Final = r"([0-9]{2}:[0-9]{2}:[0-9]{2}|[0-9]{6})[.,][0-9]{1,9}"
+_TIME: Final = rf"({_SECONDS}|[0-9:]{{2,8}})(Z|[+-][0-9:]{{2,8}})?"
 _TIME_OF_DAY: Final = re.compile(rf"T?{_TIME}")
 _MOMENT: Final = re.compile(rf"[0-9W-]{{7,10}}([Tt ]{_TIME})?")
 
