@@ -9,6 +9,7 @@ from typing import Final
 from cronhare.domain.load.curves import DayLoad, day_load
 from cronhare.domain.nodes import container_id
 from cronhare.domain.overlaps import Ran, overlaps
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.ports.timeline import TimelineStorePort
 from cronhare.ports.timings import TimingStorePort
 
@@ -85,7 +86,7 @@ class Days:
         now, asked = self._now(), (since, lasting, by)
         with self._lock:
             seen = self._seen.get(asked)
-            if seen is None or not timedelta(0) <= now - seen.now < _FRESH:
+            if seen is None or has_passed(_FRESH, seen.now, now):
                 self._seen = {
                     one: view for one, view in self._seen.items() if now - view.now < _FRESH
                 }

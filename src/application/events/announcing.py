@@ -12,6 +12,7 @@ from typing import Final
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, OutboxRow
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.clock import ClockPort
@@ -133,8 +134,7 @@ class Announcer:
 
         What a clock that leapt ahead keeps from being told is not given up before it was tried.
         """
-        last = self._expired_at
-        if last is not None and timedelta(0) <= now - last < EXPIRE_EVERY:
+        if not has_passed(EXPIRE_EVERY, self._expired_at, now):
             return
         if not self._regain(now):
             return  # the next round goes on

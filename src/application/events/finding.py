@@ -9,6 +9,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.ledger import LedgerRefused
@@ -75,8 +76,7 @@ class Finder:
 
     def look(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> None:
         """Look, if it is time; *full* targets are left out."""
-        last = self._looked_at
-        if last is not None and timedelta(0) <= now - last < FIND_EVERY:
+        if not has_passed(FIND_EVERY, self._looked_at, now):
             return
         self._find_arrivals(subscriptions, full, now)
         self._find_skips(subscriptions, full, now)

@@ -11,6 +11,7 @@ from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.alerts import EVERY, Alert, judge
 from cronhare.domain.lifecycle.system_alerts import judge_system
 from cronhare.domain.nodes import MOST_REPORTS, served
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.ports.alerts import AlertChanges, AlertStorePort
 from cronhare.ports.nodes import NodeStorePort
 
@@ -57,8 +58,7 @@ class LedgerJudge:
         last, self._looked_at = self._looked_at, now
         if last is None or not timedelta(0) <= now - last <= LONGEST_GAP:
             self._watched_since = now
-        judged_at = self._judged_at
-        if judged_at is not None and timedelta(0) <= now - judged_at < EVERY:
+        if not has_passed(EVERY, self._judged_at, now):
             return
         if self._alerts.begin(now=now, every=EVERY):
             held = [*self._held(now)]

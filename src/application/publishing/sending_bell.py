@@ -11,6 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import MOST_REPORTS, alive, served
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.nodes import NodeStorePort
@@ -55,8 +56,7 @@ class SendingBell:
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `BellPort.ring`."""
-        since = self._silent_since
-        if since is not None and timedelta(0) <= now - since < PAUSE:
+        if not has_passed(PAUSE, self._silent_since, now):
             return
         self._silent_since = None
         sendable = [each for each in executions if self._may_send(each, now)][:MOST_AT_ONCE]

@@ -12,6 +12,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort
@@ -212,7 +213,7 @@ class Reconciler:
                 self.begin_grace()
 
     def _regain(self, now: datetime) -> None:
-        if self._regained_at is not None and timedelta(0) <= now - self._regained_at < REGAIN_EVERY:
+        if not has_passed(REGAIN_EVERY, self._regained_at, now):
             return
         found = self._claims.regain(now=now, limit=self._limit)
         if found:
