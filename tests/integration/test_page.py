@@ -471,8 +471,24 @@ def test_a_preview_notes_a_queue_and_a_topic_that_nobody_here_has(web: Site) -> 
     assert noted("schedule=@daily&queue=mial&topic=orders.piad") == [topic, queue]
     assert noted("queue=mial") == [queue]  # before anything is said of its times
     assert noted("queue=mial&stay_alive=on") == noted("queue=a%23b&topic=%2A") == []
+    assert noted("queue=mial&topic=orders.piad&stay_alive=on") == [topic]
     sent_form = filled(web.get("/ui/new-schedule")) | {"queue": "mial"}
     assert queue in unescape(sent(web, "/ui/new-schedule", sent_form).text)  # with its faults
+
+
+def test_the_page_tells_its_script_which_fields_a_preview_takes(web: Site) -> None:
+    page = web.get("/ui/new-schedule").text
+    [named] = re.findall('data-preview-fields="([^"]*)"', page)
+    fields = named.split()
+
+    asked = web.get(f"/ui/preview?{'&'.join(f'{each}=on' for each in fields)}")
+    too_many = web.get(f"/ui/preview?{named.replace(' ', '=&')}=&report_id=7")
+
+    assert (asked.status, too_many.status) == (200, 400)
+    assert {"name", "schedule", "timezone", "queue", "stay_alive"} <= {*fields}
+    assert [each for each in fields if f'name="{each}"' not in page] == []
+    script = re.sub("//.*", "", web.get("/ui/static/preview.js").text)
+    assert re.findall(f'"({"|".join(fields)})"', script) == []  # it has no list of its own
 
 
 @pytest.mark.parametrize("name", ["<u>\"&'x</u>", "a b/c?d#e%41", "#7", "ü\u202e/edit"])

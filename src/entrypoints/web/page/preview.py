@@ -84,8 +84,8 @@ def _notes_on_who(name: str, values: Mapping[str, str], notes_on: OnDraft) -> Se
     """Note a queue or a topic, each by itself: the other one may be half typed."""
     found = list[str]()
     for field in _WHO:
-        if values[field] and not (field == "queue" and values["stay_alive"] == "on"):
-            draft, faults = _read(name, values, (field,))
+        if values[field]:
+            draft, faults = _read(name, values, (field, "stay_alive"))
             found += () if faults else notes_on(draft)
     return found
 

@@ -1,11 +1,11 @@
 // The next runs of what is being typed, and what is noted of it, as the server works them out.
 const WAIT = 250;
-const FIELDS = ["name", "schedule", "every", "date_time", "timezone", "gap", "fold", "starts_at", "ends_at", "topic", "queue", "stay_alive"];
 
 export function preview() {
   const form = document.querySelector("form[data-preview]");
   const place = form?.querySelector("[data-preview-place]");
   if (!place) return;
+  const fields = form.dataset.previewFields.split(" ");
   let waiting = 0;
   let asking = null;
   const show = async () => {
@@ -13,7 +13,7 @@ export function preview() {
     asking = new AbortController();
     const said = new FormData(form);
     const query = new URLSearchParams();
-    for (const name of FIELDS) if (said.get(name)) query.set(name, said.get(name));
+    for (const name of fields) if (said.get(name)) query.set(name, said.get(name));
     try {
       const found = await fetch(`${form.dataset.preview}?${query}`, { signal: asking.signal });
       if (!found.ok) return;
@@ -24,7 +24,7 @@ export function preview() {
     }
   };
   form.addEventListener("input", (event) => {
-    if (!FIELDS.includes(event.target.name)) return;
+    if (!fields.includes(event.target.name)) return;
     clearTimeout(waiting);
     waiting = setTimeout(show, WAIT);
   });

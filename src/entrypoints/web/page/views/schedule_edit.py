@@ -41,6 +41,9 @@ from ..schedule_merge import edited_of, merged, read_base
 _NEW: Final = "/ui/new-schedule"
 _EDIT: Final = "/ui/schedules/{name:path}/edit"
 
+#: What of a form is sent as it is typed; the page tells its script.
+_TYPED: Final = ("name", *PREVIEWED)
+
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
@@ -48,7 +51,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     return [
         pages.get(_NEW, desk.new, scope=Scope.ADMIN),
         pages.post(_NEW, desk.create, scope=Scope.ADMIN),
-        pages.get("/ui/preview", desk.preview, takes=("name", *PREVIEWED)),
+        pages.get("/ui/preview", desk.preview, takes=_TYPED),
         pages.get(_EDIT, desk.open, scope=Scope.ADMIN),
         pages.post(_EDIT, desk.edit, scope=Scope.ADMIN),
     ]
@@ -230,6 +233,7 @@ class _Desk:
             "tasks": task_choices(self._container.catalog()),
             "choices": CHOICES,
             "preview": shown,
+            "previewed": _TYPED,
             "differing": differing,
             "conflicts": set(conflicts),
         }
