@@ -67,6 +67,31 @@ def test_each_page_refuses_a_parameter_that_it_does_not_know_or_has_twice(
         assert "<code>nonsense</code> is there 2 times" in refused.text, path
 
 
+def test_each_form_refuses_a_field_that_it_does_not_know_or_has_twice(
+    web: Site, container: Container
+) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        ways = [way for way in routes(Asker(container, executor)) if isinstance(way, Route)]
+    forms = [way.path for way in ways if "POST" in (way.methods or ())]
+    assert {"/ui/new-schedule", "/ui/failed/discard", "/ui/sign-in"} < {*forms}
+
+    for path in forms:
+        place = path.replace("{name:path}", "nightly").replace("{id}", "1")
+        refused = web.ask("POST", place, "Status=off&status[]=on&status[]=on&a%00=1", FORM)
+
+        assert refused.status == 400, path
+        for name in ("Status", "status[]", "a\\x00"):
+            assert f"<code>{name}</code> is not known here; " in refused.text, path
+        assert "<code>status[]</code> is there 2 times" in refused.text, path
+
+
+def test_a_filter_that_is_misspelt_discards_not_all(web: Site) -> None:
+    refused = web.ask("POST", "/ui/failed/discard", "shedule=nightly", FORM)
+
+    assert refused.status == 400
+    assert "<code>shedule</code> is not known here; did you mean schedule?" in refused.text
+
+
 def test_what_may_be_loaded_is_said_of_pages_and_of_what_programs_ask(web: Site) -> None:
     name = "content-security-policy"
 

@@ -39,20 +39,25 @@ def refuse_others(request: Request, known: Sequence[str] | None) -> None:
         Problem: with all that are wrong.
     """
     if known is not None:
-        faults = [
-            Fault(shown(name), f"is not known here; {hint(name, known)}")
-            for name in dict.fromkeys(request.query_params)
-            if name not in known
-        ]
-        faults += repeated(name for name, _ in request.query_params.multi_items())
-        if faults:
+        names = [name for name, _ in request.query_params.multi_items()]
+        if faults := faults_of(names, known):
             raise Problem(HTTPStatus.BAD_REQUEST, "what is asked for has faults", faults=faults)
 
 
-def repeated(names: Iterable[str]) -> list[Fault]:
+def faults_of(names: Sequence[str], known: Sequence[str]) -> list[Fault]:
+    """Find the fields that are not *known*, and those that are there more than once."""
+    unknown = [
+        Fault(shown(name), f"is not known here; {hint(name, known)}")
+        for name in dict.fromkeys(names)
+        if name not in known
+    ]
+    return [*unknown, *_repeated(names)]
+
+
+def _repeated(names: Iterable[str]) -> list[Fault]:
     """Find the fields that are there more than once.
 
-    >>> [str(fault) for fault in repeated(["name", "every", "name"])]
+    >>> [str(fault) for fault in _repeated(["name", "every", "name"])]
     ['name: is there 2 times, and is to be there once']
     """
     return [

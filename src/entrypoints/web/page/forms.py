@@ -1,6 +1,6 @@
 """What a form sends: bounded, in size and in number of its fields, and strict UTF-8."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
@@ -9,31 +9,32 @@ from starlette.requests import Request
 
 from ..bodies import LARGEST_BODY, too_large
 from ..problems import Problem
-from .asked import repeated
+from .asked import faults_of
 
 #: Fields of a form; the largest of ours has some forty.
 MOST_FIELDS: Final = 200
 
 
-async def read_form(request: Request) -> Mapping[str, str]:
-    """Read the fields of a form, each of which it has once: of two it is not known which is meant.
+async def read_form(request: Request, known: Sequence[str]) -> None:
+    """Read the fields of a form, for `form_of`; one that is not *known* says what nobody heeds.
+
+    Each is there once: of two it is not known which is meant.
 
     Raises:
-        Problem: it is too large, no form, or has a field more than once.
+        Problem: it is too large, no form, or has other fields, or one more than once.
     """
-    fields = await _fields(request)
-    if faults := repeated(name for name, _ in fields):
+    fields = _decoded(await _body(request))
+    if faults := faults_of([name for name, _ in fields], known):
         raise Problem(
             HTTPStatus.BAD_REQUEST, "the form has faults; nothing was done", faults=faults
         )
-    return dict(fields)
+    request.state.form = dict(fields)
 
 
-async def _fields(request: Request) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] | None = getattr(request.state, "form", None)
-    if found is None:
-        found = request.state.form = _decoded(await _body(request))
-    return found
+def form_of(request: Request) -> Mapping[str, str]:
+    """Give the fields of a form, which was read before its handler was called."""
+    form: Mapping[str, str] = request.state.form
+    return form
 
 
 async def _body(request: Request) -> bytes:

@@ -17,6 +17,7 @@ from ..deferred import Deferred
 from ..problems import Problem, problem_of
 from . import flash
 from .asked import refuse_others
+from .forms import read_form
 from .rendering import Renderer
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,16 @@ class Pages:
 
         return Route(path, self._answered(expect, scope), methods=["GET"])
 
-    def post(self, path: str, handler: Handler, *, scope: Scope) -> Route:
-        """Make the route of a form; its handler reads it with `forms.read_form`."""
-        return Route(path, self._answered(handler, scope), methods=["POST"])
+    def post(
+        self, path: str, handler: Handler, *, scope: Scope, takes: Sequence[str] = ()
+    ) -> Route:
+        """Make the route of a form; it *takes* these fields, and no other: see `form_of`."""
+
+        async def expect(request: Request) -> Response:
+            await read_form(request, takes)
+            return await handler(request)
+
+        return Route(path, self._answered(expect, scope), methods=["POST"])
 
     async def ask(self, question: Callable[[], T]) -> T:
         """Ask a use case, in a thread."""

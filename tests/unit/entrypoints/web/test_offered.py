@@ -1,7 +1,7 @@
 """Each change that the page offers is hidden from those whose scope its route refuses."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -46,9 +46,11 @@ def needed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found = dict[str, str]()
     post = Pages.post
 
-    def noted(self: Pages, path: str, handler: Handler, *, scope: Scope) -> Route:
+    def noted(
+        self: Pages, path: str, handler: Handler, *, scope: Scope, takes: Sequence[str] = ()
+    ) -> Route:
         found[path.rsplit("/", 1)[-1]] = str(scope)
-        return post(self, path, handler, scope=scope)
+        return post(self, path, handler, scope=scope, takes=takes)
 
     monkeypatch.setattr(Pages, "post", noted)
     list(routes(MagicMock()))

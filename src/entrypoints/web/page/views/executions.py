@@ -23,7 +23,6 @@ from ..asked import (
     asked_text,
     number_in_path,
 )
-from ..forms import read_form
 from ..pages import Pages
 from ..strips import strip
 
@@ -128,7 +127,6 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 def _cancel(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def cancel(request: Request) -> Response:
         id_, actor = number_in_path(request, "execution"), actor_of(request)
-        await read_form(request)
 
         def change() -> State:
             now = pages.container.ledger_time().now()

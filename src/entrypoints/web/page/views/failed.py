@@ -23,9 +23,9 @@ from cronhare.domain.texts.listing import counted
 from ...access import actor_of
 from ...problems import Problem
 from ..asked import IDS, MOMENTS, asked_number, number_in_path, read_moment
-from ..forms import read_form
+from ..forms import form_of
 from ..pages import Pages
-from .replays import order_of, replay_path
+from .replays import ORDERED, order_of, replay_path
 
 PATH: Final = "/ui/failed"
 
@@ -45,11 +45,15 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes."""
     return [
         pages.get(PATH, _list(pages), takes=(*_ASKED, "before")),
-        pages.post(f"{PATH}/replay", _replay_many(pages), scope=Scope.OPERATE),
-        pages.post(f"{PATH}/discard", _discard_many(pages), scope=Scope.OPERATE),
+        pages.post(
+            f"{PATH}/replay", _replay_many(pages), scope=Scope.OPERATE, takes=(*_ASKED, *ORDERED)
+        ),
+        pages.post(
+            f"{PATH}/discard", _discard_many(pages), scope=Scope.OPERATE, takes=(*_ASKED, "note")
+        ),
         pages.get(f"{PATH}/{{id}}", _show(pages)),
         pages.post(f"{PATH}/{{id}}/replay", _replay(pages), scope=Scope.OPERATE),
-        pages.post(f"{PATH}/{{id}}/discard", _discard(pages), scope=Scope.OPERATE),
+        pages.post(f"{PATH}/{{id}}/discard", _discard(pages), scope=Scope.OPERATE, takes=("note",)),
     ]
 
 
@@ -110,7 +114,6 @@ def _show(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 def _replay(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def replay(request: Request) -> Response:
         id_, actor = number_in_path(request, "failure"), actor_of(request)
-        await read_form(request)
 
         def change() -> Any:  # noqa: ANN401 - what became of it
             now = pages.container.ledger_time().now()
@@ -132,7 +135,7 @@ def _replay(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 def _discard(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def discard(request: Request) -> Response:
         id_, actor = number_in_path(request, "failure"), actor_of(request)
-        note = _note(await read_form(request))
+        note = _note(form_of(request))
 
         def change() -> Any:  # noqa: ANN401 - what became of it
             now = pages.container.ledger_time().now()
@@ -148,7 +151,7 @@ def _discard(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
 def _replay_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def replay(request: Request) -> Response:
-        form, actor = await read_form(request), actor_of(request)
+        form, actor = form_of(request), actor_of(request)
         order = order_of(form, which=filter_of(form), author=actor.name)
 
         def change() -> Any:  # noqa: ANN401 - what was ordered
@@ -167,7 +170,7 @@ def _replay_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
 def _discard_many(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def discard(request: Request) -> Response:
-        form, actor = await read_form(request), actor_of(request)
+        form, actor = form_of(request), actor_of(request)
         done = await pages.ask(lambda: _discarded(pages, form, actor))
         return pages.done(PATH, f"{done.failures:,} failures are discarded.")
 

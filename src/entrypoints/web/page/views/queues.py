@@ -13,7 +13,7 @@ from cronhare.application.administration.views.work import NodeView
 from cronhare.domain.access import Actor, Scope
 
 from ...access import actor_of
-from ..forms import read_form
+from ..forms import form_of
 from ..pages import Pages
 
 PATH: Final = "/ui/queues"
@@ -37,16 +37,20 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         return pages.container.node_desk().undrain(name, actor=actor, now=now)
 
     async def reset(request: Request) -> Response:
-        form, actor = await read_form(request), actor_of(request)
+        form, actor = form_of(request), actor_of(request)
         desk, task = pages.container.limit_desk(), form.get("task", "")
         was = await pages.ask(lambda: desk.reset(task, actor=actor))
         return pages.done(PATH, f"The circuit breaker of {was.called} counts anew.")
 
     return [
         pages.get(PATH, show),
-        pages.post("/ui/breakers/reset", reset, scope=Scope.OPERATE),
-        pages.post("/ui/nodes/drain", _changing(pages, drain), scope=Scope.OPERATE),
-        pages.post("/ui/nodes/undrain", _changing(pages, undrain), scope=Scope.OPERATE),
+        pages.post("/ui/breakers/reset", reset, scope=Scope.OPERATE, takes=("task",)),
+        pages.post(
+            "/ui/nodes/drain", _changing(pages, drain), scope=Scope.OPERATE, takes=("node",)
+        ),
+        pages.post(
+            "/ui/nodes/undrain", _changing(pages, undrain), scope=Scope.OPERATE, takes=("node",)
+        ),
     ]
 
 
@@ -69,7 +73,7 @@ def _look(pages: Pages) -> dict[str, Any]:
 
 def _changing(pages: Pages, change: Callable[[str, Actor, datetime], NodeView]) -> Any:  # noqa: ANN401
     async def answer(request: Request) -> Response:
-        form, actor = await read_form(request), actor_of(request)
+        form, actor = form_of(request), actor_of(request)
         name = form.get("node", "")
         node = await pages.ask(lambda: change(name, actor, pages.container.ledger_time().now()))
         heard = "It hears of it with its next report, within 3 s."

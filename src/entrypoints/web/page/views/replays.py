@@ -23,7 +23,6 @@ from cronhare.domain.schedules.draft import Fault
 from ...access import actor_of
 from ...problems import Problem
 from ..asked import number_in_path
-from ..forms import read_form
 from ..pages import Pages
 
 PATH: Final = "/ui/replays"
@@ -33,6 +32,9 @@ FEED: Final = "replay-"
 
 #: Replays in the list, the newest.
 _LISTED: Final = 100
+
+#: What the form of a replay says, besides which failures it is of.
+ORDERED: Final = ("rate", "canary", "stop_at", "attempts", "key", "at_once")
 
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
@@ -114,7 +116,6 @@ def order_of(form: Mapping[str, str], *, which: FailureFilter, author: str) -> R
 def _changing(pages: Pages, change: Callable[[int, Actor, datetime], ReplayView]) -> Any:  # noqa: ANN401
     async def answer(request: Request) -> Response:
         id_, actor = number_in_path(request, "replay"), actor_of(request)
-        await read_form(request)
         one = await pages.ask(lambda: change(id_, actor, pages.container.ledger_time().now()))
         return pages.done(replay_path(id_), f"Replay {id_} is {one.state}.")
 

@@ -15,7 +15,7 @@ from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 from ...access import actor_of
 from ..addresses import schedule_path
 from ..asked import asked_moment_or_none
-from ..forms import read_form
+from ..forms import form_of
 from ..pages import Pages
 from ..schedule_parts import FEED, look_at_schedule
 
@@ -26,8 +26,8 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     """Make the routes; those with a word after the name come before the one without."""
     return [
         pages.get(f"{_NAME}/explain", _explain(pages), takes=("at",)),
-        pages.post(f"{_NAME}/run", _run(pages), scope=Scope.OPERATE),
-        pages.post(f"{_NAME}/pause", _pause(pages), scope=Scope.OPERATE),
+        pages.post(f"{_NAME}/run", _run(pages), scope=Scope.OPERATE, takes=("params",)),
+        pages.post(f"{_NAME}/pause", _pause(pages), scope=Scope.OPERATE, takes=("reason", "for")),
         pages.post(f"{_NAME}/resume", _resume(pages), scope=Scope.OPERATE),
         pages.post(f"{_NAME}/enable", _switch(pages, on=True), scope=Scope.ADMIN),
         pages.post(f"{_NAME}/disable", _switch(pages, on=False), scope=Scope.ADMIN),
@@ -79,7 +79,7 @@ def _explain(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
 def _run(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def run(request: Request) -> Response:
-        name, form, actor = request.path_params["name"], await read_form(request), actor_of(request)
+        name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
         params = form.get("params", "").strip() or None
 
         def begin() -> int:
@@ -96,7 +96,7 @@ def _run(pages: Pages) -> Any:  # noqa: ANN401 - a handler
 
 def _pause(pages: Pages) -> Any:  # noqa: ANN401 - a handler
     async def pause(request: Request) -> Response:
-        name, form, actor = request.path_params["name"], await read_form(request), actor_of(request)
+        name, form, actor = request.path_params["name"], form_of(request), actor_of(request)
         reason, length = form.get("reason", "").strip() or None, form.get("for", "").strip()
         try:
             lasts = parse_duration(length) if length else None
@@ -144,7 +144,6 @@ def _switch(pages: Pages, *, on: bool) -> Any:  # noqa: ANN401 - a handler
 def _changing(pages: Pages, change: Callable[[str, Actor, datetime], str]) -> Any:  # noqa: ANN401
     async def answer(request: Request) -> Response:
         name, actor = request.path_params["name"], actor_of(request)
-        await read_form(request)
         said = await pages.ask(lambda: change(name, actor, pages.container.ledger_time().now()))
         return pages.done(schedule_path(name), said)
 

@@ -23,7 +23,7 @@ from ...api.scheduler_bodies import name_for, read_new
 from ...api.scheduler_patches import read_patch
 from ...api.versions import etag
 from ..addresses import schedule_path
-from ..forms import read_form
+from ..forms import form_of
 from ..pages import HEADERS, Pages
 from ..preview import PREVIEWED, preview_of
 from ..schedule_form import (
@@ -50,10 +50,10 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     desk = _Desk(pages)
     return [
         pages.get(_NEW, desk.new, scope=Scope.ADMIN),
-        pages.post(_NEW, desk.create, scope=Scope.ADMIN),
+        pages.post(_NEW, desk.create, scope=Scope.ADMIN, takes=("name", *FIELDS)),
         pages.get("/ui/preview", desk.preview, takes=_TYPED),
         pages.get(_EDIT, desk.open, scope=Scope.ADMIN),
-        pages.post(_EDIT, desk.edit, scope=Scope.ADMIN),
+        pages.post(_EDIT, desk.edit, scope=Scope.ADMIN, takes=("seen", "base", *FIELDS)),
     ]
 
 
@@ -66,7 +66,7 @@ class _Desk:
         return await self._form(request, values=empty_values())
 
     async def create(self, request: Request) -> Response:
-        form, actor, faults = await read_form(request), actor_of(request), list[Fault]()
+        form, actor, faults = form_of(request), actor_of(request), list[Fault]()
         values, name = values_sent(form), form.get("name", "").strip()
         content = content_of(values, faults, has_topic=bool(values["topic"]))
         if not name:
@@ -99,7 +99,7 @@ class _Desk:
         return await self._form(request, values=values, base=values, stored=stored)
 
     async def edit(self, request: Request) -> Response:
-        form, actor = await read_form(request), actor_of(request)
+        form, actor = form_of(request), actor_of(request)
         values, base = values_sent(form), read_base(form.get("base", ""))
         stored, _ = await self._stored(request)
         edited = edited_of(values, base)

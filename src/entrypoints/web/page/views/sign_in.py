@@ -15,7 +15,7 @@ from cronhare.domain.access.tokens import RANDOM_BYTES, digest_of
 
 from ...access import actor_of, gate_of
 from ...access.approach import COOKIE, SECURE_COOKIE, SIGN_IN, address_of, credentials_of
-from ..forms import read_form
+from ..forms import form_of
 from ..pages import HEADERS, Pages
 
 _NOT_VALID: Final = "This token is not valid: it is none, has expired or was revoked."
@@ -25,7 +25,7 @@ def routes(pages: Pages) -> Iterator[BaseRoute]:
     """Answer at `/ui/sign-in` and `/ui/sign-out`."""
     view = SignIn(pages)
     yield pages.get(SIGN_IN, view.show, scope=Scope.NOTHING, takes=("next",))
-    yield pages.post(SIGN_IN, view.sign_in, scope=Scope.NOTHING)
+    yield pages.post(SIGN_IN, view.sign_in, scope=Scope.NOTHING, takes=("next", "token"))
     yield pages.post("/ui/sign-out", view.sign_out, scope=Scope.READ)
 
 
@@ -45,7 +45,7 @@ class SignIn:
 
     async def sign_in(self, request: Request) -> Response:
         """Begin a session, with a cookie that no script reads and no other site sends."""
-        form = await read_form(request)
+        form = form_of(request)
         path, token = local_path(form.get("next", "/")), form.get("token", "").strip()
         gate, address, digest = gate_of(request), address_of(request.scope), digest_of(token)
         await gate.refuse_too_many(address, digest)
@@ -71,7 +71,6 @@ class SignIn:
 
     async def sign_out(self, request: Request) -> Response:
         """End the session in the ledger, and forget the cookie."""
-        await read_form(request)
         https = request.state.https
         cookie = credentials_of(request.scope, https=https).session
         if cookie is not None:
