@@ -1,5 +1,8 @@
 """Commands that read: they create nothing, and long lists end somewhere."""
 
+import re
+import signal
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from string import ascii_lowercase
@@ -7,13 +10,17 @@ from string import ascii_lowercase
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlAlertStore, SqlEventStore, open_engine
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import SqlAlertStore, open_engine
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.lifecycle.alerts import alert, trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.texts.moments import say_moment
-from tests.integration.shell import Shell
+from cronhare.entrypoints.cli.commands import events
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from tests.integration.shell import PROGRAM, Shell, clean_environment
 
 pytestmark = pytest.mark.integration
 
@@ -130,24 +137,68 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     assert other.startswith("No alert is like that.\nJudged last at ")
 
 
-def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    assert shell("db", "upgrade").status == 0
-    engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
-    events, now = SqlEventStore(engine, SystemClock()), datetime.now(UTC)
+@pytest.mark.parametrize("ahead", [timedelta(hours=-3), timedelta(hours=3)])
+def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ahead: timedelta,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert Shell(tmp_path)("db", "upgrade").status == 0
+    container, now = Container(settings=Settings.read()), datetime.now(UTC) + ahead
+    container.clock.override(FrozenClock(now))  # the clock of SQLite's ledger
     event = trial("ops", now=now, id_="1")
     for target, later in (("soon", timedelta(hours=1)), ("late", timedelta(hours=-1))):
         row = OutboxRow.of(event, target, source="jobs.toml", now=now)
         at = now + later
-        events.add([attrs.evolve(row, next_try_at=at, tries=3, last_error="exit code 1")])
-    engine.dispose()
+        row = attrs.evolve(row, next_try_at=at, tries=3, last_error="exit code 1")
+        container.events().add([row])
+    monkeypatch.setattr(events, "open_ledger", lambda: container)
 
-    found = " ".join(shell("events", "list", COLUMNS="200").out.split())
+    events.list_()
 
-    assert (
-        f"exit code 1; tried 3 times; next try at {say_moment(now + timedelta(hours=1))}" in found
-    )
+    container.engine().dispose()
+    found = " ".join(capsys.readouterr().out.split())
+    soon = say_moment(now + timedelta(hours=1))
+    assert f"exit code 1; tried 3 times; next try at {soon}" in found
     assert "exit code 1; tried 3 times; the next try is due" in found
+
+
+@pytest.mark.parametrize(
+    ("until", "says_until"),
+    [((), ""), (("--until", "2100-01-01T08:00Z"), " until 2100-01-01 08:00Z")],
+)
+def test_who_waits_for_the_first_run_of_a_paused_schedule_is_told_that_it_is_and_what_ends_that(
+    tmp_path: Path, until: tuple[str, ...], says_until: str
+) -> None:
+    shell = Shell(tmp_path)
+    shell.write(JOBS)
+    because = ("--reason", "moving", "--by", "ann")
+    for words in (
+        ("db", "upgrade"),
+        ("apply", "jobs.toml"),
+        ("schedules", "pause", "first", *because, *until),
+    ):
+        assert shell(*words).status == 0
+
+    follow = [str(PROGRAM), "logs", "first", "-f"]
+    with subprocess.Popen(
+        follow, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stderr is not None
+        told = following.stderr.readline()
+        following.send_signal(signal.SIGINT)
+        following.communicate(timeout=60)
+
+    paused = rf"it is paused since \S+ \S+Z{says_until} by ann: moving"
+    resume = "`cronhare schedules resume first` ends that"
+    assert re.fullmatch(
+        f"Schedule first has not run yet: {paused}; {resume}. "
+        r"Its first run is waited for; Ctrl-C ends that\.\n",
+        told,
+    )
 
 
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from ..completion import runs
 from ..errors import Refusal
 from ..followed import as_it_was_written, as_json_lines, under_headings
 from ..output import Json, moment, print_json, print_line, printable_lines
+from ..pauses import say_pause
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -116,8 +117,12 @@ def _number(queries: "Queries", which: str, *, waits: bool) -> int:
 def _say_waits(schedule: "ScheduleView") -> None:
     """Say on stderr what is waited for, and what would have it come."""
     due, name = schedule.next_due_at, printable(schedule.name)
+    pause = schedule.pause
     if not schedule.status:
         when = f"it is disabled, and `cronhare schedules enable {name}` switches it on"
+    elif pause is not None and pause.on and _begins_by_itself(schedule):
+        ends = f"`cronhare schedules resume {name}` ends that"
+        when = f"it is paused {printable(say_pause(pause))}; {ends}"
     elif not schedule.planned:
         when = "no scheduler has looked at it yet, `cronhare up` does"
     elif due is None:
@@ -127,6 +132,12 @@ def _say_waits(schedule: "ScheduleView") -> None:
     waits = "Its first run is waited for; Ctrl-C ends that."
     sys.stderr.write(f"Schedule {name} has not run yet: {when}. {waits}\n")
     sys.stderr.flush()
+
+
+def _begins_by_itself(schedule: "ScheduleView") -> bool:
+    """Tell whether there is what a pause holds up: `cronhare run` begins runs as ever."""
+    times = (schedule.schedule, schedule.every_seconds, schedule.date_time)
+    return bool(schedule.stay_alive) or any(each is not None for each in times)
 
 
 def _up_to(as_of: datetime | None) -> str:

@@ -12,7 +12,7 @@ from ...node_identity import this_actor, this_user
 from ..output import Json, print_json, print_line
 from ..times import read_future
 from ..wiring import open_ledger
-from .schedules_show import say_pause
+from .schedules_show import pause_of
 from .schedules_switch import Names
 
 
@@ -51,7 +51,7 @@ def pause(
         print_line(f"{name} is {each}.")
         before = found[name].pause
         if before is not None and before.on:
-            print_line(f"Until now: {say_pause(found[name])}.")
+            print_line(f"Until now: {pause_of(found[name])}.")
     if until is None:
         print_line(f"No end was said; then: cronhare schedules resume {' '.join(kept)}")
 

@@ -18,6 +18,7 @@ from cronhare.domain.texts.no_times import say_no_times
 from ..completion import SCHEDULES
 from ..due_output import show_due
 from ..output import Json, facts, json_line, print_json, state
+from ..pauses import say_pause
 from ..wiring import open_ledger
 
 Name = Annotated[
@@ -57,7 +58,7 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("zone", schedule.timezone),
         ("gap, fold", _clock(schedule)),
         ("status", _status(schedule)),
-        ("pause", say_pause(schedule)),
+        ("pause", pause_of(schedule)),
         ("task", schedule.task and _task(schedule)),
         ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
         ("queue", schedule.queue),
@@ -130,15 +131,10 @@ def _status(schedule: ScheduleView) -> object:
     return None if schedule.status is None else state("on" if schedule.status else "off")
 
 
-def say_pause(schedule: ScheduleView) -> str | None:
-    """Say until when, by whom and why it is or was paused; None if it never was."""
+def pause_of(schedule: ScheduleView) -> str | None:
+    """Say whether it is paused, and since when and why it is or was; None if it never was."""
     pause = schedule.pause
-    if pause is None:
-        return None
-    until = f" until {say_due(pause.until)}" if pause.until else ""
-    by = f" by {pause.by}" if pause.by else ""
-    why = f": {pause.reason}" if pause.reason else ""
-    return f"{'on' if pause.on else 'over'}, since {say_due(pause.since)}{until}{by}{why}"
+    return None if pause is None else f"{'on' if pause.on else 'over'}, {say_pause(pause)}"
 
 
 def _misfire(schedule: ScheduleView) -> str | None:
