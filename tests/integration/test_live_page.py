@@ -186,6 +186,8 @@ def test_what_cannot_be_listened_to_is_refused(container: Container) -> None:
             "schedule-x",
             "alerts%3Fseverity%3Dbad",
             "alerts%3Fx=1",
+            "alerts%3Fschedule=nobody",
+            "alerts%3Fseverity=critical%26severity=warning",
         )
         for query in (
             "",

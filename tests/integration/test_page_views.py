@@ -56,10 +56,10 @@ class House:
         origin = {"Origin": f"http://127.0.0.1:{self.web.port}"}
         return self.web.ask("POST", path, urlencode(fields), {**FORM, **origin})
 
-    def see(self, path: str) -> str:
+    def see(self, path: str, *, status: int = 200) -> str:
         """Look at a page that is there, and executes nothing of what was stored."""
         found = self.web.get(path)
-        assert found.status == 200, found.text
+        assert found.status == status, found.text
         assert "<script>alert" not in found.text
         assert "<img" not in found.text
         assert not re.search(r"\sstyle=|\son\w+=", re.sub(r"&lt;.*?&gt;", "", found.text)), path
@@ -110,9 +110,14 @@ def test_executions_are_listed_by_what_is_asked_for(house: House) -> None:
     assert "good" in house.see("/ui/executions")
     bad = house.see("/ui/executions?state=bad")
     assert ("bad</a>" in bad, "good</a>" in bad) == (True, False)
-    assert "There is no schedule" in house.see("/ui/executions?schedule=nobody")
-    for path in ("executions?task=report+26", "failed?task=report+26", "failed?queue=nobody"):
-        assert "There is no " in house.see(f"/ui/{path}"), path
+    assert "There is no schedule" in house.see("/ui/executions?schedule=nobody", status=404)
+    for path in (
+        "executions?task=report+26",
+        "failed?task=report+26",
+        "failed?queue=nobody",
+        "quarantine?schedule=nobody",
+    ):
+        assert "There is no " in house.see(f"/ui/{path}", status=404), path
     assert "There is no " not in house.see("/ui/executions?task=report+25&state=cancelled")
 
 
@@ -379,7 +384,8 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
     assert 'data-feed="alerts?severity=critical"' in chosen
     beyond = house.see("/ui/alerts?after=held-0-failed")
     assert "data-feed" not in beyond
-    unknown = house.see("/ui/alerts?schedule=nobody")
+    unknown = house.see("/ui/alerts?schedule=nobody", status=404)
+    assert "data-feed" not in unknown
     assert "No alert is like that." in unknown
     assert "There is no schedule &#39;nobody&#39;" in unknown
     assert re.search(r"Judged last <time|Nobody has judged the ledger since", unknown)

@@ -36,6 +36,11 @@ HEADERS: Final = {
 }
 
 
+def status_of(unknown: str | None) -> int:
+    """Give the status of a list: what there is not was asked for, if *unknown* says what."""
+    return HTTPStatus.OK if unknown is None else HTTPStatus.NOT_FOUND
+
+
 class Pages:
     """The page of a process."""
 

@@ -21,7 +21,7 @@ from cronhare.domain.texts.echo import echo
 from ...problems import Problem
 from ..addresses import schedule_path
 from ..asked import asked_among, asked_text
-from ..pages import Pages
+from ..pages import Pages, status_of
 
 PATH: Final = "/ui/alerts"
 _LISTED: Final = 50
@@ -64,11 +64,12 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         return pages.render(
             request,
             "alerts.html",
+            status=status_of(looked["unknown"]),
             **looked,
             asked=asked,
             severities=[*AlertSeverity],
             # Beyond a place in the list others come in and go out: only its begin is looked at.
-            feed=None if after else f"{FEED}?{urlencode(kept)}" if kept else FEED,
+            feed=None if after or looked["unknown"] else feed_of(kept),
             first=f"{PATH}?{urlencode(kept)}" if after else None,
             following=following and f"{PATH}?{following}",
         )
@@ -76,18 +77,26 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
     return [pages.get(PATH, show, takes=(*_ASKED, "after"))]
 
 
+def feed_of(asked: Mapping[str, str]) -> str:
+    """Name the feed of the list in which is what is asked for."""
+    return f"{FEED}?{urlencode(asked)}" if asked else FEED
+
+
 def filter_of_feed(feed: str) -> AlertFilter | None:
     """Read which alerts a feed is about; None if it is no such feed.
 
     >>> filter_of_feed("alerts?severity=bad"), filter_of_feed("alerts") == AlertFilter()
     (None, True)
+    >>> filter_of_feed("alerts?severity=critical&severity=warning")
     """
     name, _, text = feed.partition("?")
     try:
-        asked = dict(parse_qsl(text, errors="strict", max_num_fields=len(_ASKED)))
+        said = parse_qsl(text, errors="strict", max_num_fields=len(_ASKED))
     except ValueError:
         return None
-    is_known = asked.keys() <= {*_ASKED} and asked.get("cleared", "true") == "true"
+    asked = dict(said)
+    is_known = len(asked) == len(said) and asked.keys() <= {*_ASKED}
+    is_known = is_known and asked.get("cleared", "true") == "true"
     severity = asked.get("severity")
     if name != FEED or not is_known or severity not in {None, *AlertSeverity}:
         return None

@@ -23,7 +23,7 @@ from ..asked import (
     asked_text,
     number_in_path,
 )
-from ..pages import Pages
+from ..pages import Pages, status_of
 from ..strips import strip
 
 PATH: Final = "/ui/executions"
@@ -89,6 +89,7 @@ def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         return pages.render(
             request,
             "executions.html",
+            status=status_of(looked["unknown"]),
             **looked | {"found": found[:_LISTED]},
             asked=asked,
             words=words,

@@ -24,7 +24,7 @@ from ...access import actor_of
 from ...problems import Problem
 from ..asked import IDS, MOMENTS, asked_number, number_in_path, read_moment
 from ..forms import form_of
-from ..pages import Pages
+from ..pages import Pages, status_of
 from .replays import ORDERED, order_of, replay_path
 
 PATH: Final = "/ui/failed"
@@ -89,6 +89,7 @@ def _list(pages: Pages) -> Any:  # noqa: ANN401 - a handler
         return pages.render(
             request,
             "failed.html",
+            status=status_of(looked["unknown"]),
             **looked | {"found": found[:_LISTED]},
             asked=asked,
             kept=kept,

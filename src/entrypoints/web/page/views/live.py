@@ -34,6 +34,10 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
             await pages.ask(partial(replays.parts, pages, id_))
         if (id_ := number_behind(schedule_parts.FEED, feed)) is not None:
             await pages.ask(partial(pages.container.queries().schedule_with_id, id_))
+        which = alerts.filter_of_feed(feed or "")
+        if which is not None and which.schedule is not None:
+            desk = pages.container.alert_desk()
+            await pages.ask(partial(desk.alerts, which, limit=1))
         after = request.headers.get("last-event-id")
         return EventStream(broadcast, key, make, after=after)
 

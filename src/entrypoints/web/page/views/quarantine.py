@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.lookup import NotFound
 
 from ..asked import IDS, asked_number
-from ..pages import Pages
+from ..pages import Pages, status_of
 from .failed import filter_of
 
 PATH: Final = "/ui/quarantine"
@@ -41,6 +41,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         return pages.render(
             request,
             "quarantine.html",
+            status=status_of(looked["unknown"]),
             **looked,
             found=found[:_LISTED],
             schedule=schedule,
