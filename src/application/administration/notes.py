@@ -1,7 +1,7 @@
 """Notes on jobs files: what is allowed, and probably not meant."""
 
 import enum
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -162,28 +162,34 @@ def notes_on_topics(files: Sequence[FileContent]) -> Iterator[Note]:
     """Note the topics to which no task of these files listens: one of another file may."""
     heard = topics_of(task for file in files for task in file.tasks)
     of = "these jobs files" if len(files) > 1 else "this jobs file"
-    found = (
-        Note(NoteReason.UNHEARD, text, f"schedules.{draft.name}")
-        for file in files
-        for draft in file.drafts
-        if (topic := topic_of(draft)) is not None
-        and (text := note_unheard(topic, heard, of=of)) is not None
+    return _on_each(
+        files, NoteReason.UNHEARD, topic_of, lambda topic: note_unheard(topic, heard, of=of)
     )
-    yield from islice(found, MOST_FAULTS)
 
 
 def notes_on_served(
     files: Sequence[FileContent], served: Collection[str], *, by: str
 ) -> Iterator[Note]:
     """Note the queues that those who serve these do not: *by* names them."""
+    return _on_each(
+        files, NoteReason.UNSERVED, queue_of, lambda queue: note_unserved(queue, served, by=by)
+    )
+
+
+def _on_each(
+    files: Sequence[FileContent],
+    reason: NoteReason,
+    named: Callable[[ScheduleDraft], str | None],
+    noted: Callable[[str], str | None],
+) -> Iterator[Note]:
+    """Note of some drafts that what they name is not there."""
     found = (
-        Note(NoteReason.UNSERVED, text, f"schedules.{draft.name}")
+        Note(reason, text, f"schedules.{draft.name}")
         for file in files
         for draft in file.drafts
-        if (queue := queue_of(draft)) is not None
-        and (text := note_unserved(queue, served, by=by)) is not None
+        if (name := named(draft)) is not None and (text := noted(name)) is not None
     )
-    yield from islice(found, MOST_FAULTS)
+    return islice(found, MOST_FAULTS)
 
 
 def notes_on_keys(file: FileContent) -> Iterator[Note]:

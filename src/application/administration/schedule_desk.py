@@ -1,7 +1,6 @@
 """Schedules that people create one by one, and runs of reports that no schedule of a file names."""
 
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Final
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from cronhare.domain.schedules.catalog import Catalog, reports_called
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskType
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.hint import meant
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort
 
@@ -131,9 +131,8 @@ class ReportDesk:
             several = " and ".join(task.name for task in found)
             raise NotFound(f"{echo(controller)} is the name of {several}: say which one")
         names = sorted(task.name for task in self._catalog if task.ref.type == TaskType.REPORT)
-        close = get_close_matches(controller, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there is {listed(names) or 'none'}"
-        raise NotFound(f"there is no report {echo(controller)}; {hint}")
+        there = meant(controller, names) or f"there is {listed(names) or 'none'}"
+        raise NotFound(f"there is no report {echo(controller)}; {there}")
 
     def _schedule_of(self, task: Task, *, now: datetime) -> str:
         """Give the schedule of a report's runs on request, as its file has the report by now."""

@@ -18,7 +18,10 @@ def hint(name: str, known: Sequence[str]) -> str:
     >>> hint("de-holiday", ["de-holidays"]), hint("x", ["de-holidays"]), hint("x", [])
     ('did you mean de-holidays?', 'there are de-holidays', 'there are none')
     """
+    return meant(name, known) or f"there are {listed(sorted(known), most=MOST_LISTED) or 'none'}"
+
+
+def meant(name: str, known: Sequence[str]) -> str | None:
+    """Suggest the known name that may have been meant, where all of them are listed already."""
     close = get_close_matches(name[:LONGEST_ECHO], known[:MOST_COMPARED], n=1)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"there are {listed(sorted(known), most=MOST_LISTED) or 'none'}"
+    return f"did you mean {close[0]}?" if close else None

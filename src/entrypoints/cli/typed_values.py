@@ -71,15 +71,14 @@ def _chosen(kind: type[Enum], value: str) -> Enum:
     try:
         return kind(value)
     except ValueError as error:
-        from difflib import get_close_matches  # noqa: PLC0415 - for a fault alone
-
-        from cronhare.domain.texts.echo import LONGEST_ECHO, echo  # noqa: PLC0415
+        from cronhare.domain.texts.echo import echo  # noqa: PLC0415 - for a fault alone
+        from cronhare.domain.texts.hint import meant  # noqa: PLC0415 - as above
 
         words = [str(each.value) for each in kind]
-        meant = get_close_matches(value[:LONGEST_ECHO].lower(), words, n=1)
         there = ", ".join(f"'{word}'" for word in words)
-        asked = f". Did you mean '{meant[0]}'?" if meant else ""
-        raise _NoChoice(f"{echo(value)} is not one of {there}{asked}") from error
+        asked = meant(value.lower(), words)
+        text = f"{echo(value)} is not one of {there}"
+        raise _NoChoice(f"{text}; {asked}" if asked else text) from error
 
 
 def _tried(kind: Callable[[str], Any], value: str) -> Any:  # noqa: ANN401 - as above

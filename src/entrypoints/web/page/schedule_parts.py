@@ -12,9 +12,8 @@ from .addresses import schedule_path
 from .bars import DURATION_HEIGHT, DURATION_WIDTH, duration_bars
 from .pages import Pages
 
-#: How the live feed of a schedule begins; its id follows. And how often it looks, in seconds.
+#: How the live feed of a schedule begins; its id follows.
 FEED: Final = "schedule-"
-EVERY: Final = 5.0
 
 #: Its parts, each a template of its own.
 _PARTS: Final[Mapping[str, str]] = {

@@ -22,6 +22,10 @@ from ..bars import minutes_chart
 #: The feed of what happens now.
 NOW: Final = "now"
 
+#: Seconds between two looks at *Now*, and at what changes less often, or costs more to look at.
+OFTEN: Final = 2.0
+LESS_OFTEN: Final = 5.0
+
 #: The parts of *Now*, each a template of its own.
 PARTS: Final = ("figures", "running", "late", "failing", "coming", "latest", "nodes")
 
@@ -69,7 +73,7 @@ class PartsFeed:
     is_over = False
 
     def __init__(
-        self, render: Callable[[], tuple[datetime, Mapping[str, str]]], *, every: float = 2.0
+        self, render: Callable[[], tuple[datetime, Mapping[str, str]]], *, every: float = OFTEN
     ) -> None:
         """*render* makes all parts, and says of when they are."""
         self.every = every

@@ -26,9 +26,8 @@ from ..pages import Pages, status_of
 PATH: Final = "/ui/alerts"
 _LISTED: Final = 50
 
-#: The live feed of the page, behind which stands what is asked for; how often it looks, in seconds.
+#: The live feed of the page, behind which stands what is asked for.
 FEED: Final = "alerts"
-EVERY: Final = 5.0
 
 #: What can be asked for, besides the next page.
 _ASKED: Final = ("schedule", "severity", "cleared")

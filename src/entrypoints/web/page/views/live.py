@@ -14,7 +14,7 @@ from ...problems import Problem
 from .. import schedule_parts
 from ..asked import number_behind
 from ..live.broadcast import Broadcast
-from ..live.feeds import NOW, Feed, OutputFeed, PartsFeed, now_parts
+from ..live.feeds import LESS_OFTEN, NOW, Feed, OutputFeed, PartsFeed, now_parts
 from ..live.stream import EventStream
 from ..pages import Pages
 from . import alerts, queues, replays
@@ -51,13 +51,13 @@ def _asked(pages: Pages, request: Request) -> tuple[str, Callable[[], Feed]]:
             partial(now_parts, pages.container.overview(), pages.fragment)
         )
     if feed == queues.FEED:
-        return feed, lambda: PartsFeed(partial(queues.parts, pages), every=queues.EVERY)
+        return feed, lambda: PartsFeed(partial(queues.parts, pages), every=LESS_OFTEN)
     if (which := alerts.filter_of_feed(feed or "")) is not None:
         look = partial(alerts.parts, pages, which)
-        return repr(which), lambda: PartsFeed(look, every=alerts.EVERY)
+        return repr(which), lambda: PartsFeed(look, every=LESS_OFTEN)
     if (id_ := number_behind(schedule_parts.FEED, feed)) is not None:
         one = schedule_parts.ScheduleParts(pages, id_)
-        return f"schedule {id_}", lambda: PartsFeed(one, every=schedule_parts.EVERY)
+        return f"schedule {id_}", lambda: PartsFeed(one, every=LESS_OFTEN)
     if (id_ := number_behind(replays.FEED, feed)) is not None:
         return f"replay {id_}", lambda: PartsFeed(partial(replays.parts, pages, id_))
     if execution is not None:

@@ -18,9 +18,8 @@ from ..pages import Pages
 
 PATH: Final = "/ui/queues"
 
-#: The live feed of the page, and how often it looks, in seconds.
+#: The live feed of the page.
 FEED: Final = "queues"
-EVERY: Final = 5.0
 
 
 def routes(pages: Pages) -> Iterable[BaseRoute]:
