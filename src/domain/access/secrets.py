@@ -1,14 +1,16 @@
 """What is taken for a secret among values that people gave: by its name, its form, or in a URL.
 
 This is the one place that says so. It hides too much rather than too little: what it leaves is kept
-for a year, and shown to all who may read.
+for a year, and shown to all who may read. `secret_commands` knows what has no name,
+`secret_values` how far a value reaches.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-HIDDEN: Final = "***"
+from .secret_commands import without_given
+from .secret_values import HIDDEN, end_of_value, hide, is_pair
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: A name is its last word's: `token_count` is a number.
@@ -56,35 +58,23 @@ _FORMS: Final = re.compile(
 #: `Bearer x`, as headers say it.
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~-])[\w.~+/=-]{8,}")
 
-#: Some blanks, also as URLs have them: once, or twice over.
-_BLANKS: Final = r"(?:\s|%(?:25)?20){0,8}"
+#: Some blanks, also as URLs have them: once, or twice over; more, where columns are aligned.
+_BLANKS: Final = r"(?:\s|%(?:25)?20){0,8}+[ \t]{0,200}+"
+#: What parts a name from its value; also in {"name": "db_password", "value": "x"}.
+_SEPARATOR: Final = (
+    rf"(?:,?{_BLANKS}[\\\"']{{0,8}}(?:values?|val|content|default)[\\\"']{{0,8}}{_BLANKS}[:=]"
+    r"|=>|:=|==?|[:>\uff1a\uff1d]|%(?:25)?3[AD])"
+)
 #: What may be a name: before `=` or `:`, as an option before a blank, in quotes or not. A blank
 #: parts the words of some.
 _NAME: Final = re.compile(
     r"(?:(?<![\w.-])|(?<=%[0-9A-F]{2}))"
     r"(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
-    rf"(?:[\\\"'\[\d\])]|%(?:25)?22){{0,8}}{_BLANKS}(?:=>|:=|==?|[:>\uff1a\uff1d]|%(?:25)?3[AD]){_BLANKS}"
-    r"|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}))",
+    rf"(?:[\\\"'\[\d\])]|%(?:25)?22){{0,8}}{_BLANKS}{_SEPARATOR}{_BLANKS}"
+    r"|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}+[ \t]{0,200}+))",
     re.IGNORECASE,
 )
-_VALUE: Final = re.compile(
-    r"(?P<escaped>\\+[\"'])[\s\S]*?(?:(?<!\\)(?P=escaped)|\Z)"
-    r"|[|>][-+\d]{0,2}[ \t]{0,8}\r?\n(?:[ \t][^\n]*(?:\n|\Z)|\r?\n)+"  # a block of YAML
-    r"|(?:\"(?:[^\"\\]|\\[\s\S])*(?:\"|\\?\Z)|'(?:[^'\\]|\\[\s\S])*(?:'|\\?\Z))[^\s\"'.,;:)\]}>&|\\]*"
-    r"|(?:(?:basic|bearer|digest|negotiate|token)[ \t]+)?[^\s\"']+",
-    re.IGNORECASE,
-)
-#: What says so without a name: `mysql -pX`, where a blank would mean that it asks; `sshpass -p X`;
-#: and SQL's `IDENTIFIED BY 'x'`, in quotes, as people identify things by others, too.
-_COMMAND: Final = re.compile(
-    r"(\b(?:mysql|mariadb)[\w-]{0,30}(?:[ \t]+[^\s;|&]{1,200}){0,20}?[ \t]+(?-i:-p)(?=\S)"
-    r"|\bsshpass[ \t]{1,8}(?-i:-p)[ \t]{0,8}(?=\S)"
-    r"|\bidentified\s{1,8}(?:with\s{1,8}\S{1,100}\s{1,8})?(?:by|as)\s{1,8}(?:password\s{1,8})?(?=\\*[\"']))"
-    rf"(?:{_VALUE.pattern})",
-    re.IGNORECASE,
-)
-#: All of a line is the value of these, unless it is in quotes.
-_LINE: Final = re.compile(r"(?!\\*[\"'])(?:=\"[^\r\n\"]*\"|[^\r\n\"'])+")
+#: All of a line is the value of these.
 _HEADERS: Final = frozenset(["authorization", "proxy-authorization", "cookie", "set-cookie"])
 #: `Authorization: Bearer x`, word by word.
 _SCHEMES: Final = frozenset(["basic", "bearer"])
@@ -136,21 +126,19 @@ def without_secrets(text: str) -> str:
     "mysql -uroot -p*** -P 3306 -e 'select 1'"
     """
     text = _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, text))
-    text = _COMMAND.sub(rf"\1{HIDDEN}", text)
-    return "".join(_pieces(_BEARER.sub(rf"\1\2{HIDDEN}", text)))
+    text = _BEARER.sub(rf"\1\2{HIDDEN}", without_given(text))
+    return hide(text, _named(text))
 
 
-def _pieces(text: str) -> Iterator[str]:
-    shown = 0
+def _named(text: str) -> Iterator[tuple[int, int]]:
+    done = 0
     for found in _NAME.finditer(text):
-        name = found["name"] or found["option"]
-        if found.start() < shown or not (names_a_secret(name) or name in _USERS):
+        name, start = found["name"] or found["option"], found.end()
+        says_so = is_pair(text, start) if name in _USERS else names_a_secret(name)
+        if found.start() < done or not says_so or text.startswith("--", start):
             continue
-        line = _LINE.match(text, found.end()) if name.lower() in _HEADERS else None
-        value = line or _VALUE.match(text, found.end())
-        if value is None or value[0].startswith("--") or (name in _USERS and ":" not in value[0]):
+        end = end_of_value(text, start, is_line=name.lower() in _HEADERS)
+        if end == start:
             continue
-        yield text[shown : found.end()]
-        yield HIDDEN
-        shown = value.end()
-    yield text[shown:]
+        yield start, end
+        done = end

@@ -136,6 +136,60 @@ def test_who_a_url_names_is_kept_nowhere() -> None:
             "SECRET_KEY_BASE=canary",
             "password\uff1acanary",
         ),
+        *(
+            '"Authorization": ["x canary", "canary"]',
+            r"{\"Authorization\": [\"x canary\"]}",
+            "{'Authorization': b'Token canary'}",
+            "Authorization: b'Token canary'",
+            'Authorization: Token "canary"',
+            "password=b'a canary'",
+            "password = $'a canary'",
+            'password=Secret("a canary")',
+            'password: $(pass "a b" canary)',
+            'password: {"value": "a canary", "old": ["x canary"]}',
+            "passwords:\n  - a canary\n  - canary\nuser: ada",
+            "password='it''s canary'",
+            "password          = canary",
+            "password:             canary",
+            "--password            canary",
+        ),
+        *(
+            "- name: DB_PASSWORD\n  value: canary",
+            '{"name":"password","val":"canary"}',
+            '{"header": "Authorization", "value": "x canary"}',
+        ),
+        *(
+            "mysql -u root \\\n  -pcanary shop",
+            "mysql -u root \\\r\n  -pcanary shop",
+            "command: >\n  mysql -u root\n  -pcanary shop",
+            'mysql -u root "-pcanary" shop',
+            "mysql -u root '-pa canary' shop",
+            'mysql -e "a; b | c" -pcanary',
+            "mysql -e'a; b' -pcanary",
+            "sh -c \"mysql -e 'use mysql; x' -pcanary\"",
+            "mysqldump shop orders -pCanary1canary",
+            '["mysql", "-pcanary"]',
+            "sshpass -v -p canary ssh host",
+            "sshpass -v -p 'a canary' ssh host",
+            "['sshpass', '-p', 'canary']",
+            "redis-cli -h cache -a canary ping",
+            "redis-cli -a \\\n canary",
+            "curl -s -uada:canary host",
+            "curl -s '-uada:a canary' host",
+            "curl -U ada:canary host",
+            "mongosh -u ada -p canary shop",
+            "ldapsearch -x -w canary -b o=x",
+            "sqlcmd -S db -U ada -P canary",
+        ),
+        *(
+            "SET PASSWORD FOR ada = 'canary'",
+            "SET PASSWORD FOR 'ada'@'%' = PASSWORD('canary')",
+            "ALTER ROLE ada PASSWORD 'a canary'",
+            "ALTER ROLE ada ENCRYPTED PASSWORD E'it''s canary'",
+            "SELECT PASSWORD( 'canary' )",
+            "CREATE USER ada IDENTIFIED VIA ed25519 USING 'canary'",
+            "CREATE USER ada IDENTIFIED VIA ed25519 USING PASSWORD('canary')",
+        ),
     ],
 )
 def test_what_a_text_shows_of_a_secret_is_kept_nowhere(text: str) -> None:
@@ -166,6 +220,12 @@ def test_what_a_text_shows_of_a_secret_is_kept_nowhere(text: str) -> None:
         [{"header": "Authorization", "value": "canary"}, {"name": "password", "content": "canary"}],
         ["password='a'canary", "password%3Acanary", "https://hooks.slack.com/services/T/B/canary"],
         {"password=canary": 1, "token": {"any": "canary"}},
+        ["/usr/bin/mysql", "--user", "ada", "-pcanary", "shop"],
+        ["sshpass", "-v", "-p", "canary", "ssh"],
+        ["sshpass", "-pcanary", "ssh"],
+        ["redis-cli", "-h", "mysql", "-a", "canary"],
+        ["curl", "-uada:canary", "-U", "ada:canary", "host"],
+        {"params": {"command": ["mongosh", "-p", "canary"]}},
         "password=" + "canary" * 10_000,
         "-----BEGIN PRIVATE KEY-----\n" + "canary" * 10_000,
     ],
@@ -191,10 +251,42 @@ def test_what_its_neighbour_calls_a_secret_is_kept_nowhere(value: object) -> Non
             "it is identified by name",
             "mkdir -pv x",
         ),
+        *(
+            "the mysql server runs with -parallel jobs",
+            "the files of mysql are in -path /srv",
+            "mysql, they say, is in -path /srv",
+            "redis-cli is run with -a flag",
+            "mysql -h db; mkdir -pv x",
+            'sh -c "mysql -h db" && mkdir -pv x',
+            "curl -u ada host",
+            "docker run -p 80:80 web",
+            "the password is in the vault",
+        ),
     ],
 )
 def test_other_texts_are_kept_as_they_are(text: str) -> None:
     assert kept(text) == text
+
+
+def test_other_words_are_kept_as_they_are() -> None:
+    words = ["mkdir", "-pv", "mysql", "-P3306", "-p", "shop", 5, "redis-cli", "-n", "1", "-a"]
+
+    assert kept(words) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('{"Authorization": ["x canary"], "b": 1}', '{"Authorization": ***, "b": 1}'),
+        ("{'Cookie': b'x canary', 'b': 1}", "{'Cookie': ***, 'b': 1}"),
+        ("mysql -u root '-pa canary' shop", "mysql -u root '-p***' shop"),
+        ('["sshpass", "-p", "canary", "ssh"]', '["sshpass", "-p", ***, "ssh"]'),
+        ("SET PASSWORD FOR x = 'it''s canary';", "SET PASSWORD FOR x = ***;"),
+        ("curl -H 'Cookie: a=canary' host", "curl -H 'Cookie: ***' host"),
+    ],
+)
+def test_what_stands_beside_a_secret_is_kept(text: str, shown: str) -> None:
+    assert kept(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -234,6 +326,23 @@ def test_other_texts_are_kept_as_they_are(text: str) -> None:
             "sshpass -p ",
             "identified by ",
             "identified with a by '",
+            "password: [",
+            'password=a("',
+            'password: (\\"',
+            "password:\n- ",
+            "password" + " " * 200,
+            "a1111111" + " " * 200,
+            'password,"value":',
+            "curl -u [ ",
+            'curl "-u ',
+            "mysql '\\",
+            'mysql "-pa ',
+            "mysql a a -p( ",
+            "mysql \\\n",
+            "set password for a ",
+            "password (",
+            "redis-cli -a ",
+            'cookie: a "',
         )
     ],
 )
