@@ -73,7 +73,7 @@ async def _rate(
         working = WorkerConsumer(
             broker=connection,
             worker=worker,
-            room=WaitingRoom(connection),
+            room=WaitingRoom(connection, in_memory=False),
             runner=runs,
             keeper=keeper,
         )

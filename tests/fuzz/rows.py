@@ -176,6 +176,7 @@ class Desk:
             claims=ledger.claims,
             run_system_task=lambda *_: None,
             seal=Seal(),
+            in_memory=False,
         )
         self.dispatcher = Dispatcher(
             claims=ledger.claims, publisher=publisher, executor=Inline(), node="ant"

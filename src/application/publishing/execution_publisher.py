@@ -94,12 +94,14 @@ class ExecutionPublisher:
         claims: ClaimStorePort,
         run_system_task: Callable[[Execution, datetime], None],
         seal: Seal,
+        in_memory: bool,
         foreign_queues: Collection[str] = (),
         metrics: MetricsPort = SILENT,
         tracing: TracingPort = NOT_TRACED,
     ) -> None:
         """*run_system_task* runs the system's own executions, which no worker is asked to run.
 
+        *in_memory* says where the broker is.
         An execution that arrives in one of *foreign_queues* is marked as handed over.
         """
         self._broker = broker
@@ -112,7 +114,7 @@ class ExecutionPublisher:
         self._foreign_queues = frozenset(foreign_queues)
         self._metrics = metrics
         self._tracing = tracing
-        self.missing_queues = MissingQueues()
+        self.missing_queues = MissingQueues(in_memory=in_memory)
 
     def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
         """Publish the coming attempts of *executions*.

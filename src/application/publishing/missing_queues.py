@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import attrs
 
-from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, start_standalone
+from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, serve_missing, start_standalone
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.schedules.standalone import is_standalone
@@ -49,7 +49,9 @@ class MissingQueues:
     Threads may share this: at worst a line is logged twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_memory: bool) -> None:
+        """*in_memory* is what the broker is: only `cronhare up` serves its queues."""
+        self._in_memory = in_memory
         self._limiter = LogLimiter()
 
     def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
@@ -69,12 +71,26 @@ class MissingQueues:
     def _log(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
         if not self._limiter.is_due(queue, now.timestamp()):
             return
-        advice = _advice_on_ours if is_ours(queue) else _advice_on_tasks
+        advice = _advice_on_ours if is_ours(queue) else self._advice_on_tasks
         text = (
             f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "
             f"What came back is sent again until there is: {advice(queue, returned)}"
         )
         say(log, logging.ERROR, "publish.returned", text)
+
+    def _advice_on_tasks(self, queue: str, returned: Sequence[Sent]) -> str:
+        schedules = sorted({each.schedule_name for each in returned})
+        return (
+            f"{self._who_serves(queue, schedules)}. Or "
+            f"correct `queue` of {listed(schedules, most=MOST_NAMED)}, and let go of what waits: "
+            f"cronhare executions cancel ID, of {_ids(returned)}"
+        )
+
+    def _who_serves(self, queue: str, schedules: Sequence[str]) -> str:
+        if is_standalone(queue) and not self._in_memory:
+            start = start_standalone(schedules[:1], None)
+            return f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
+        return serve_missing(queue, in_memory=self._in_memory)
 
 
 def _advice_on_ours(_queue: str, returned: Sequence[Sent]) -> str:
@@ -82,22 +98,6 @@ def _advice_on_ours(_queue: str, returned: Sequence[Sent]) -> str:
         "it is one of our own, or what leads to it is, and somebody deleted it. It is declared "
         f"anew. The messages are of executions {_ids(returned)}"
     )
-
-
-def _advice_on_tasks(queue: str, returned: Sequence[Sent]) -> str:
-    schedules = sorted({each.schedule_name for each in returned})
-    return (
-        f"{_who_serves(queue, schedules)}. Or "
-        f"correct `queue` of {listed(schedules, most=MOST_NAMED)}, and let go of what waits: "
-        f"cronhare executions cancel ID, of {_ids(returned)}"
-    )
-
-
-def _who_serves(queue: str, schedules: Sequence[str]) -> str:
-    if is_standalone(queue):
-        start = start_standalone(schedules[:1], None)
-        return f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
-    return f"start a worker with --queues {queue} (CRON_QUEUES)"
 
 
 def _ids(returned: Sequence[Sent]) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from cronhare.domain.diagnosis.starting import serve_missing
 from cronhare.domain.retries.backoff import exponential
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.topology import (
@@ -44,6 +45,8 @@ LONGEST_IN_A_CROWD: Final = 4.0
 #: The longest rest if most places are taken, and its queue took nothing a moment ago.
 LONGEST_IN_VAIN: Final = 0.5
 
+_OR_DECLARE: Final = ", or declare the queue and take out of it what nobody needs"
+
 
 class WaitingRoom:
     """Lets deliveries of the waiting queue rest, and sends them back."""
@@ -52,15 +55,18 @@ class WaitingRoom:
         self,
         broker: AsyncBrokerPort,
         *,
+        in_memory: bool,
         places: int = PLACES,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """*broker* is what the deliveries come from, at most *places* at a time.
 
+        *in_memory* says where it is.
         *sleep* waits for so many seconds, *monotonic* counts them.
         """
         self._broker = broker
+        self._in_memory = in_memory
         self._places = places
         self._sleep = sleep
         self._monotonic = monotonic
@@ -193,8 +199,9 @@ class WaitingRoom:
             return
         text = (
             f"There is no queue {shown(queue)}, from which messages of others were put off. They "
-            f"wait in {WAITING_QUEUE} until there is: start a worker with --queues {shown(queue)} "
-            "(CRON_QUEUES), or declare the queue and take out of it what nobody needs"
+            f"wait in {WAITING_QUEUE} until there is: "
+            f"{serve_missing(shown(queue), in_memory=self._in_memory)}"
+            f"{'' if self._in_memory else _OR_DECLARE}"
         )
         say(log, logging.ERROR, "publish.returned", text)
 

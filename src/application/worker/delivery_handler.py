@@ -85,6 +85,7 @@ class DeliveryHandler:
         us: Holder,
         lives: Callable[[int], bool],
         crash_policy: CrashPolicy,
+        in_memory: bool,
         accepts_foreign: bool = True,
         foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
@@ -96,8 +97,8 @@ class DeliveryHandler:
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
         them. *us* is who takes them, and *lives* tells whether a PID of our own place is in use; by
         *crash_policy* one that ends its workers is told from one that was unlucky.
-        *accepts_foreign* tells whether those of others are run; *foreign_queues* are other
-        programs'. *lingers* are seconds, see `LINGERS`.
+        *in_memory* says where the broker is. *accepts_foreign* tells whether those of others
+        are run; *foreign_queues* are other programs'. *lingers* are seconds, see `LINGERS`.
         """
         self.counters = Counters()
         self._metrics = metrics
@@ -153,6 +154,7 @@ class DeliveryHandler:
             policies=policies,
             seal=seal,
             linger=to_finish,
+            in_memory=in_memory,
             count=self.counters.count,
             metrics=metrics,
             tracing=tracing,

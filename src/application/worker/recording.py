@@ -79,6 +79,7 @@ class Recorder:
         linger: float,
         count: Callable[[State | EndRefused | Superseded], None],
         gates: GateOpener,
+        in_memory: bool,
         metrics: MetricsPort,
         tracing: TracingPort,
     ) -> None:
@@ -95,7 +96,7 @@ class Recorder:
         self._gates = gates
         self._metrics = metrics
         self._tracing = tracing
-        self._missing_queues = MissingQueues()
+        self._missing_queues = MissingQueues(in_memory=in_memory)
         self._pending: dict[AttemptRef, asyncio.Task[None]] = {}
         self._pending_bytes = 0
         ask, threads, locking = self._finish_all, ledger.executor, ledger.locking_executor

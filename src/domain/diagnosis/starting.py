@@ -93,6 +93,19 @@ def have_up_serve(queues: Iterable[str]) -> str:
     return " or ".join([*shared, *own])
 
 
+def serve_missing(queue: str, *, in_memory: bool) -> str:
+    """Say, in a log, what serves a queue that is not there; *in_memory* says where the broker is.
+
+    >>> serve_missing("mails", in_memory=False)
+    'start a worker with --queues mails (CRON_QUEUES)'
+    >>> serve_missing("mails", in_memory=True)  # where no worker can be started
+    'stop `cronhare up`, add a schedule on that queue to its jobs file, and start it again'
+    """
+    if in_memory:
+        return f"stop `cronhare up`, {have_up_serve([queue])}, and start it again"
+    return f"start a worker with --queues {queue} (CRON_QUEUES)"
+
+
 def start_scheduling(jobs: str | None, *, in_memory: bool) -> str:
     """Say what claims, and takes up what was lost; *in_memory* says where the broker is.
 

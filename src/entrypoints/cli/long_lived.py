@@ -57,7 +57,7 @@ def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) ->
 
 def refuse_memory_broker(settings: Settings) -> None:
     """Refuse a broker in memory: no other process would ever hear of it."""
-    if settings.broker_kind == "memory":
+    if settings.in_memory:
         raise SettingsInvalid((_NOT_SHARED,))
 
 
@@ -67,7 +67,7 @@ def occupy_ledger(settings: Settings) -> None:
     All others share it, so that none that wants to be alone comes later. On a server that cannot
     be had: a lock of its sessions ends with a link that breaks.
     """
-    ledger, alone = settings.ledger, settings.broker_kind == "memory"
+    ledger, alone = settings.ledger, settings.in_memory
     if not isinstance(ledger, LedgerFile):
         if alone:
             raise SettingsInvalid((_SHARED,))

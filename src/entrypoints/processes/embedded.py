@@ -166,5 +166,5 @@ async def run(
 def _listen(container: Container) -> FifoListener | None:
     """Listen to what other processes claim by hand, where they cannot tell it to our broker."""
     ledger = container.settings().ledger
-    is_alone = container.settings().broker_kind == "memory"
+    is_alone = container.settings().in_memory
     return listen(ledger.path) if is_alone and isinstance(ledger, LedgerFile) else None

@@ -163,7 +163,7 @@ def _wire(container: Container, places: Places) -> tuple[WorkerConsumer, LeaseKe
     )
     worker = container.worker(broker=connection, keeper=keeper, places=places)
     outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
-    room = WaitingRoom(connection)
+    room = WaitingRoom(connection, in_memory=container.settings().in_memory)
     consumer = WorkerConsumer(
         broker=connection, worker=worker, room=room, runner=runner, keeper=keeper
     )

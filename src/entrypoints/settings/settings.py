@@ -218,6 +218,11 @@ class Settings:
         return "memory" if self.broker_url == MEMORY else "amqp"
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the broker is inside of the process, `cronhare up`."""
+        return self.broker_kind == "memory"
+
+    @property
     def bell_kind(self) -> str:
         """How what a person asks for is told at once: by the `broker`, by a `fifo`, or `none`."""
         if self.broker_kind == "amqp":

@@ -22,7 +22,7 @@ def sent(to: ToQueue | ToFailed | ToQuarantine) -> Sent:
 
 
 def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> None:
-    missing = MissingQueues()
+    missing = MissingQueues(in_memory=False)
 
     for number, outcome in enumerate([Published.RETURNED, Published.CONFIRMED] * 2):
         missing.note([sent(ToQueue("mails"))], [outcome], now=NOON + number * SECOND)
@@ -31,7 +31,7 @@ def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> No
 
 
 def test_a_clock_that_was_set_back_keeps_nothing_untold(lines: Lines) -> None:
-    missing = MissingQueues()
+    missing = MissingQueues(in_memory=False)
 
     for now in (NOON, NOON + SECOND, NOON - timedelta(hours=1)):
         missing.note([sent(ToQueue("mails"))], [Published.RETURNED], now=now)
@@ -50,9 +50,26 @@ def test_a_clock_that_was_set_back_keeps_nothing_untold(lines: Lines) -> None:
 def test_a_queue_of_ours_is_not_looked_for_in_a_schedule(
     lines: Lines, to: ToQueue | ToFailed | ToQuarantine, queue: str
 ) -> None:
-    MissingQueues().note([sent(to)], [Published.RETURNED], now=NOON)
+    MissingQueues(in_memory=False).note([sent(to)], [Published.RETURNED], now=NOON)
 
     [line] = lines()
     assert f"there is no queue {queue}." in line
     assert "of executions 7" in line
     assert "CRON_QUEUES" not in line
+
+
+@pytest.mark.parametrize(
+    ("queue", "add"),
+    [
+        ("mails", "add a schedule on that queue to its jobs file"),
+        ("cron_standalone.pump", "add the task to its jobs file"),
+    ],
+)
+def test_where_the_broker_is_in_memory_no_worker_is_advised_which_would_be_refused(
+    lines: Lines, queue: str, add: str
+) -> None:
+    MissingQueues(in_memory=True).note([sent(ToQueue(queue))], [Published.RETURNED], now=NOON)
+
+    [line] = lines()
+    assert f"until there is: stop `cronhare up`, {add}, and start it again. Or correct" in line
+    assert "worker" not in line

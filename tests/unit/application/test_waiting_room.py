@@ -186,6 +186,20 @@ async def test_what_waits_for_a_queue_that_is_not_there_goes_there_once_it_is(
     assert len(told) == 1
 
 
+async def test_where_the_broker_is_in_memory_no_worker_is_advised_which_would_be_refused(
+    lines: Lines,
+) -> None:
+    house = House()
+    await open_room(house, in_memory=True)
+    put_in(house, cron_waits_for=REPORTS)
+    await house.settle()
+    await pass_by(house, seconds=30)
+
+    [told] = [line for line in lines() if f"There is no queue {REPORTS}" in line]
+    assert "stop `cronhare up`, add a schedule on that queue to its jobs file" in told
+    assert "--queues" not in told
+
+
 async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

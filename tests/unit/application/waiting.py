@@ -22,11 +22,12 @@ class Room:
     resting: list[asyncio.Task[None]]
 
 
-async def open_room(house: House, *, places: int = PLACES) -> Room:
+async def open_room(house: House, *, places: int = PLACES, in_memory: bool = False) -> Room:
     """Consume what waits, as a worker does."""
     connection = house.broker.connect()
     room = WaitingRoom(
         connection,
+        in_memory=in_memory,
         places=places,
         sleep=sleeping_on(house.clock),
         monotonic=house.clock.monotonic,

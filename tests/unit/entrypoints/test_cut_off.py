@@ -59,6 +59,7 @@ class Replica:
             claims=self.house.claims,
             run_system_task=lambda _execution, _now: None,
             seal=self.house.seal,
+            in_memory=False,
         )
         self.rounds = SchedulerRound(
             claims=self.house.claims,

@@ -117,7 +117,7 @@ def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
 def _facts(settings: Settings) -> SettingsFacts:
     return SettingsFacts(
         on_one_file=isinstance(settings.ledger, LedgerFile),
-        in_memory=settings.broker_kind == "memory",
+        in_memory=settings.in_memory,
         lease=settings.lease,
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",

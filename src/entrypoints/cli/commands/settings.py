@@ -21,7 +21,7 @@ def settings(*, json: Json = False) -> None:
         print_json(view)
     else:
         _print_table(view)
-    if not (isinstance(found.ledger, LedgerFile) and found.broker_kind == "memory"):
+    if not (isinstance(found.ledger, LedgerFile) and found.in_memory):
         wire_with(found)  # which says what is wrong with the addresses of servers
 
 
