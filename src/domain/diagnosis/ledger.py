@@ -8,6 +8,7 @@ import attrs
 from cronhare.domain.nodes import NodeReport, present, served
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
+from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 
 from .clock import judge_clock, judge_clocks
@@ -122,7 +123,10 @@ def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
             late += judge_schedulers(nodes, now=now, start=start)
     yield from late
     due = activity.next_due
-    if any(each.severity is Severity.ERROR for each in late) or due is None:
+    if any(each.severity is Severity.ERROR for each in late):
+        return
+    if due is None:
+        yield from _unplanned(activity, start)
         return
     if due < now:
         ago = (now - due).total_seconds()
@@ -135,6 +139,19 @@ def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
         yield Finding(Severity.NOTE, "nodes", f"{what}; no node reports itself", cure)
         return
     yield Finding(Severity.OK, "nodes", what)
+
+
+def _unplanned(activity: Activity, start: str) -> Iterator[Finding]:
+    """Say that nothing has ever been planned, where nobody is there who would."""
+    if (count := len(activity.unplanned)) and not activity.nodes and not activity.unread_nodes:
+        them = "it" if count == 1 else "them"
+        what = (
+            f"No scheduler has planned {counted(count, 'schedule')} yet, and no node reports "
+            "itself: nobody knows when anything is due"
+        )
+        yield Finding(
+            Severity.NOTE, "nodes", what, f"start {start}: without one nobody runs {them}"
+        )
 
 
 def judge_unserved(

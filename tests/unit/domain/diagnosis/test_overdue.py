@@ -84,3 +84,16 @@ def test_that_no_scheduler_looks_is_told_once() -> None:
     [finding] = told([TICK], [TICK])
 
     assert "is not claimed" in finding.what
+
+
+def test_what_was_just_written_and_nobody_is_there_to_plan_is_noted_until_it_is_late() -> None:
+    fresh = [Late("tick", NOON - SECOND), Late("tock", NOON)]
+
+    [finding] = judge_activity(Activity(now=NOON, unplanned=fresh), in_memory=True, jobs="a.toml")
+
+    assert finding.severity is Severity.NOTE
+    assert finding.what == (
+        "No scheduler has planned 2 schedules yet, and no node reports itself: nobody knows when "
+        "anything is due"
+    )
+    assert finding.cure == "start `cronhare up --jobs a.toml`: without one nobody runs them"
