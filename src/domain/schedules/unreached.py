@@ -10,6 +10,7 @@ from ..texts.echo import echo
 from ..texts.hint import hint
 from ..topology import MAIN_QUEUE
 from .draft import ScheduleDraft
+from .standalone import is_standalone
 from .task import Task
 
 
@@ -24,12 +25,17 @@ def queue_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> st
 def note_unserved(queue: str, served: Collection[str], *, by: str = "worker") -> str | None:
     """Note that none of those who are known serves a queue.
 
-    >>> note_unserved("mial", ["mail"])
+    None is offered that only what stays alive may have.
+
+    >>> note_unserved("mial", ["mail", "cron_standalone.mail"])
     "queue: no worker serves 'mial', its runs wait for one; did you mean mail?"
+    >>> note_unserved("x", ["mail", "cron_standalone.mail"])
+    "queue: no worker serves 'x', its runs wait for one; there are mail"
     """
     if queue in served:
         return None
-    return _said(f"queue: no {by} serves {echo(queue)}, its runs wait for one", queue, served)
+    text = f"queue: no {by} serves {echo(queue)}, its runs wait for one"
+    return _said(text, queue, [name for name in served if not is_standalone(name)])
 
 
 def topic_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> str | None:
