@@ -449,6 +449,35 @@ def test_the_output_of_a_run_is_followed_from_another_process(
     assert up.end(signal.SIGINT) == 0
 
 
+def test_who_follows_a_schedule_before_up_has_made_the_ledger_waits_for_that(
+    start: Starter, tmp_path: Path
+) -> None:
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(
+        '[tasks.talk]\ncommand = ["echo", "hello"]\n\n'
+        '[schedules.talk]\ntask = "talk"\non_start = true\n'
+    )
+    following = subprocess.Popen(
+        [PROGRAM, "logs", "talk", "-f"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stderr is not None
+    waits = following.stderr.readline()
+    up = start(jobs)
+    up.until(r"\] hello")
+    written, _ = following.communicate(timeout=60)
+
+    assert "there is no ledger at" in waits
+    assert "`cronhare up` may be making it: that is waited for" in waits
+    assert written.endswith("hello\n")
+    assert following.returncode == 0
+    assert up.end(signal.SIGINT) == 0
+
+
 def test_who_follows_a_schedule_waits_for_its_first_run_or_ends_it_by_ctrl_c(
     start: Starter, tmp_path: Path
 ) -> None:

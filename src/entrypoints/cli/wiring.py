@@ -25,7 +25,15 @@ def open_ledger() -> "Container":
     Raises:
         LedgerUnavailable: it is away, or needs `cronhare db upgrade`.
     """
-    container = wire()  # first: settings that cannot be used need no ledger to say so
+    return opened(wire())  # first: settings that cannot be used need no ledger to say so
+
+
+def opened(container: "Container") -> "Container":
+    """Return the container if the schema of its ledger fits.
+
+    Raises:
+        LedgerUnavailable: as `open_ledger`.
+    """
     from cronhare.adapters.sql import check_schema
 
     check_schema(container.engine())

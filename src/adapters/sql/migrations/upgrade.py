@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
-from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
+from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnmade
 
 from ..dialect import UPGRADE, dialect_of
 from ..transactions.database import connected, translate_errors
@@ -69,7 +69,7 @@ def check_schema(engine: Engine) -> None:
         return
     place = dialect_of(engine).place
     if revision is None:
-        raise LedgerOutdated(f"{place} holds no ledger yet: {UPGRADE}")
+        raise LedgerUnmade(f"{place} holds no ledger yet: {UPGRADE}")
     if revision in _REVISIONS:
         raise LedgerOutdated(f"{place} is at schema {revision}, not {HEAD}: {UPGRADE}")
     raise LedgerNewer(_newer(engine))

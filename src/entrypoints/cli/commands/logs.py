@@ -14,12 +14,13 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.printable import printable
 
+from ..being_made import once_made
 from ..completion import runs
 from ..errors import Refusal
 from ..followed import as_it_was_written, as_json_lines, under_headings
 from ..output import Json, moment, print_json, print_line, printable_lines
 from ..pauses import say_pause
-from ..wiring import open_ledger
+from ..wiring import open_ledger, opened, wire
 
 if TYPE_CHECKING:
     from cronhare.application.administration.queries import Queries
@@ -56,9 +57,12 @@ def logs(
     time at which it was seen in front, unless it was there before or is --raw; with --json too each
     line is one of JSON.
     """
-    queries = open_ledger().queries()
-    execution_id = _number(queries, which, waits=follow)
     if follow:
+        container = wire()
+        queries = container.queries()
+        execution_id = once_made(
+            lambda: opened(container), lambda _: _number(queries, which, waits=True)
+        )
         looks = Looks()
         events = queries.follow(execution_id, pause=looks.pause)
         if json or raw:
@@ -66,7 +70,8 @@ def logs(
         else:
             under_headings(events, looks.stamp)
         return
-    found = queries.output(execution_id)
+    queries = open_ledger().queries()
+    found = queries.output(_number(queries, which, waits=False))
     if json:
         print_json(found.outputs)
         return

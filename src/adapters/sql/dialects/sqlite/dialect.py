@@ -28,7 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated
+from cronhare.ports.ledger import LedgerUnmade
 
 from ...dialect import UPGRADE, Connect, PlanRow, with_dialect
 from ...mapping.execution_rows import (
@@ -186,11 +186,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open a file that is there: a reader makes none.
 
     Raises:
-        LedgerOutdated: there is none, or something that is no file.
+        LedgerUnmade: there is none.
+        LedgerOutdated: there is something that is no file.
         LedgerUnavailable: there can be none.
     """
     if not is_there(path):
-        raise LedgerOutdated(
+        raise LedgerUnmade(
             f"there is no ledger at {located(path)}. To use another, set CRON_DATABASE_URL, or "
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )

@@ -1,0 +1,66 @@
+"""A ledger that is not there yet, and what is to come into it: waited for, and not for ever."""
+
+import pytest
+
+from cronhare.application.administration.lookup import NotFound
+from cronhare.entrypoints.cli.being_made import MOST_WAITED, once_made
+from cronhare.entrypoints.container import Container
+from cronhare.ports.ledger import LedgerUnmade
+
+
+class Ledger:
+    """Is made so many looks from now, and has the schedule so many later; None is never."""
+
+    def __init__(self, made: int | None, found: int | None = 0) -> None:
+        self.made, self.found, self.looks, self.clock = made, found, 0, 0.0
+
+    def open(self) -> Container:
+        self.looks += 1
+        if self.made is None or self.looks <= self.made:
+            raise LedgerUnmade("there is no ledger")
+        return Container()
+
+    def find(self, _: Container) -> str:
+        if self.made is None or self.found is None or self.looks <= self.made + self.found:
+            raise NotFound("there is no schedule")
+        return "found"
+
+    def pause(self, seconds: float) -> None:
+        self.clock += seconds
+
+    def once_made(self) -> str:
+        return once_made(self.open, self.find, pause=self.pause, monotonic=lambda: self.clock)
+
+
+def test_what_is_made_and_filled_meanwhile_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert Ledger(made=3, found=2).once_made() == "found"
+
+    assert capsys.readouterr().err == (
+        "there is no ledger. `cronhare up` may be making it: that is waited for, up to 60 s; "
+        "Ctrl-C ends that.\n"
+    )
+
+
+def test_what_nobody_makes_is_told_in_the_end() -> None:
+    ledger = Ledger(made=None)
+
+    with pytest.raises(LedgerUnmade):
+        ledger.once_made()
+
+    assert ledger.clock == MOST_WAITED
+
+
+def test_a_name_that_never_comes_is_told_in_the_end() -> None:
+    with pytest.raises(NotFound):
+        Ledger(made=2, found=None).once_made()
+
+
+def test_a_name_that_is_not_in_a_ledger_that_is_there_is_told_at_once() -> None:
+    ledger = Ledger(made=0, found=None)
+
+    with pytest.raises(NotFound):
+        ledger.once_made()
+
+    assert ledger.clock == 0
