@@ -35,6 +35,7 @@ from cronhare.entrypoints.web.page.live.broadcast import (
 from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
 from cronhare.entrypoints.web.page.pages import Pages
 from cronhare.entrypoints.web.page.rendering import LONGEST_SHOWN, Renderer
+from cronhare.entrypoints.web.page.views import live
 from cronhare.entrypoints.web.problems import Problem
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
@@ -99,7 +100,7 @@ def parts_of(found: bytes) -> dict[str, str]:
 def test_the_page_of_a_schedule_changes_while_one_looks(
     container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule_parts, "EVERY", 0.05)
+    monkeypatch.setattr(live, "LESS_OFTEN", 0.05)
     draft = ScheduleDraft(name="nightly", task=TaskRef("report", 25), schedule="0 2 * * *")
     now = container.claims().now()
     container.schedules().save([draft], source=None, now=now)
