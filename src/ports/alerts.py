@@ -81,13 +81,12 @@ class AlertStorePort(Protocol):
         alerts: Collection[Alert],
         *,
         now: datetime,
-        ended_at: datetime | None = None,
+        ended_at: datetime,
         source: str | None = None,
     ) -> AlertChanges:
         """Note what held of a source at *now*, when who judged began, and how.
 
-        It has ended at *ended_at*: at once, where nothing is said. One that held before was raised
-        when it was.
+        Judging has ended at *ended_at*. One that held before was raised when it was.
 
         Of judges that are late or judge at once each change is made by one: when another has ended
         that had begun after *now*, nothing is noted. One that has only begun supersedes nobody.

@@ -134,7 +134,11 @@ class EventDesk:
         hope = OutboxRow.expecting(event, "spoilt", source=SOURCE, now=ledger.now)
         ledger.events.add([row(event), hope])
         ledger.alerts.begin(now=ledger.now, every=EVERY)
-        ledger.alerts.keep([Alert(rule=Rule.FAILED, message="6", data={"a": 1})], now=ledger.now)
+        ledger.alerts.keep(
+            [Alert(rule=Rule.FAILED, message="6", data={"a": 1})],
+            now=ledger.now,
+            ended_at=ledger.now,
+        )
         ledger.redeliveries.hold("spoilt", holder=HOLDER, now=ledger.now)
 
     def _look(self) -> bool:

@@ -49,7 +49,7 @@ def test_of_all_callers_one_judges_in_each_minute(ledger: Ledger) -> None:
         return ledger.alerts.begin(now=ledger.now, every=MINUTE)
 
     first = at_once(4, begin)
-    ledger.alerts.keep([], now=ledger.now)
+    ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(MINUTE - SECOND)
     soon = begin(0)
     ledger.clock.advance(SECOND)
@@ -66,7 +66,7 @@ def test_while_one_judges_no_other_begins_until_that_has_taken_twice_as_long(
     assert ledger.alerts.begin(now=began, every=MINUTE)
     ledger.clock.advance(2 * MINUTE - SECOND)
     meanwhile = ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    kept = ledger.alerts.keep([alert()], now=began)
+    kept = ledger.alerts.keep([alert()], now=began, ended_at=began)
 
     assert (meanwhile, keys(kept.raised)) == (False, ["failed"])
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
@@ -100,25 +100,25 @@ def test_who_gives_up_what_it_began_begins_anew_at_once_unless_another_has_begun
 def test_what_held_is_not_over_when_a_judgement_that_was_begun_anew_is_the_first_for_long(
     ledger: Ledger,
 ) -> None:
-    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(10 * MINUTE)
     began = ledger.now
     assert ledger.alerts.begin(now=began, every=MINUTE)
     ledger.clock.advance(SECOND)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE, instead_of=began)
 
-    assert not ledger.alerts.keep([], now=ledger.now).cleared
+    assert not ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
 
 
 def test_it_is_known_when_the_whole_ledger_was_judged_last(ledger: Ledger) -> None:
     never = ledger.alerts.judged_at()
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
     begun = ledger.alerts.judged_at()
-    ledger.alerts.keep([], now=ledger.now)
+    ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now)
     kept_at = ledger.now
     ledger.clock.advance(MINUTE)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE, source="jobs.toml")
-    ledger.alerts.keep([], now=ledger.now, source="jobs.toml")
+    ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now, source="jobs.toml")
 
     assert (never, begun, ledger.alerts.judged_at()) == (None, None, kept_at)
 
@@ -165,12 +165,12 @@ def test_an_alert_is_raised_once_and_kept_until_it_has_not_held_for_a_while(
     ledger: Ledger,
 ) -> None:
     raised_at = ledger.now
-    first = ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now)
+    first = ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(MINUTE)
-    again = ledger.alerts.keep([alert(value=7)], now=ledger.now)
+    again = ledger.alerts.keep([alert(value=7)], now=ledger.now, ended_at=ledger.now)
     kept = ledger.alerts.raised()
     ledger.clock.advance(CLEAR_AFTER)
-    later = ledger.alerts.keep([alert(value=8)], now=ledger.now)
+    later = ledger.alerts.keep([alert(value=8)], now=ledger.now, ended_at=ledger.now)
 
     assert keys(first.raised) == ["failed", "growing"]
     assert (keys(again.raised), keys(again.cleared)) == ([], [])
@@ -192,10 +192,10 @@ def test_each_change_is_another_revision_and_nothing_else_is(ledger: Ledger) -> 
     assert store.revision() == seen[-1]
     for held, passes in [([alert()], MINUTE), ([], CLEAR_AFTER + SECOND), ([], DAY + SECOND)]:
         ledger.clock.advance(passes)
-        store.keep(held, now=ledger.now)
+        store.keep(held, now=ledger.now, ended_at=ledger.now)
         seen.append(store.revision())
         ledger.clock.advance(SECOND)
-        store.keep(held, now=ledger.now)
+        store.keep(held, now=ledger.now, ended_at=ledger.now)
         assert store.revision() == seen[-1]
 
     assert seen[3] == seen[0]  # it is forgotten
@@ -204,18 +204,18 @@ def test_each_change_is_another_revision_and_nothing_else_is(ledger: Ledger) -> 
 
 def test_what_is_over_is_remembered_for_a_day_and_raised_anew(ledger: Ledger) -> None:
     raised_at = ledger.now
-    ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now)
+    ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(CLEAR_AFTER + SECOND)
-    cleared = ledger.alerts.keep([], now=ledger.now)
+    cleared = ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now)
     cleared_at = ledger.now
     assert ledger.alerts.raised() == []
     over = ledger.alerts.cleared()
 
     ledger.clock.advance(DAY)
-    anew = ledger.alerts.keep([alert(value=9)], now=ledger.now)
+    anew = ledger.alerts.keep([alert(value=9)], now=ledger.now, ended_at=ledger.now)
     remembered = keys(ledger.alerts.cleared())
     ledger.clock.advance(SECOND)
-    ledger.alerts.keep([alert(value=10)], now=ledger.now)
+    ledger.alerts.keep([alert(value=10)], now=ledger.now, ended_at=ledger.now)
 
     assert [each.data["value"] for each in anew.raised] == [9]
     assert (keys(cleared.cleared), keys(anew.raised)) == (["failed", "growing"], ["failed"])
@@ -229,9 +229,13 @@ def test_what_is_over_is_remembered_for_a_day_and_raised_anew(ledger: Ledger) ->
 def test_one_that_held_while_a_clock_was_ahead_is_over_when_that_is_set_right(
     ledger: Ledger,
 ) -> None:
-    ledger.alerts.keep([alert(), alert(Rule.GROWING)], now=ledger.now + timedelta(days=30))
+    ledger.alerts.keep(
+        [alert(), alert(Rule.GROWING)],
+        now=ledger.now + timedelta(days=30),
+        ended_at=ledger.now + timedelta(days=30),
+    )
 
-    changes = ledger.alerts.keep([alert()], now=ledger.now)
+    changes = ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
 
     assert keys(changes.cleared) == ["growing"]
     assert keys(ledger.alerts.raised()) == ["failed"]
@@ -244,13 +248,13 @@ def test_each_source_judges_and_clears_its_own_and_nobodys_are_over_after_a_day(
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE, source="shop")
     assert not ledger.alerts.begin(now=ledger.now, every=MINUTE, source="shop")
-    ledger.alerts.keep([late], now=ledger.now, source="shop")
-    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.alerts.keep([late], now=ledger.now, ended_at=ledger.now, source="shop")
+    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
 
     ledger.clock.advance(DAY)
-    soon = ledger.alerts.keep([], now=ledger.now, source="other")
+    soon = ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now, source="other")
     ledger.clock.advance(SECOND)
-    later = ledger.alerts.keep([alert()], now=ledger.now)
+    later = ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
 
     assert keys(soon.cleared) == []
     [over] = later.cleared
@@ -389,15 +393,19 @@ def test_of_those_that_keep_at_once_one_raises_and_one_clears(ledger: Ledger) ->
     held = [alert(), alert(Rule.GROWING)]
     for _ in range(3):
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-        raised = at_once(4, lambda _: ledger.alerts.keep(held, now=ledger.now).raised)
+        raised = at_once(
+            4, lambda _: ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now).raised
+        )
         assert sorted(keys([one for some in raised for one in some])) == ["failed", "growing"]
         for _ in range(CLEAR_AFTER // MINUTE):
             ledger.clock.advance(MINUTE)
             assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-            assert not ledger.alerts.keep([], now=ledger.now).cleared
+            assert not ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
         ledger.clock.advance(MINUTE)
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-        cleared = at_once(4, lambda _: ledger.alerts.keep([], now=ledger.now).cleared)
+        cleared = at_once(
+            4, lambda _: ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
+        )
         assert sorted(keys([one for some in cleared for one in some])) == ["failed", "growing"]
         ledger.clock.advance(MINUTE)
 
@@ -407,9 +415,11 @@ def test_a_judge_that_was_overtaken_changes_nothing(ledger: Ledger) -> None:
     assert ledger.alerts.begin(now=began, every=MINUTE)
     ledger.clock.advance(10 * MINUTE)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
 
-    late = [ledger.alerts.keep(held, now=began) for held in ([], [alert(Rule.GROWING)])]
+    late = [
+        ledger.alerts.keep(held, now=began, ended_at=began) for held in ([], [alert(Rule.GROWING)])
+    ]
 
     assert [(each.raised, each.cleared) for each in late] == [((), ()), ((), ())]
     [kept] = ledger.alerts.raised()
@@ -461,13 +471,13 @@ def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(
     ledger: Ledger,
 ) -> None:
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(10 * MINUTE)
 
     over = list[int]()
     for _ in range(CLEAR_AFTER // MINUTE + 2):
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-        over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
+        over.append(len(ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared))
         ledger.clock.advance(MINUTE)
 
     assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]
@@ -477,17 +487,17 @@ def test_what_held_while_all_judges_failed_is_not_over_before_one_has_seen_it(
     ledger: Ledger,
 ) -> None:
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    ledger.alerts.keep([alert()], now=ledger.now)
+    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
     for _ in range(5):
         ledger.clock.advance(2 * MINUTE)
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # and fails, as it looks for signs
 
     over = list[int]()
     for _ in range(CLEAR_AFTER // MINUTE + 1):
-        over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
+        over.append(len(ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared))
         ledger.clock.advance(MINUTE)
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    over.append(len(ledger.alerts.keep([], now=ledger.now).cleared))
+    over.append(len(ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared))
 
     assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]
 
@@ -499,7 +509,7 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
     def hold(*held: Alert, source: str | None = None) -> None:
         ledger.clock.advance(MINUTE)
         ledger.alerts.begin(now=ledger.now, every=MINUTE, source=source)
-        ledger.alerts.keep(held, now=ledger.now, source=source)
+        ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now, source=source)
 
     hold(alert(), *lasting)
     hold(of_schedule, source="j")
@@ -534,7 +544,9 @@ def test_pages_go_on_over_rows_that_a_person_spoilt(
     ledger = database_ledger
     for subject in ("e", "d", "c", "b", "a"):
         ledger.clock.advance(MINUTE)
-        ledger.alerts.keep([attrs.evolve(alert(Rule.QUEUE), subject=subject)], now=ledger.now)
+        ledger.alerts.keep(
+            [attrs.evolve(alert(Rule.QUEUE), subject=subject)], now=ledger.now, ended_at=ledger.now
+        )
     spoilt = ("a", "c", "d")
     shell(f"UPDATE Alert SET data = '{{}}' WHERE subject IN {spoilt}")
 
@@ -552,8 +564,8 @@ def test_a_page_is_full_however_many_rows_before_it_are_spoilt(
 ) -> None:
     ledger = database_ledger
     many = [attrs.evolve(alert(Rule.QUEUE), subject=f"q{number}") for number in range(1_200)]
-    ledger.alerts.keep([alert()], now=ledger.now - MINUTE)
-    ledger.alerts.keep([alert(), *many], now=ledger.now)
+    ledger.alerts.keep([alert()], now=ledger.now - MINUTE, ended_at=ledger.now - MINUTE)
+    ledger.alerts.keep([alert(), *many], now=ledger.now, ended_at=ledger.now)
     shell("UPDATE Alert SET data = '{}' WHERE subject <> ''")
 
     found, goes_on = ledger.alerts.page(AlertFilter(), after=None, limit=1)

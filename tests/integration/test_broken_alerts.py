@@ -55,12 +55,12 @@ def spoil(engine: Engine, column: str, value: str) -> None:
 def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
     engine: Engine, ledger: Ledger, key: str
 ) -> None:
-    ledger.alerts.keep([FAILED], now=NOON)
+    ledger.alerts.keep([FAILED], now=NOON, ended_at=NOON)
     spoil(engine, "rule", key)
 
-    changes = ledger.alerts.keep([FAILED, CRITICAL], now=NOON + DAY)
+    changes = ledger.alerts.keep([FAILED, CRITICAL], now=NOON + DAY, ended_at=NOON + DAY)
     listed, _ = ledger.alerts.page(AlertFilter(cleared=True), after=None, limit=None)
-    later = ledger.alerts.keep([], now=NOON + 2 * DAY)
+    later = ledger.alerts.keep([], now=NOON + 2 * DAY, ended_at=NOON + 2 * DAY)
 
     assert {each.rule for each in changes.raised} == {FAILED.rule, CRITICAL.rule}
     assert changes.cleared == []
@@ -76,7 +76,7 @@ def test_a_key_of_bytes_keeps_no_other_alert_from_being_judged_and_told(
 def test_what_cannot_be_listed_is_not_counted(
     engine: Engine, ledger: Ledger, column: str, value: str
 ) -> None:
-    ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON)
+    ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON, ended_at=NOON)
     spoil(engine, column, value)
 
     listed, _ = ledger.alerts.page(AlertFilter(), after=None, limit=9)
@@ -85,7 +85,7 @@ def test_what_cannot_be_listed_is_not_counted(
 
 
 def test_a_spoilt_row_does_not_end_the_pages(engine: Engine, ledger: Ledger) -> None:
-    ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON)
+    ledger.alerts.keep([FAILED, CRITICAL, NODE], now=NOON, ended_at=NOON)
     spoil(engine, "data", "'{'")
     every, ended = ledger.alerts.page(AlertFilter(), after=None, limit=3)
 
@@ -101,7 +101,7 @@ def test_thousands_of_spoilt_rows_cost_a_page_few_statements(
     engine: Engine, ledger: Ledger
 ) -> None:
     """Each of them sorts all: with one for every few rows the cost would be their square."""
-    ledger.alerts.keep([FAILED], now=NOON)
+    ledger.alerts.keep([FAILED], now=NOON, ended_at=NOON)
     with engine.begin() as connection:
         connection.execute(SPOILT, {"many": 30_000})
     asked = list[str]()
@@ -168,7 +168,7 @@ def test_the_doctor_counts_and_names_those_that_cannot_be_read(
     engine: Engine, ledger: Ledger, column: str, value: str, told: str
 ) -> None:
     ledger.alerts.begin(now=NOON, every=DAY)
-    ledger.alerts.keep([FAILED, CRITICAL], now=NOON)
+    ledger.alerts.keep([FAILED, CRITICAL], now=NOON, ended_at=NOON)
     inspection = SqlInspection(lambda: engine, ledger.clock)
 
     sound = inspection.inspect()
@@ -186,7 +186,7 @@ def test_the_doctor_counts_and_names_those_that_cannot_be_read(
 
 
 def test_one_about_bytes_is_told_as_it_is(engine: Engine, ledger: Ledger) -> None:
-    ledger.alerts.keep([FAILED], now=NOON)
+    ledger.alerts.keep([FAILED], now=NOON, ended_at=NOON)
     spoil(engine, "subject", "x'00ff'")
 
     [listed] = ledger.alerts.raised()

@@ -125,9 +125,9 @@ def test_what_is_in_a_state_and_what_failed_is_counted_so_far(ledger: Ledger) ->
 def test_alerts_that_hold_are_counted_so_far(ledger: Ledger) -> None:
     ledger.alerts.begin(now=ledger.now, every=MINUTE)
     one, *_ = held = [Alert(rule=rule, message="6 failed", data={"value": 6}) for rule in Rule]
-    ledger.alerts.keep([one], now=ledger.now)
+    ledger.alerts.keep([one], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(HOUR)
-    ledger.alerts.keep(held[1:], now=ledger.now)
+    ledger.alerts.keep(held[1:], now=ledger.now, ended_at=ledger.now)
 
     assert ledger.overview.count_alerts(most=99) == len(Rule) - 1
     assert ledger.overview.count_alerts(most=3) == 3

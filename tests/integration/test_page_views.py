@@ -347,7 +347,7 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
     assert "No alert holds" not in unjudged
     just = datetime.now(UTC)  # by the clock of the site
     house.ledger.alerts.begin(now=just, every=HOUR)
-    house.ledger.alerts.keep([], now=just)
+    house.ledger.alerts.keep([], now=just, ended_at=just)
     judged = house.see("/ui/alerts")
     assert ("No alert holds." in judged, "Nobody has judged" in judged) == (True, False)
     now = house.ledger.now
@@ -365,7 +365,7 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
     unserved = alert(Rule.QUEUE, "none serves it", value=3, subject="mail")
     for source, held in (("jobs.toml", late), (None, unserved)):
         house.ledger.alerts.begin(now=now, every=HOUR, source=source)
-        [one] = house.ledger.alerts.keep([held], now=now, source=source).raised
+        [one] = house.ledger.alerts.keep([held], now=now, ended_at=now, source=source).raised
     event = raised(one, source="jobs.toml")
     house.ledger.events.add([OutboxRow.of(event, "ops", source="jobs.toml", now=now)])
 

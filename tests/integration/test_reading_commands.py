@@ -111,7 +111,7 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     store, now = SqlAlertStore(engine, SystemClock()), datetime.now(UTC)
     assert store.begin(now=now, every=timedelta(minutes=1))
     queue = alert(Rule.QUEUE, "nobody", value=3, subject="mail")
-    store.keep([queue, alert(Rule.NODE, "silent", value=60)], now=now)
+    store.keep([queue, alert(Rule.NODE, "silent", value=60)], now=now, ended_at=now)
     engine.dispose()
 
     def listed(*options: str) -> list[object]:

@@ -301,7 +301,7 @@ def hold(ledger: Ledger, *held: Alert, source: str | None = None) -> list[Raised
     """Let these hold from now on, beside what holds of other sources."""
     ledger.clock.advance(MINUTE)
     ledger.alerts.begin(now=ledger.now, every=MINUTE, source=source)
-    return [*ledger.alerts.keep(held, now=ledger.now, source=source).raised]
+    return [*ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now, source=source).raised]
 
 
 def tell(ledger: Ledger, one: RaisedAlert, target: str, error: str | None = None) -> None:

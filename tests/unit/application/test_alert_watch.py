@@ -85,7 +85,11 @@ async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:
     text = "6 failed cron tasks"
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    other.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=one.house.now)
+    other.keep(
+        [Alert(rule=Rule.FAILED, message=text, data=data)],
+        now=one.house.now,
+        ended_at=one.house.now,
+    )
     one.house.clock.advance(timedelta(seconds=2))
     await one.turn()
     await one.turn()
@@ -237,7 +241,7 @@ def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
     text = "6 failed cron tasks"
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    other.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=made.now)
+    other.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=made.now, ended_at=made.now)
     for of in [asked, wider(asked, "new")]:
         for _ in range(EVERY // LOOK_EVERY):
             other.begin(now=made.now, every=timedelta(0), source="shop")
@@ -412,7 +416,11 @@ async def test_who_was_away_at_the_end_of_what_it_heard_of_is_told_of_that_end_l
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
     made = MemoryAlertStore(one.house.ledger)
-    made.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=one.house.now)
+    made.keep(
+        [Alert(rule=Rule.FAILED, message=text, data=data)],
+        now=one.house.now,
+        ended_at=one.house.now,
+    )
     await pass_time(1, one)
 
     def is_away(_target: Target, _event: OutboxRow) -> None:
@@ -436,7 +444,11 @@ async def test_a_worker_that_comes_back_after_days_tells_of_no_alert_that_is_lon
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
     made = MemoryAlertStore(one.house.ledger)
-    made.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=one.house.now)
+    made.keep(
+        [Alert(rule=Rule.FAILED, message=text, data=data)],
+        now=one.house.now,
+        ended_at=one.house.now,
+    )
     one.alerts.look(one.subscriptions, one.house.now)  # a scheduler adds what it cannot tell
     for _ in range(3 * 24):
         one.house.clock.advance(60 * MINUTE)

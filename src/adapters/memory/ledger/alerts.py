@@ -202,7 +202,7 @@ class MemoryAlertStore:
         alerts: Collection[Alert],
         *,
         now: datetime,
-        ended_at: datetime | None = None,
+        ended_at: datetime,
         source: str | None = None,
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
@@ -215,7 +215,7 @@ class MemoryAlertStore:
                 if counts_as_held(tables.alerts_judged_at.get(source), began_at, now):
                     self._hold(source, now)
                 tables.alerts_judged_of[source] = now
-                tables.alerts_judged_at[source] = ended_at or now
+                tables.alerts_judged_at[source] = ended_at
             raised, cleared = list[RaisedAlert](), list[RaisedAlert]()
             for each in alerts:
                 known = self._rows.get(each.key)

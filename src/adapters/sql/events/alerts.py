@@ -218,7 +218,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         held: Collection[Alert],
         *,
         now: datetime,
-        ended_at: datetime | None = None,
+        ended_at: datetime,
         source: str | None = None,
     ) -> AlertChanges:
         """See `AlertStorePort.keep`."""
@@ -233,7 +233,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
                     return AlertChanges()
                 if counts_as_held(_moment(last.cleared_at), began_at, now):
                     _hold(connection, source, now)
-                connection.execute(_END, {**judged, "now": now, "ended": ended_at or now})
+                connection.execute(_END, {**judged, "now": now, "ended": ended_at})
             rows = {row.rule: row for row in connection.execute(_ALERTS) if _has_key(row)}
             holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
             raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
