@@ -120,7 +120,11 @@ def _of_runs(
         idle = [queue for queue in queues if queue not in waiting]
         yield from judge_unserved(idle, activity, in_memory=in_memory, jobs=jobs)
     yield from judge_waiting(
-        activity.waiting, consumers=_consumers(broker), at_work=activity.is_at_work, jobs=jobs
+        activity.waiting,
+        consumers=_consumers(broker),
+        at_work=activity.is_at_work,
+        served=activity.named,
+        jobs=jobs,
     )
 
 

@@ -64,6 +64,26 @@ class Activity:
         """Whether any attempt is under way."""
         return any(owner.is_at_work(self.now) for owner in self.owners)
 
+    @property
+    def served(self) -> Collection[str] | None:
+        """The queues that workers report to serve; None if there may be others.
+
+        So it is while no node reports itself, one was not read, or one runs tasks without a report.
+        """
+        now, present = self.now, self.present
+        names = {node.name for node in present}
+        unknown = self.unread_nodes or any(
+            owner.is_at_work(now) and owner.name not in names for owner in self.owners
+        )
+        return None if not self.nodes or unknown else served(present, now)
+
+    @property
+    def named(self) -> Collection[str] | None:
+        """The queues of those who are there, also of those who take nothing just now; or None."""
+        if self.served is None or not self.present:
+            return None
+        return frozenset(queue for node in self.present for queue in node.queues)
+
 
 @attrs.frozen
 class SchemaFault:
@@ -159,18 +179,13 @@ def judge_unserved(
 ) -> Iterator[Finding]:
     """Name those *queues* that no worker serves, where no broker counts their consumers.
 
-    Nothing can be said while no node reports itself, one was not read, or one runs tasks without a
-    report: it may serve any of them. Of a broker *in_memory* nothing is said either if no process
-    is there that has one.
+    Nothing can be said where others may serve them. Of a broker *in_memory* nothing is said either
+    if no process is there that has one.
     """
-    now, present = activity.now, activity.present
-    names = {node.name for node in present}
-    unknown = activity.unread_nodes or any(
-        owner.is_at_work(now) and owner.name not in names for owner in activity.owners
-    )
-    if not activity.nodes or unknown or (in_memory and not present):
+    known = activity.served
+    if known is None or (in_memory and not activity.present):
         return
-    if unserved := sorted({*queues} - served(present, now)):
+    if unserved := sorted({*queues}.difference(known)):
         cure = (
             # One is there, and serves what its file named at its start.
             f"{have_up_serve(unserved)}, and start `cronhare up` anew"

@@ -1,6 +1,6 @@
 """Runs whose time has come and that no worker begins: an outage, and not a backlog."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import attrs
@@ -45,12 +45,14 @@ def judge_waiting(
     *,
     consumers: Mapping[str, int] | InMemory | Unreachable,
     at_work: bool = False,
+    served: Collection[str] | None = None,
     jobs: str | None = None,
 ) -> Iterator[Finding]:
     """Tell an outage from a backlog.
 
     *consumers* are counted for each queue that is there, if the broker can. *at_work* says
-    that some run is under way, on whatever queue. *jobs* is the path of the workers' jobs file,
+    that some run is under way, on whatever queue. *served* are the queues that those who are there
+    serve, None if nobody is or that is not known. *jobs* is the path of the workers' jobs file,
     where it is known.
     """
     broken = [each for each in waiting if not is_a_queue(each.queue)]
@@ -59,7 +61,7 @@ def judge_waiting(
     unsent = [each for each in waiting if not each.sent and each not in broken]
     match consumers:
         case InMemory():
-            yield from _in_memory(sent, unsent, at_work=at_work, jobs=jobs)
+            yield from _in_memory([*sent, *unsent], at_work=at_work, served=served, jobs=jobs)
         case Unreachable():
             yield from _unsent(unsent)
             yield from _unseen(sent)
@@ -76,14 +78,20 @@ def judge_waiting(
 
 
 def _in_memory(
-    sent: Sequence[Waiting], unsent: Sequence[Waiting], *, at_work: bool, jobs: str | None
+    waiting: Sequence[Waiting],
+    *,
+    at_work: bool,
+    served: Collection[str] | None,
+    jobs: str | None,
 ) -> Iterator[Finding]:
     """One process serves all queues of its file: where it runs anything, all of them may wait."""
-    waiting = [*sent, *unsent]
+    if served is not None:
+        yield from _passed_over([each for each in waiting if each.queue not in served])
+        waiting = [each for each in waiting if each.queue in served]
     if not waiting:
         return
     if at_work:
-        idle = [each for each in waiting if not each.running]
+        idle = [each for each in waiting if served is None and not each.running]
         unless = (
             f". If `cronhare up` does not serve {_queues(idle)}, {have_up_serve(_names(idle))}"
             f"{_let_go(idle)}"
@@ -99,6 +107,19 @@ def _in_memory(
         "not serve it",
         f"start `{start_up(jobs)}`; if it runs, {have_up_serve(_names(waiting))}{_OR}",
     )
+
+
+def _passed_over(waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    """Tell what waits for a queue that none of those who are there serves."""
+    if waiting:
+        yield Finding(
+            Severity.ERROR,
+            SUBJECT,
+            f"{_of(waiting)} in {_queues(waiting)}, and `cronhare up`, which is there, does not "
+            "serve it",
+            f"{have_up_serve(_names(waiting))}, and start `cronhare up` anew"
+            f"{_let_go(waiting) or _OR}",
+        )
 
 
 def _broken(waiting: Sequence[Waiting]) -> Iterator[Finding]:

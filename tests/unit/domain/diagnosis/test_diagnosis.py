@@ -827,3 +827,19 @@ def test_what_amqp_does_not_show_is_a_note_that_names_who_does() -> None:
 
     assert finding.severity is NOTE
     assert "rabbitmqctl list_bindings --vhost jobs" in finding.cure
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_in_memory_what_an_up_at_hand_does_not_serve_waits_for_no_place(*, at_work: bool) -> None:
+    runs = [waiting(), waiting("reports")]
+
+    found = [*of_runs(*runs, consumers=InMemory(), at_work=at_work, served={"reports"})]
+    unserved, served = found
+
+    assert unserved.severity is ERROR
+    assert "in mails, and `cronhare up`, which is there, does not serve it" in unserved.what
+    assert unserved.cure.startswith(
+        "add a schedule on that queue to its jobs file, and start `cronhare up` anew"
+    )
+    assert "CONCURRENCY" not in unserved.cure
+    assert "mails" not in served.cure + served.what
