@@ -3,11 +3,14 @@
 import re
 
 from cronhare.domain.schedules.task import USER_NAME
-from cronhare.domain.schedules.unseen import is_unseen
+from cronhare.domain.schedules.unseen import is_unseen, names_unseen
 
 from .job import Job
 from .reader import Entry
 from .source import ROOT, Crontab, Host
+
+#: Whom the units run as, unless they were asked for another.
+UNITS_USER = "cronhare"
 
 _STDIN = "the text after '%' is piped into the command"
 _BOTH_DAYS = (
@@ -15,7 +18,8 @@ _BOTH_DAYS = (
 )
 _UNITS = (
     "the units of `cronhare service install` run as cronhare, become no other user and see no "
-    "home: for jobs with a user or a home, docs/howto/from-cron.md has what they need besides"
+    "home: for jobs of another user, or with a home, docs/howto/from-cron.md has what they need "
+    "besides"
 )
 _IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
 
@@ -63,7 +67,7 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
     at_boot = any(job.when is None for job in jobs)
     in_utc = any(job.when is not None and job.timezone is None for job in jobs)
     ours = f"jobs without a user run as the worker's, which is taken to be {host.run_as}"
-    beyond_units = any(job.user is not None or is_unseen(job.cwd or "/") for job in jobs)
+    beyond_units = any(_is_beyond_units(job, host) for job in jobs)
     notes = {
         f"{ours} (otherwise: --run-as)": any(job.user is None for job in jobs),
         _UNITS: beyond_units,
@@ -80,3 +84,10 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
         f"a run is ended after {host.timeout}; cron lets it go on": host.timeout is not None,
     }
     return tuple(note for note, holds in notes.items() if holds)
+
+
+def _is_beyond_units(job: Job, host: Host) -> bool:
+    """Tell whether a job runs as somebody else, or looks into a home."""
+    if job.user is not None or host.run_as != UNITS_USER:
+        return True
+    return is_unseen(job.cwd or "/") or any(map(names_unseen, job.command))

@@ -500,6 +500,25 @@ def test_what_the_units_do_not_let_a_job_do_is_said_at_the_import(
     assert any("cronhare service install" in note for note in said) == is_told
 
 
+@pytest.mark.parametrize(
+    ("run_as", "command", "is_told"),
+    [
+        ("me", "work", True),  # the units would run it as another user
+        ("cronhare", "/home/me/backup.sh", True),
+        ("cronhare", "cd /root/bin && ./work", True),
+        ("cronhare", "/opt/home/work", False),
+    ],
+)
+def test_what_the_units_do_not_let_an_ordinary_users_job_do_is_said_at_the_import(
+    run_as: str, command: str, *, is_told: bool
+) -> None:
+    table = user_table(f"0 5 * * * {command}\n")
+
+    [*said] = import_crontabs([table], host=Host(run_as=run_as)).notes
+
+    assert any("cronhare service install" in note for note in said) == is_told
+
+
 def test_a_command_that_is_named_as_the_systems_own_gets_another_name() -> None:
     imported = carry(user_table("0 5 * * * cronhare-cleanup\n"))
 
