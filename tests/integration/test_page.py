@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from shutil import copyfile
@@ -11,6 +12,7 @@ from urllib.parse import unquote, urlencode
 import pytest
 from starlette.routing import Route
 
+from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.no_times import say_no_times
@@ -409,6 +411,20 @@ def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site)
     assert "runs whenever none of its runs does" in web.get("/ui/preview?stay_alive=on").text
 
 
+def test_what_a_file_may_begin_at_a_boot_is_not_said_to_begin_by_hand_alone(
+    container: Container, web: Site
+) -> None:
+    draft = ScheduleDraft(name=NAME, task=TaskRef("report", 25))
+    container.schedules().save([draft], source="jobs.toml", now=container.claims().now())
+
+    shown = web.get(f"/ui/schedules/{NAME}").text
+
+    assert "Begun by hand; or at a boot or start, as jobs.toml says." in shown
+    assert "Run it now, or wait until something begins it." in shown
+    assert "Nothing is due by itself" not in shown
+    assert "until it is due" not in shown
+
+
 @pytest.mark.parametrize(
     ("source", "stay_alive"), [("jobs.toml", False), (None, False), ("jobs.toml", True)]
 )
@@ -499,6 +515,25 @@ def test_a_preview_notes_a_queue_and_a_topic_that_nobody_here_has(web: Site) -> 
     assert noted("queue=mial&topic=orders.piad&stay_alive=on") == [topic]
     sent_form = filled(web.get("/ui/new-schedule")) | {"queue": "mial"}
     assert queue in unescape(sent(web, "/ui/new-schedule", sent_form).text)  # with its faults
+
+
+def test_a_note_that_asks_something_ends_with_that(container: Container, web: Site) -> None:
+    now = container.claims().now()
+    worker = NodeReport(
+        name="ant-7-0a1b2c3d4e5f6071",
+        role="worker",
+        host="ant",
+        version="1.4.0",
+        started_at=now,
+        seen_at=now,
+        queues=("mail",),
+    )
+    container.nodes().report(worker, kept_for=timedelta(hours=1))
+    said = "its runs wait for one; did you mean mail?"
+
+    preview = unescape(web.get("/ui/preview?queue=mial").text)
+
+    assert f"{said}</p>" in preview
 
 
 def test_the_page_tells_its_script_which_fields_a_preview_takes(web: Site) -> None:

@@ -16,3 +16,12 @@ def say_no_times(*, source: str | None, stay_alive: bool | None) -> str:
     if stay_alive:
         return "always"
     return "by hand" if source is None else "no times of its own"
+
+
+def say_ways(source: str) -> str:
+    """Say what begins a schedule of a jobs file that has no times.
+
+    >>> say_ways("jobs.toml")
+    'begun by hand; or at a boot or start, as jobs.toml says'
+    """
+    return f"begun by hand; or at a boot or start, as {source} says"

@@ -13,7 +13,7 @@ from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due
 from cronhare.domain.texts.naming import called_in_full
-from cronhare.domain.texts.no_times import say_no_times
+from cronhare.domain.texts.no_times import say_no_times, say_ways
 
 from ..completion import SCHEDULES
 from ..due_output import show_due
@@ -117,8 +117,7 @@ def _without_times(schedule: ScheduleView) -> str:
         return f"{short}: begun again whenever it has ended"
     if schedule.source is None:
         return short
-    ways = f"begun by hand; or at a boot or start, as {schedule.source} says (`cronhare explain`)"
-    return f"{short}: {ways}"
+    return f"{short}: {say_ways(schedule.source)} (`cronhare explain`)"
 
 
 def _clock(schedule: ScheduleView) -> str | None:

@@ -6,8 +6,9 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 
-from cronhare.domain.texts.no_times import say_no_times
+from cronhare.domain.texts.no_times import say_no_times, say_ways
 from cronhare.domain.texts.printable import shortened
+from cronhare.domain.texts.sentences import ended
 
 from ...json_text import as_json
 from . import charts, flash, outcomes, times
@@ -36,7 +37,7 @@ def _first_upper(text: str) -> str:
 
 def _sentence(text: str) -> str:
     """Make a sentence of what an error says: a question has its mark already."""
-    return f"{_first_upper(text)}{'' if text.endswith('?') else '.'}"
+    return ended(_first_upper(text))
 
 
 class Renderer:
@@ -54,11 +55,13 @@ class Renderer:
         )
         self._environment.filters |= times.FILTERS | outcomes.FILTERS | charts.FILTERS
         self._environment.filters |= {"first_upper": _first_upper, "sentence": _sentence}
+        self._environment.filters["ended"] = ended
         self._environment.filters["tojson_text"] = _as_json_text
         self._environment.filters["pretty"] = lambda value: as_json(value, encode=str, indent=2)
         self._environment.globals |= {
             "asset": assets.address,
             "say_no_times": say_no_times,
+            "say_ways": say_ways,
             "ways": WAYS,
         }
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from cronhare.application.administration.file_change import change_by_file
+from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.texts.naming import called
 from cronhare.ports.overview import Run
 
@@ -43,9 +44,10 @@ def look_at_schedule(
         "address": schedule_path(view.name),
         "task": called(view.task, name=view.task_name, topic=view.topic),
         "upcoming": upcoming,
+        "may_be_begun": _may_be_begun(view),
         "next_at": view.next_due_at or next((due.utc for due in upcoming if due.runs), None),
         "history": history,
-        "latest": _latest(history.runs, since, until),
+        "latest": newest_runs(history.runs, since, until),
         "since": since,
         "until": until,
         "bars": duration_bars(history.runs[-_DRAWN:], most=_DRAWN),
@@ -90,12 +92,21 @@ class ScheduleParts:
         return now, self._parts
 
 
-def _latest(runs: Sequence[Run], since: datetime | None, until: datetime | None) -> Sequence[Run]:
-    """Give the newest runs, newest first; of a cell of the calendar all of them."""
+def _may_be_begun(view: ScheduleView) -> bool:
+    """Tell whether it has no times, and its jobs file may begin it at a boot or a start."""
+    timeless = view.schedule is None and view.date_time is None and view.every_seconds is None
+    return timeless and view.source is not None and not view.stay_alive and view.problem is None
+
+
+def newest_runs(
+    runs: Sequence[Run], since: datetime | None, until: datetime | None
+) -> Sequence[Run]:
+    """Give the newest runs, by when they were due; of a cell of the calendar all of them."""
+    newest = sorted(runs, key=lambda run: (run.due_at, run.id), reverse=True)
     if since is None and until is None:
-        return runs[: -_LISTED - 1 : -1]
+        return newest[:_LISTED]
     return [
         run
-        for run in reversed(runs)
+        for run in newest
         if (since is None or run.due_at >= since) and (until is None or run.due_at < until)
     ]

@@ -15,6 +15,7 @@ from cronhare.application.administration.schedule_desk import NameTaken
 from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid
+from cronhare.domain.texts.sentences import ended
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
@@ -244,4 +245,4 @@ class _Desk:
 
 def _said(done: str, notes: Sequence[str]) -> str:
     """Say what was done, and what is probably not meant with it."""
-    return " ".join((done, *(f"Note: {note}." for note in notes)))
+    return " ".join((done, *(f"Note: {ended(note)}" for note in notes)))
