@@ -71,8 +71,8 @@ def judge_waiting(
             orphaned = [each for each in found if not consumers.get(each.queue)]
             yield from _orphaned(orphaned, jobs)
             yield from _unsent([each for each in unsent if each not in homeless])
-            served = [each for each in found if each not in orphaned]
-            yield from _busy(served, "start more workers, or raise CRON_CONCURRENCY")
+            busy = [each for each in found if each not in orphaned]
+            yield from _busy(busy, "start more workers, or raise CRON_CONCURRENCY")
     if not waiting:
         yield Finding(Severity.OK, SUBJECT, "None has waited for a worker for more than a minute")
 
@@ -99,6 +99,16 @@ def _in_memory(
             else ""
         )
         yield from _busy(waiting, f"raise CRON_CONCURRENCY{unless}")
+        return
+    if served is not None:
+        yield Finding(
+            Severity.ERROR,
+            SUBJECT,
+            f"{_of(waiting)} in {_queues(waiting)}, and nothing runs, though `cronhare up` is "
+            "there and serves it",
+            "its log says what is in the way; `cronhare nodes list` shows whether it was drained, "
+            f"or is cut off{_OR}",
+        )
         return
     yield Finding(
         Severity.ERROR,

@@ -843,3 +843,5 @@ def test_in_memory_what_an_up_at_hand_does_not_serve_waits_for_no_place(*, at_wo
     )
     assert "CONCURRENCY" not in unserved.cure
     assert "mails" not in served.cure + served.what
+    assert "has ended" not in served.what
+    assert "does not serve" not in served.cure + served.what
