@@ -10,6 +10,7 @@ from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.entrypoints.settings.settings import Settings
 from tests.integration.ledgers import (
     NOON,
     Ledger,
@@ -45,6 +46,14 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     upgrade(engine)
     engine.dispose()
     return path
+
+
+@pytest.fixture
+def on_sqlite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Settings:
+    """Settings that name an empty ledger, *ledger.db* in the test's folder; as does its process."""
+    copyfile(migrated_sqlite, tmp_path / "ledger.db")
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+    return Settings.read()
 
 
 @pytest.fixture

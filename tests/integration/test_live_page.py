@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from shutil import copyfile
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -45,10 +44,8 @@ from tests.integration.web import SECONDS, site
 
 
 @pytest.fixture
-def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Container:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
-    return Container(settings=Settings.read())
+def container(on_sqlite: Settings) -> Container:
+    return Container(settings=on_sqlite)
 
 
 def opened(port: int, query: str) -> socket.socket:

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from html import unescape
-from pathlib import Path
-from shutil import copyfile
 from urllib.parse import unquote, urlencode
 
 import pytest
@@ -26,11 +24,9 @@ from tests.integration.web import JSON, Answer, Site, site
 
 
 @pytest.fixture
-def container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path) -> Container:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+def container(on_sqlite: Settings) -> Container:
     task = Task(name="sales", ref=TaskRef("report", 25), command=("true",))
-    return Container(settings=Settings.read(), tasks=(task,))
+    return Container(settings=on_sqlite, tasks=(task,))
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from pathlib import Path
-from shutil import copyfile
 from urllib.parse import urlencode
 
 import attrs
@@ -67,12 +65,8 @@ class House:
 
 
 @pytest.fixture
-def house(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path
-) -> Iterator[House]:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
-    container = Container(settings=Settings.read())
+def house(on_sqlite: Settings) -> Iterator[House]:
+    container = Container(settings=on_sqlite)
     # What the ledger is given happened a while ago: it lets minutes pass.
     ledger = sql_ledger(FrozenClock(container.claims().now() - HOUR), container.engine())
     with site(container) as web:

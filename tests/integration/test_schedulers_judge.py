@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from shutil import copyfile
 
 import pytest
 
@@ -23,13 +22,10 @@ pytestmark = pytest.mark.integration
 
 
 def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path
+    tmp_path: Path, on_sqlite: Settings
 ) -> None:
-    path = tmp_path / "ledger.db"
-    copyfile(migrated_sqlite, path)
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{path}")
-    container = Container(settings=Settings.read())
-    with closing(sqlite3.connect(path)) as ledger, ledger:
+    container = Container(settings=on_sqlite)
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as ledger, ledger:
         ledger.executemany(FAILED, [(n, n, 2, f"manual-{n}") for n in range(1, 7)])
 
     loop = alert_loop(container)
@@ -40,13 +36,8 @@ def test_a_scheduler_judges_without_a_jobs_file_or_a_worker(
     assert [each.rule for each in container.alerts().raised()] == ["failed"]
 
 
-def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path
-) -> None:
-    path = tmp_path / "ledger.db"
-    copyfile(migrated_sqlite, path)
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{path}")
-    container = Container(settings=Settings.read())
+def test_who_stands_in_gives_up_what_no_worker_was_there_to_tell(on_sqlite: Settings) -> None:
+    container = Container(settings=on_sqlite)
     own = target("own", EventKind.ALERT)
     container.subscribers().current = Subscriptions(
         source="shop", targets={"own": own}, schedules={}, tasks={}, task_of={}, refs={}

@@ -1,8 +1,6 @@
 """Executions, failures, replays, and what else operators look at, over HTTP."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
 import attrs
@@ -39,10 +37,8 @@ TO_QUARANTINE = Quarantine("it crashed too often")
 
 
 @pytest.fixture
-def container(migrated_sqlite: Path, tmp_path: Path) -> Container:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{tmp_path}/ledger.db")
-    found = Container(settings=settings, tasks=[TASK])
+def container(on_sqlite: Settings) -> Container:
+    found = Container(settings=on_sqlite, tasks=[TASK])
     found.clock.override(FrozenClock(NOON))
     return found
 

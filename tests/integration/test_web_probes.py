@@ -5,8 +5,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from shutil import copyfile
 
 import pytest
 
@@ -41,11 +39,9 @@ def hanging(container: Container, web: Site, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_probes_answer_while_the_ledger_hangs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, migrated_sqlite: Path
+    monkeypatch: pytest.MonkeyPatch, on_sqlite: Settings
 ) -> None:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
-    container = Container(settings=Settings.read())
+    container = Container(settings=on_sqlite)
     with site(container) as web:
         assert web.get("/readyz").status == 200
         with hanging(container, web, monkeypatch):

@@ -2,11 +2,8 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
-import attrs
 import pytest
 
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -23,10 +20,8 @@ DAILY = {"schedule": "30 2 * * *", "timezone": "Europe/Berlin", "report_id": 25}
 
 
 @pytest.fixture
-def container(migrated_sqlite: Path, tmp_path: Path) -> Container:
-    copyfile(migrated_sqlite, tmp_path / "ledger.db")
-    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{tmp_path}/ledger.db")
-    return Container(settings=settings, tasks=TASKS)
+def container(on_sqlite: Settings) -> Container:
+    return Container(settings=on_sqlite, tasks=TASKS)
 
 
 @pytest.fixture
