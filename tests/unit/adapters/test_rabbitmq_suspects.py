@@ -50,6 +50,11 @@ class FakePublisher:
         self.is_ending = True
         self.closed.set()
 
+    def close_in_background(self) -> threading.Thread:
+        thread = threading.Thread(target=self.close)
+        thread.start()
+        return thread
+
 
 class House:
     """A `SuspectPublisher` on a clock of its own."""
