@@ -460,8 +460,10 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer.
 
-    In a session of the engine, which the test goes on with: one of its own would cost as much.
+    In a session of the engine, which the test goes on with: one of its own would cost as much. Not
+    in one that is left of an earlier test, which may have ended the server.
     """
+    server_engine(url).dispose()
     tables = (
         "PageSession",
         "AccessToken",

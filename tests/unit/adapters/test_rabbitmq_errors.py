@@ -1,5 +1,6 @@
 """What people read of a broker that cannot be used, whichever client met it."""
 
+import asyncio
 import socket
 import ssl
 
@@ -11,8 +12,10 @@ from pika.adapters.utils.connection_workflow import (
     AMQPConnectorSocketConnectError,
 )
 
+from cronhare.adapters.rabbitmq.connection.async_connection import translate_errors
 from cronhare.adapters.rabbitmq.connection.errors import describe, why_unreachable
 from cronhare.adapters.tls import CertificatesUnusable
+from cronhare.ports.broker import BrokerUnavailable
 
 LOGIN = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"
 NO_VHOST = "NOT_ALLOWED - vhost nowhere not found"
@@ -86,3 +89,24 @@ def test_a_link_that_cannot_be_encrypted_is_no_absence(error: BaseException) -> 
 )
 def test_why_a_connection_was_lost_is_told_in_the_brokers_words(error: BaseException) -> None:
     assert describe(error) == LOST
+
+
+@pytest.mark.parametrize("nameless", [Exception, Exception("closed")])
+def test_what_is_asked_of_a_channel_that_was_closed_meanwhile_is_a_broker_that_is_away(
+    nameless: Exception | type[Exception],
+) -> None:
+    async def ask() -> None:
+        with translate_errors("consuming a no more"):
+            raise nameless
+
+    with pytest.raises(BrokerUnavailable, match="consuming a no more: the connection was closed"):
+        asyncio.run(ask())
+
+
+def test_a_fault_of_ours_is_not_the_brokers() -> None:
+    async def ask() -> None:
+        with translate_errors("consuming a no more"):
+            raise LookupError("a")
+
+    with pytest.raises(LookupError):
+        asyncio.run(ask())

@@ -160,5 +160,10 @@ def translate_errors(doing: str, said: Callable[[BaseException], str] = describe
         if is_cancelled():
             raise
         raise BrokerUnavailable(f"{doing}: the connection broke") from error
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        # So aiormq refuses what is asked of a channel that was closed meanwhile without a reason.
+        raise BrokerUnavailable(f"{doing}: the connection was closed") from error
     if is_cancelled():
         raise asyncio.CancelledError
