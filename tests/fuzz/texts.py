@@ -343,7 +343,7 @@ ARGUMENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "an execution of 2^63": (("executions", "show", str(2**63)), "execution_id"),
     "an execution of nothing": (("executions", "show", "0"), "execution_id"),
     "an execution below nothing": (("executions", "show", "--", "-1"), "execution_id"),
-    "the output of 2^64": (("executions", "logs", str(2**64)), "execution_id"),
+    "the output of 2^64": (("executions", "logs", str(2**64)), "no number of an execution"),
     "to cancel 2^64": (("executions", "cancel", str(2**64)), "execution_id"),
     "a limit of nothing": (("executions", "list", "--limit", "0"), "--limit"),
     "a limit of 5,000 digits": (("executions", "list", "--limit", "9" * 5_000), "--limit"),

@@ -92,10 +92,10 @@ class StandaloneFinder:
         return names
 
     def is_ours(self, stored: StoredSchedule) -> bool:
-        """Tell whether the task of a schedule is at hand, or its row says none."""
+        """Tell whether the task of a schedule is at hand, or could be by a row that is broken."""
         draft = stored.draft
         if draft is None:
-            return True
+            return stored.source is None or stored.source in self._catalog.sources
         found = self._catalog.find(draft.task, source=stored.source, topic=draft.topic)
         return isinstance(found, Task)
 

@@ -7,7 +7,6 @@ that was never completed says that the outcome is not known: the process ended i
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
 from typing import Any, Final
 
 import attrs
@@ -158,12 +157,12 @@ def _calls_its_value_a_secret(value: Mapping[Any, Any]) -> bool:
 
 def _kept_items(value: Sequence[Any], depth: int, left: _Left) -> list[Any]:
     is_pair = len(value) == 2 and isinstance(value[0], str) and names_a_secret(value[0][:MOST_READ])  # noqa: PLR2004
-    members = words_without_given(value[:MOST_MEMBERS])
+    words = value[:MOST_MEMBERS]
     found = [
         HIDDEN
         if isinstance(before, str) and (is_pair or announces_secret(before[:MOST_READ]))
         else _kept(each, depth - 1, left)
-        for before, each in pairwise([None, *members])
+        for before, each in zip([None, *words], words_without_given(words), strict=False)
     ]
     if len(value) > MOST_MEMBERS:
         found.append(f"… {len(value) - MOST_MEMBERS:,} more")

@@ -44,6 +44,11 @@ _MARK: Final = re.compile(
 )
 #: What may stand between an option and what is apart from it, also in a list of words.
 _APART: Final = re.compile(r"(?:\\*[\"'],?)?(?:\s|\\\r?\n){1,80}|\\*[\"'],")
+#: `-password x` of a command that also has `-px`: either may be meant, so both are hidden.
+_NAMED: Final = re.compile(
+    r"-\w{0,60}(?i:pass(?:code|phrase|w(?:or[dt]|d))?|pwd|auth|secret|token|key)"
+    r"(?:\\*[\"'],?)?(?:\s|\\\r?\n){1,80}"
+)
 #: A quote that closes what began before the command, and one that seems to close a word of a list.
 _OUTER: Final = re.compile(r"(?<![\s=])\\*[\"']\s")
 _CLOSING: Final = re.compile(r"[,)\]};]|\Z")
@@ -147,6 +152,8 @@ class _CommandLines:
         if not option.takes(self._text, start):
             return None
         end = end_of_value(self._text, start) if apart else self._end_of_attached(mark)
+        if not apart and (named := _NAMED.match(self._text, mark.start())):
+            end = end_of_value(self._text, named.end())
         if end == start or (self._is_prose and _WORD.fullmatch(self._text, start, end)):
             return None
         if apart:

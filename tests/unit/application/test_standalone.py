@@ -413,6 +413,32 @@ def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> No
 
 
 @attrs.define
+class Broken:
+    """The schedules of another file, as a release reads them that does not know all they say."""
+
+    _schedules: ScheduleStorePort
+
+    def schedules(self, names: Collection[str]) -> Sequence[StoredSchedule]:
+        found = self._schedules.schedules(names)
+        return [attrs.evolve(one, draft=None, source="other.toml") for one in found]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._schedules, name)
+
+
+def test_what_cannot_be_read_and_is_of_another_file_is_left_to_it() -> None:
+    house = House(queues=[OWN])
+    pump(house)
+    keeper(house).round()
+    up = Keeping(house, schedules=cast("ScheduleStorePort", Broken(house.schedules)))
+
+    up.round()
+
+    assert (up.finder.kept, up.served) == ([], [])
+    assert house.only.state is State.CLAIMED
+
+
+@attrs.define
 class Elsewhere:
     """The records, whose runs have the queue of a name that their schedule had before."""
 

@@ -101,12 +101,16 @@ def _may_be_begun(view: ScheduleView) -> bool:
 def newest_runs(
     runs: Sequence[Run], since: datetime | None, until: datetime | None
 ) -> Sequence[Run]:
-    """Give the newest runs, by when they were due; of a cell of the calendar all of them."""
-    newest = sorted(runs, key=lambda run: (run.due_at, run.id), reverse=True)
+    """Give what runs and what ended last, by when it was due; of a cell of the calendar all.
+
+    What runs long, and what is run for times long gone, was due before others that ended.
+    """
     if since is None and until is None:
-        return newest[:_LISTED]
-    return [
-        run
-        for run in newest
-        if (since is None or run.due_at >= since) and (until is None or run.due_at < until)
-    ]
+        listed = runs[-_LISTED:]
+    else:
+        listed = [
+            run
+            for run in runs
+            if (since is None or run.due_at >= since) and (until is None or run.due_at < until)
+        ]
+    return sorted(listed, key=lambda run: (run.due_at, run.id), reverse=True)

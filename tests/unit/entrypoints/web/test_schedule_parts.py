@@ -27,3 +27,13 @@ def test_what_was_due_last_comes_first_also_if_it_ended_before_another() -> None
 
     assert [each.id for each in newest_runs(by_their_ends, None, None)] == [3, 2, 1]
     assert [each.id for each in newest_runs(by_their_ends, NOON + SECOND, None)] == [3, 2]
+
+
+def test_what_ended_last_is_listed_though_it_was_due_before_many_others() -> None:
+    newer = [run(id_, due=id_, ended=id_) for id_ in range(100, 200)]
+    backfilled = run(201, due=0, ended=300)
+
+    listed = newest_runs([*newer, backfilled], None, None)
+
+    assert listed[0].id == 199
+    assert listed[-1].id == backfilled.id
