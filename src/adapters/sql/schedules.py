@@ -157,7 +157,8 @@ class SqlScheduleStore(ScheduleNames):
             else:
                 found = _find(connection, STORED.where(_NAMED), names)
         # Some databases find a name without the blanks at the end of what is asked, too.
-        asked = (one for one in map(stored, found) if names is None or one.name in names)
+        wanted = None if names is None else frozenset(names)
+        asked = (one for one in map(stored, found) if wanted is None or one.name in wanted)
         return sorted(asked, key=lambda each: each.name)
 
     @repeatable

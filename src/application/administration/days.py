@@ -88,7 +88,9 @@ class Days:
             seen = self._seen.get(asked)
             if seen is None or has_passed(_FRESH, seen.now, now):
                 self._seen = {
-                    one: view for one, view in self._seen.items() if now - view.now < _FRESH
+                    one: view
+                    for one, view in self._seen.items()
+                    if not has_passed(_FRESH, view.now, now)
                 }
                 seen = self._seen[asked] = self._lay_out(since, lasting, by, now)
         return seen

@@ -11,9 +11,11 @@ from ..mapping.exactly import exactly
 from ..schema.tables import alerts
 
 #: Rows that are read at once where a person spoilt some, and a page is not full without them; each
-#: time so many times more: every statement sorts all, and there may be thousands on the way.
+#: time so many times more: every statement sorts all, and there may be thousands on the way. Never
+#: more than the last number: what they say is kept until it was looked at.
 _READ_ON: Final = 500
 _GROWTH: Final = 4
+_READ_AT_ONCE: Final = 32_000
 
 
 def rows_of(
@@ -32,7 +34,7 @@ def rows_of(
             yield from rows
             if len(rows) < count:
                 break
-            begin, count = begin + count, max(count * _GROWTH, _READ_ON)
+            begin, count = begin + count, min(max(count * _GROWTH, _READ_ON), _READ_AT_ONCE)
 
 
 def _selects(which: AlertFilter, after: AlertPlace | None) -> Iterator[Select[Any]]:

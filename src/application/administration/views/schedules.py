@@ -129,6 +129,12 @@ class ScheduleView:
     last_run: LastRun | None
     problem: str | None
 
+    @property
+    def has_times(self) -> bool:
+        """Whether it begins at times of its own."""
+        times = (self.schedule, self.date_time, self.every_seconds)
+        return any(each is not None for each in times)
+
     @classmethod
     def of(
         cls,

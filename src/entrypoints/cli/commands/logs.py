@@ -125,7 +125,8 @@ def _say_waits(schedule: "ScheduleView") -> None:
     pause = schedule.pause
     if not schedule.status:
         when = f"it is disabled, and `cronhare schedules enable {name}` switches it on"
-    elif pause is not None and pause.on and _begins_by_itself(schedule):
+    # One that nothing begins by itself is held up by no pause: `cronhare run` does as ever.
+    elif pause is not None and pause.on and (schedule.stay_alive or schedule.has_times):
         ends = f"`cronhare schedules resume {name}` ends that"
         when = f"it is paused {printable(say_pause(pause))}; {ends}"
     elif not schedule.planned:
@@ -137,12 +138,6 @@ def _say_waits(schedule: "ScheduleView") -> None:
     waits = "Its first run is waited for; Ctrl-C ends that."
     sys.stderr.write(f"Schedule {name} has not run yet: {when}. {waits}\n")
     sys.stderr.flush()
-
-
-def _begins_by_itself(schedule: "ScheduleView") -> bool:
-    """Tell whether there is what a pause holds up: `cronhare run` begins runs as ever."""
-    times = (schedule.schedule, schedule.every_seconds, schedule.date_time)
-    return bool(schedule.stay_alive) or any(each is not None for each in times)
 
 
 def _up_to(as_of: datetime | None) -> str:

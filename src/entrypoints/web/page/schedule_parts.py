@@ -94,8 +94,8 @@ class ScheduleParts:
 
 def _may_be_begun(view: ScheduleView) -> bool:
     """Tell whether it has no times, and its jobs file may begin it at a boot or a start."""
-    timeless = view.schedule is None and view.date_time is None and view.every_seconds is None
-    return timeless and view.source is not None and not view.stay_alive and view.problem is None
+    is_in_a_file = view.source is not None and view.problem is None
+    return is_in_a_file and not view.stay_alive and not view.has_times
 
 
 def newest_runs(
