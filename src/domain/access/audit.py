@@ -13,9 +13,7 @@ import attrs
 
 from ..texts.printable import printable, shortened
 from .actor import Actor, Channel
-from .secret_commands import words_without_given
-from .secret_values import HIDDEN
-from .secrets import announces_secret, names_a_secret, without_secrets
+from .secrets import HIDDEN, announces_secret, names_a_secret, without_secrets
 
 #: Letters of what was changed, and of why it was refused.
 LONGEST_TARGET: Final = 255
@@ -156,13 +154,12 @@ def _calls_its_value_a_secret(value: Mapping[Any, Any]) -> bool:
 
 
 def _kept_items(value: Sequence[Any], depth: int, left: _Left) -> list[Any]:
-    is_pair = len(value) == 2 and isinstance(value[0], str) and names_a_secret(value[0][:MOST_READ])  # noqa: PLR2004
     words = value[:MOST_MEMBERS]
     found = [
         HIDDEN
-        if isinstance(before, str) and (is_pair or announces_secret(before[:MOST_READ]))
+        if isinstance(before, str) and announces_secret(before[:MOST_READ])
         else _kept(each, depth - 1, left)
-        for before, each in zip([None, *words], words_without_given(words), strict=False)
+        for before, each in zip([None, *words], words, strict=False)
     ]
     if len(value) > MOST_MEMBERS:
         found.append(f"… {len(value) - MOST_MEMBERS:,} more")

@@ -1,16 +1,13 @@
-"""What is taken for a secret among values that people gave: by its name, its form, or in a URL.
+"""What the audit hides of values: what a name calls a secret, a URL's user, and known tokens.
 
-This is the one place that says so. It hides too much rather than too little: what it leaves is kept
-for a year, and shown to all who may read. `secret_commands` knows what has no name,
-`secret_values` how far a value reaches.
+It is a help, not a promise: a password inside a command line that nothing calls one is kept as it
+was given (docs/access.md).
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-from .secret_commands import without_given
-from .secret_values import HIDDEN, end_of_value, hide, is_pair
+HIDDEN: Final = "***"
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: A name is its last word's: `token_count` is a number.
@@ -58,28 +55,16 @@ _FORMS: Final = re.compile(
 #: `Bearer x`, as headers say it.
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~-])[\w.~+/=-]{8,}")
 
-#: Some blanks, also as URLs have them: once, or twice over; more, where columns are aligned.
-_BLANKS: Final = r"(?:\s|%(?:25)?20){0,8}+[ \t]{0,200}+"
-#: What parts a name from its value; also in {"name": "db_password", "value": "x"}.
-_SEPARATOR: Final = (
-    rf"(?:,?{_BLANKS}[\\\"']{{0,8}}(?:values?|val|content|default)[\\\"']{{0,8}}{_BLANKS}[:=]"
-    r"|=>|:=|==?|[:>\uff1a\uff1d]|%(?:25)?3[AD])"
-)
-#: What may be a name: before `=` or `:`, as an option before a blank, in quotes or not. A blank
-#: parts the words of some.
-_NAME: Final = re.compile(
-    r"(?:(?<![\w.-])|(?<=%[0-9A-F]{2}))"
-    r"(?:(?P<name>(?:(?:api|access|private|secret|ssh)[ ])?[A-Za-z_][\w.-]{0,200})"
-    rf"(?:[\\\"'\[\d\])]|%(?:25)?22){{0,8}}{_BLANKS}{_SEPARATOR}{_BLANKS}"
-    r"|(?P<option>--?[A-Za-z][\w.-]{0,200})(?:=|\s{1,8}+[ \t]{0,200}+))",
-    re.IGNORECASE,
-)
 #: All of a line is the value of these.
-_HEADERS: Final = frozenset(["authorization", "proxy-authorization", "cookie", "set-cookie"])
-#: `Authorization: Bearer x`, word by word.
-_SCHEMES: Final = frozenset(["basic", "bearer"])
-#: `-u ada:hunter2`, as curl has it.
-_USERS: Final = frozenset(["-u", "--user", "--proxy-user"])
+_HEADER: Final = re.compile(
+    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)([\"']?[:=] ?)[^\r\n]+"
+)
+#: `NAME=value`, `name: value` and `--name value`; the value is a word, or in quotes.
+_NAME: Final = re.compile(
+    r"(?<![\w.-])(?:([A-Za-z_][\w.-]{0,200})[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
+    r"|(--?[A-Za-z][\w.-]{0,200})[= ][ \t]{0,8}(?!-))"
+)
+_VALUE: Final = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'&;,]+")
 
 
 def names_a_secret(name: str) -> bool:
@@ -101,18 +86,13 @@ def names_a_secret(name: str) -> bool:
     return last in _SECRET or (last.endswith(_ENDS) and last not in _NONE)
 
 
-def announces_secret(text: str) -> bool:
+def announces_secret(word: str) -> bool:
     """Tell whether a word of a command line says that the next one is a secret.
 
-    >>> [announces_secret(each) for each in ("--db-password", "-u", "password:", "Bearer")]
-    [True, True, True, True]
-    >>> [announces_secret(each) for each in ("--password=x", "password", "user:")]
-    [False, False, False]
+    >>> [announces_secret(each) for each in ("--db-password", "--password=x", "password")]
+    [True, False, False]
     """
-    if text in _USERS or text.lower() in _SCHEMES:
-        return True
-    is_name = text.startswith("-") and "=" not in text
-    return (is_name or text.endswith((":", "="))) and names_a_secret(text)
+    return word.startswith("-") and "=" not in word and names_a_secret(word)
 
 
 def without_secrets(text: str) -> str:
@@ -122,23 +102,14 @@ def without_secrets(text: str) -> str:
     'PGPASSWORD=*** psql --token *** -h db'
     >>> without_secrets("from https://ada:hunter2@example.org/x on")
     'from https://***@example.org/x on'
-    >>> without_secrets("mysql -uroot -phunter2 -P 3306 -e 'select 1'")
-    "mysql -uroot -p*** -P 3306 -e 'select 1'"
     """
-    text = _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, text))
-    text = _BEARER.sub(rf"\1\2{HIDDEN}", without_given(text))
-    return hide(text, _named(text))
-
-
-def _named(text: str) -> Iterator[tuple[int, int]]:
-    done = 0
+    text = _USER.sub(rf"\1{HIDDEN}@", _FORMS.sub(HIDDEN, _HEADER.sub(rf"\1\2{HIDDEN}", text)))
+    text = _BEARER.sub(rf"\1\2{HIDDEN}", text)
+    parts, done = list[str](), 0
     for found in _NAME.finditer(text):
-        name, start = found["name"] or found["option"], found.end()
-        says_so = is_pair(text, start) if name in _USERS else names_a_secret(name)
-        if found.start() < done or not says_so or text.startswith("--", start):
+        if found.start() < done or not names_a_secret(found[1] or found[2]):
             continue
-        end = end_of_value(text, start, is_line=name.lower() in _HEADERS)
-        if end == start:
-            continue
-        yield start, end
-        done = end
+        if value := _VALUE.match(text, found.end()):
+            parts += [text[done : found.end()], HIDDEN]
+            done = value.end()
+    return "".join([*parts, text[done:]])
