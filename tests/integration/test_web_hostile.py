@@ -6,9 +6,8 @@ import json
 import logging
 import re
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copyfile
 from unittest.mock import ANY
@@ -16,15 +15,12 @@ from unittest.mock import ANY
 import attrs
 import pytest
 from fastapi.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
-from cronhare.entrypoints.web.guard import Guard
-from cronhare.entrypoints.web.places import Place, bound_untaken
 from cronhare.entrypoints.web.protocol import BoundedProtocol
 from tests.integration.web import JSON, Site, site
 from tests.services.finding import wait_until
@@ -303,90 +299,14 @@ def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
 ASKED = b"GET /schedulers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-def test_who_asks_is_answered_while_others_hold_all_connections(web: Site) -> None:
+def test_one_connection_too_many_is_told_so_and_a_place_is_free_again(web: Site) -> None:
     with contextlib.ExitStack() as held:
-        for said in [b"", b"GET / HTTP/1.1\r\nHost: "] * 150:
-            link = socket.create_connection(("127.0.0.1", web.port), timeout=10)
-            held.enter_context(link).sendall(said)
+        for _ in range(protocol.MOST_CONNECTIONS):
+            held.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
 
-        for _ in range(5):
-            assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
-
-
-#: What waits for a body; the server asks for it.
-BODY_TO_COME = (
-    b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
-)
-HEAD_ALONE = b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-FEED = b"GET /ui/live?feed=now HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-def test_who_asks_is_answered_while_others_announce_bodies_and_who_rests_goes_first(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(protocol, "BREATH", 0.0)
-    with contextlib.ExitStack() as held:
-        waiting = [held.enter_context(_connected(web, BODY_TO_COME)) for _ in range(2)]
-        resting = held.enter_context(_connected(web, HEAD_ALONE))
-
-        assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
-        assert _is_over(resting)
-        first, second = waiting
-        with _connected(web, BODY_TO_COME):
-            assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
-            assert _is_over(first)
-            second.sendall(b"{}")
-            assert second.recv(100).startswith(b"HTTP/1.1 422 ")
-
-
-def test_one_connection_too_many_is_told_so_and_a_place_is_free_again(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    with contextlib.ExitStack() as held:
-        for _ in range(3):
-            held.enter_context(_connected(web, FEED))
-
-        answer = web.send(ASKED)
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert b"retry-after: 1" in answer.lower()
-        assert b"application/problem+json" in answer
-        assert web.send(ASKED.replace(b"GET", b"HEAD")).endswith(b"\r\n\r\n")
+        assert web.send(ASKED).startswith(b"HTTP/1.1 503 ")
 
     wait_until(lambda: web.send(ASKED).startswith(b"HTTP/1.1 200 "), seconds=5, what="a free place")
-
-
-def test_a_request_that_has_come_is_answered_though_it_was_not_read_when_others_came(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = BoundedProtocol.data_received
-    is_held_up, held = threading.Event(), threading.Event()
-
-    def held_up(self: BoundedProtocol, data: bytes) -> None:
-        if b"X-Held-Up" in data:
-            is_held_up.set()
-            assert held.wait(10)
-        read(self, data)
-
-    monkeypatch.setattr(BoundedProtocol, "data_received", held_up)
-    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    with contextlib.ExitStack() as open_:
-        first = open_.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
-        first.sendall(ASKED.replace(b"Host", b"X-Held-Up: 1\r\nHost"))
-        assert is_held_up.wait(10)
-        others = [
-            open_.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
-            for _ in range(5)
-        ]
-        for link in others:
-            link.sendall(ASKED)
-        held.set()
-
-        statuses = [_answer_of(link)[9:12] for link in (first, *others)]
-
-    assert statuses == [b"200"] * 3 + [b"503"] * 3
 
 
 @contextlib.contextmanager
@@ -430,88 +350,12 @@ def test_an_answer_that_is_taken_slowly_is_not_cut_off(
     assert len(body) == int(length[1])
 
 
-@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"])
-def test_who_takes_no_answer_makes_room_for_who_asks(
-    web: Site, monkeypatch: pytest.MonkeyPatch, more: bytes
-) -> None:
-    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(protocol, "BREATH", 0.2)
-    with narrow_links(web, monkeypatch) as connected:
-        links = [connected(more) for _ in range(3)]
-        assert [link.recv(9) for link in links] == [b"HTTP/1.1 "] * 3
-        links[0].sendall(ASKED * 2)
-        time.sleep(0.3)
-
-        assert web.send(ASKED).startswith(b"HTTP/1.1 200 ")
-        assert len(_cut_off(links[0])) < len(_cut_off(links[1]))
-
-
-def test_no_request_that_was_sent_ahead_is_begun_before_the_answer_was_taken(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, answer = list[str](), Guard.__call__
-
-    async def counted(self: Guard, scope: Scope, receive: Receive, send: Send) -> None:
-        begun.append(scope["path"])
-        await answer(self, scope, receive, send)
-
-    monkeypatch.setattr(Guard, "__call__", counted)
-    with narrow_links(web, monkeypatch) as connected:
-        link = connected(b"\r\n" + ASKED.replace(b"Connection: close\r\n\r\n", b""))
-        wait_until(lambda: begun == ["/openapi.json"], seconds=5, what="the first request")
-        time.sleep(0.2)
-        assert "/schedulers" not in begun
-
-        link.shutdown(socket.SHUT_WR)
-        assert re.findall(rb"HTTP/1.1 (\d+)", _answer_of(link)) == [b"200", b"200"]
-
-
-def test_what_all_together_do_not_take_is_bounded_and_the_largest_goes_first(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = len(web.get("/openapi.json").text)
-    bound, seen = bound_untaken, list[list[Place]]()
-
-    def noted(places: Iterable[Place], most: int) -> None:
-        seen.append([*places])
-        bound(seen[-1], most)
-
-    monkeypatch.setattr(protocol, "bound_untaken", noted)
-    monkeypatch.setattr(protocol, "BREATH", 0.2)
-    with narrow_links(web, monkeypatch) as connected:
-        smaller, largest = [connected() for _ in range(2)]
-        wait_until(lambda: len(seen) == 2, seconds=10, what="both answers")
-        assert smaller.recv(100_000, socket.MSG_WAITALL)
-        time.sleep(0.3)
-        sizes = [each.transport.get_write_buffer_size() for each in seen[-1]]
-        monkeypatch.setattr(protocol, "MOST_UNTAKEN", min(filter(None, sizes)) + whole)
-        newest = connected()
-        wait_until(lambda: len(seen) == 3, seconds=10, what="the third answer")
-
-        assert len(_cut_off(largest)) < whole
-        assert [_cut_off(link)[-1:] for link in (smaller, newest)] == [b"}", b"}"]
-
-
 def test_the_description_is_rendered_once(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     first = web.get("/openapi.json")
     monkeypatch.setattr(JSONResponse, "render", lambda *_: b"rendered again")
 
     assert web.get("/openapi.json") == attrs.evolve(first, headers=ANY)
     assert first.headers["content-type"] == "application/json"
-
-
-def test_who_says_that_it_sends_no_more_is_answered(web: Site) -> None:
-    asked = ASKED.replace(b"Connection: close\r\n", b"")
-    for sent, statuses in (
-        (asked, [b"200"]),
-        (asked * 2, [b"200", b"200"]),
-        (POST.replace(b"Connection: close\r\n", b"") + b"\r\n{}", [b"422"]),
-        (asked[:-2], []),
-    ):
-        with socket.create_connection(("127.0.0.1", web.port), timeout=10) as link:
-            link.sendall(sent)
-            link.shutdown(socket.SHUT_WR)
-            assert re.findall(rb"HTTP/1.1 (\d+)", _answer_of(link)) == statuses
 
 
 def test_the_log_has_each_request_and_nothing_that_may_be_secret(
@@ -564,27 +408,10 @@ def test_every_reference_of_the_description_leads_somewhere(web: Site) -> None:
     assert names <= set(described["components"]["schemas"])
 
 
-def _connected(web: Site, sent: bytes) -> socket.socket:
-    """Connect, send, and wait until some of the answer has come."""
-    link = socket.create_connection(("127.0.0.1", web.port), timeout=10)
-    link.sendall(sent)
-    assert link.recv(65_536).startswith(b"HTTP/1.1 ")
-    return link
-
-
 def _answer_of(link: socket.socket) -> bytes:
     found = bytearray()
     while more := link.recv(65_536):
         found += more
-    return bytes(found)
-
-
-def _cut_off(link: socket.socket) -> bytes:
-    found = bytearray()
-    with contextlib.suppress(OSError):
-        link.shutdown(socket.SHUT_WR)
-        while more := link.recv(65_536):
-            found += more
     return bytes(found)
 
 

@@ -540,9 +540,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_protocol.MOST_CONNECTIONS}",
         f"{web_server.AT_REST} s at rest",
         f"{web_protocol.ANSWER:.0f} s",
-        f"{web_protocol.BREATH:.0f} s until one counts",
         f"{web_asking.AT_A_TIME} ask",
-        f"{size(web_protocol.MOST_UNTAKEN)} of answers",
     ],
     "pages that are live at a time": [
         f"{web_broadcast.MOST_LISTENERS}, of which {web_broadcast.LOOKS_AT_A_TIME} look",

@@ -23,7 +23,7 @@ from ..processes.probing import answers
 from ..signals.shutdown import Shutdown
 from .application import make_application
 from .asking import AT_A_TIME
-from .protocol import LARGEST_HEAD, BoundedProtocol
+from .protocol import LARGEST_HEAD, MOST_CONNECTIONS, BoundedProtocol
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ def make_server(app: ASGIApp, *, seconds: int = ENDING) -> Server:
         server_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=AT_REST,
         timeout_graceful_shutdown=seconds,
     )
