@@ -129,21 +129,6 @@ def test_every_decision_record_that_is_cited_is_there() -> None:
     assert {(number, path) for number, path in cited if number not in there} == set()
 
 
-def test_a_decision_record_and_what_amends_it_name_each_other() -> None:
-    heads = {
-        int(path.name[:4]): text_of(path).split("\n## ")[0]
-        for path in (ROOT / "docs" / "adr").glob("*.md")
-    }
-    named = {
-        (record, int(other))
-        for record, head in heads.items()
-        for other in re.findall(r"\]\((\d{4})-", head)
-    }
-
-    assert len(named) > 20
-    assert {(record, other) for record, other in named if (other, record) not in named} == set()
-
-
 def test_every_page_that_a_comment_names_is_there() -> None:
     named = {
         (page, name_of(path))
