@@ -117,15 +117,15 @@ def test_a_newcomer_sees_success_retries_and_a_failure_for_good(start: Starter) 
 
 
 def readme_start() -> str:
-    """Give the start that the README shows."""
+    """Give the start that the README shows: of what stands in brackets, the schedule alone."""
     readme = (ROOT / "README.md").read_text()
     [shown] = re.findall(r"^```\n(\d{4}-.*?)^```", readme, re.MULTILINE | re.DOTALL)
     return str(shown)
 
 
 def shapes(log: str) -> set[str]:
-    """Tell the lines of a log but for what differs between two starts: numbers, node and folder."""
-    plain = re.sub(r"node=[^],]+", "node=N", log.replace(f"{ROOT}/", ""))
+    """Tell the lines of a log but for what differs between starts and what the README omits."""
+    plain = re.sub(r"\[[^]]*schedule=([\w-]+)[^]]*\]", r"[… \1]", log.replace(f"{ROOT}/", ""))
     return {re.sub(r"[\d.,]+", "N", line) for line in plain.splitlines()}
 
 

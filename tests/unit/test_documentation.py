@@ -7,9 +7,13 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from cronhare.adapters.sql.migrations.upgrade import HEAD
+import pytest
+
+from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.entrypoints.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -165,10 +169,28 @@ def test_every_id_in_code_is_a_line_of_the_compatibility_page() -> None:
     assert {name_of(path) for path in without_its_page} == set()
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    pages = {name_of(page) for page in (ROOT / "docs").glob("*.md")}
+def test_the_table_of_contents_leads_to_every_page() -> None:
+    docs = ROOT / "docs"
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    contents = text_of(docs / "README.md")
 
-    assert {page for page in pages if f"]({page}" not in text_of(ROOT / "README.md")} == set()
+    wanted = {page for page in pages if not page.startswith(("adr/", "README"))}
+    assert {page for page in wanted if f"]({page}" not in contents} == set()
+
+
+def test_the_page_of_settings_lists_each_setting() -> None:
+    page = text_of(ROOT / "docs" / "reference" / "settings.md")
+    listed = set(re.findall(r"(?m)^\| `CRON_(\w+)` \|", page))
+
+    assert listed == {name.upper() for name in Settings.declared()}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/jobs-file.md"])
+def test_the_jobs_file_of_a_page_is_one(page: str, tmp_path: Path) -> None:
+    [shown] = re.findall(r"(?s)```toml\n(.*?)```", text_of(ROOT / page))
+    (tmp_path / "jobs.toml").write_text(shown)
+
+    assert len(read_jobs(tmp_path / "jobs.toml", policy=RetryPolicy()).drafts) == 1
 
 
 def test_each_transition_of_an_execution_is_drawn() -> None:
@@ -195,9 +217,3 @@ def _branches_of_running(picture: str) -> Iterator[tuple[State, State]]:
         yield from [(State.RUNNING, State(end)), (State(end), State(again))]
     below = State(picture.splitlines()[-1].strip())
     yield from [(State.RUNNING, below), (below, State.RUNNING)]
-
-
-def test_the_start_that_the_readme_shows_is_of_the_newest_revision() -> None:
-    [shown] = re.findall(r"brought to revision (\w+)", text_of(ROOT / "README.md"))
-
-    assert shown == HEAD

@@ -34,7 +34,7 @@ class SettingsFacts:
 def judge_faults(faults: Collection[str]) -> Iterator[Finding]:
     """Judge settings that cannot be used."""
     for fault in faults:
-        cure = "correct it at the place that it names; the README lists every setting"
+        cure = "correct it at the place that it names; see docs/reference/settings.md"
         yield Finding(Severity.ERROR, SUBJECT, fault, cure)
 
 
@@ -48,7 +48,7 @@ def judge_settings(facts: SettingsFacts) -> Iterator[Finding]:
 
 def _unknown(facts: SettingsFacts) -> Iterator[Finding]:
     for name, meant in facts.unknown.items():
-        cure = f"did you mean {meant}?" if meant else "the README lists every setting"
+        cure = f"did you mean {meant}?" if meant else "see docs/reference/settings.md"
         yield Finding(Severity.WARNING, SUBJECT, f"{name} means nothing here", cure)
 
 

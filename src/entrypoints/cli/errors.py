@@ -114,7 +114,7 @@ def _report_of_inside(error: BaseException) -> int:
     from ..settings.settings import SettingsInvalid  # noqa: PLC0415
 
     if isinstance(error, SettingsInvalid):  # before there was a use case
-        advice = "Nothing was started. The README lists every setting."
+        advice = "Nothing was started. See docs/reference/settings.md."
         _print("there are settings that cannot be used", error.faults, advice)
         return Status.WRONG_INPUT
     from cronhare.application.administration.commands import (  # noqa: PLC0415
