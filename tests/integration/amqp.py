@@ -59,6 +59,15 @@ def full(url: str, queue: str, server: Server) -> Iterator[None]:
         server.control("clear_policy", *where, "full")
 
 
+def quorum_by_default(url: str, server: Server) -> str:
+    """Make a virtual host whose default queue type is quorum, and give its URL."""
+    url += "-quorum"
+    name = urlsplit(url).path[1:]
+    server.control("add_vhost", name, "--default-queue-type", "quorum")
+    server.control("set_permissions", "--vhost", name, "guest", ".*", ".*", ".*")
+    return url
+
+
 @contextmanager
 def undeclarable(url: str, server: Server, *queues: str) -> Iterator[None]:
     """Have the broker fail over the declaration of quorum queues: `INTERNAL_ERROR`.

@@ -50,6 +50,7 @@ from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+from tests.integration import amqp
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -890,6 +891,19 @@ def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
     assert (limit.argument, limit.found) == ("x-delivery-limit", "3")
     assert found["cron_scheduler_retry.03"].argument in {"x-message-ttl", "x-dead-letter-exchange"}
     assert len(found) == 4
+
+
+def test_a_queue_that_got_another_default_type_differs_from_a_classic_one(
+    vhost: str, own_rabbitmq: rabbitmq_service.Server
+) -> None:
+    url = amqp.quorum_by_default(vhost, own_rabbitmq)
+    with amqp.channel(url) as plain:
+        plain.queue_declare("cron_scheduler_failed", durable=True)
+
+    facts = inspect(url, queue_type="classic")
+
+    [found] = [thing.difference for thing in facts.things if thing.difference]
+    assert found == Difference(argument="x-queue-type", wanted="classic", found="quorum")
 
 
 def test_messages_and_consumers_are_counted(vhost: str) -> None:

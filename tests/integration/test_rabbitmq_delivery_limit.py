@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from cronhare.adapters.rabbitmq.wire.versions import DELIVERY_LIMIT
 from cronhare.domain.messages.nack_count import was_overdelivered
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from tests.integration import amqp
+from tests.services.rabbitmq import Server
 
 pytestmark = pytest.mark.integration
 
@@ -96,3 +98,20 @@ def test_what_is_nacked_still_comes_back_and_is_not_quarantined(declared: str) -
     assert body == INNOCENT
     assert {death["reason"] for death in properties.headers["x-death"]} == {"rejected", "expired"}
     assert quarantined is None
+
+
+def test_classic_queues_keep_what_failed_where_the_default_type_is_quorum(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    """RabbitMQ 4 deletes at the 21st delivery, from quorum queues without a limit of their own."""
+    url = amqp.quorum_by_default(vhost, own_rabbitmq)
+    with closing(PikaBroker(url, queue_type="classic")) as broker:
+        broker.declare([])
+    with amqp.channel(url) as plain:
+        plain.basic_publish("", FAILED_QUEUE, PILL)
+
+    crash_on(url, FAILED_QUEUE, PILL, times=30)
+
+    with amqp.channel(url) as plain:
+        _, body = taken(plain, FAILED_QUEUE)
+    assert body == PILL

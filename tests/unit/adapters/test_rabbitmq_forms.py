@@ -122,16 +122,18 @@ def test_the_queues_of_the_original_are_declared_as_it_did() -> None:
     failed = queue_arguments(QUEUES[FAILED_QUEUE], queue_type="classic", deduplication=True)
 
     assert main == {
+        "x-queue-type": "classic",
         "x-message-deduplication": True,
         "x-dead-letter-exchange": "cron_dlx",
         "x-dead-letter-routing-key": "retry",
     }
     assert retry == {
+        "x-queue-type": "classic",
         "x-message-ttl": 30_000,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": MAIN_QUEUE,
     }
-    assert failed == {}
+    assert failed == {"x-queue-type": "classic"}
 
 
 @pytest.mark.parametrize("queue", QUEUES.values(), ids=lambda queue: queue.name)

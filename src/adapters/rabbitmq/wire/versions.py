@@ -1,6 +1,8 @@
 """How RabbitMQ's versions 3.10 to 4.x differ, and the queue arguments that fit all of them.
 
 Delivery limit of a quorum queue: none unless set; from 4.0 it is 20. Ours is always set.
+Type of a queue that is declared without one: classic, or what the virtual host has as its default.
+    Ours is always named; "classic" is the same as none where that means classic.
 Largest message: 128 MiB; from 4.0 it is 16 MiB. We take the smaller everywhere.
 `x-death` from a client: counted, and may pass for a cycle; ignored from 4.0. The application never
     sends it, except with messages that stay where they go.
@@ -9,7 +11,7 @@ Channel-wide prefetch: classic queues only, and deprecated in 4.x. Never used: `
     counts.
 Consumer timeout: closes the channel; from 4.3 quorum queues only, and the consumer may be cancelled
     instead. Either is a lost consumer, which `Subscription` replaces.
-Queues that are transient and not exclusive: refused from 4.3 on. We have none.
+Queues that are transient and not exclusive: deprecated, and one day refused. We have none.
 An answer to the broker's `basic.cancel`: closes the channel; from 4.3.7 it is wanted. aiormq finds
     out which.
 """
@@ -38,7 +40,7 @@ def queue_arguments(
     *deduplication* asks a plugin to drop copies in task queues; without the plugin, and for quorum
     queues, it does nothing. RabbitMQ 3.10.8 does not refuse a queue that differs in it.
     """
-    wanted: dict[str, object] = {}
+    wanted: dict[str, object] = {"x-queue-type": queue_type}
     if queue.ttl is not None:
         wanted["x-message-ttl"] = round(queue.ttl.total_seconds() * 1000)
     if queue.dead_letter_exchange is not None:
@@ -47,11 +49,9 @@ def queue_arguments(
         wanted["x-dead-letter-routing-key"] = queue.dead_letter_key
     if deduplication and _is_task_queue(queue):
         wanted["x-message-deduplication"] = True
-    if queue_type == QUORUM:
-        wanted["x-queue-type"] = QUORUM
-        if queue.ttl is None:  # the retry queue and the lanes have no consumers to give back
-            leads_on = queue.dead_letter_exchange is not None
-            wanted["x-delivery-limit"] = DELIVERY_LIMIT if leads_on else NO_DELIVERY_LIMIT
+    if queue_type == QUORUM and queue.ttl is None:  # others have no consumers to give back
+        leads_on = queue.dead_letter_exchange is not None
+        wanted["x-delivery-limit"] = DELIVERY_LIMIT if leads_on else NO_DELIVERY_LIMIT
     return wanted
 
 
