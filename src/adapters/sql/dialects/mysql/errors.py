@@ -83,11 +83,11 @@ _CAUSES: Final = {
 
 _USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
-_EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare doctor` tells"
+EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare doctor` tells"
 
 _ADVICE: Final = {
-    NO_NUMBER_LEFT: _EXHAUSTED,
-    NO_NUMBER: _EXHAUSTED,
+    NO_NUMBER_LEFT: EXHAUSTED,
+    NO_NUMBER: EXHAUSTED,
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
     LOCK_WAIT_TIMEOUT: "somebody keeps rows or a table locked: look in SHOW PROCESSLIST for a "
     "transaction that was left open",

@@ -56,8 +56,13 @@ def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> li
 
     A newer row with one of our keys that we did not insert was committed meanwhile; the
     transaction is repeated.
+
+    Raises:
+        LedgerUnavailable: there is no number left.
     """
     before = connection.scalar(_NEWEST)
+    if before >= LARGEST_ID:  # MySQL gives a lone row this number again: a duplicate, passed over
+        raise LedgerUnavailable(errors.EXHAUSTED, changed_nothing=True)
     with _numbering(connection):
         inserted = sum(
             connection.exec_driver_sql(insert.text, insert.parameters).rowcount
