@@ -34,6 +34,8 @@ NEXT_DUE = select(func.min(plans.c.next_due_at))
 NEXT_DUE_AFTER = NEXT_DUE.where(plans.c.next_due_at > bindparam("after", type_=UtcDateTime))
 DUE = (
     select(plans)
+    # Until MySQL has counted a new table's rows it would read, and lock, every plan.
+    .with_hint(plans, "FORCE INDEX (ix_plan_next_due_at)", "mysql")
     .where(_IS_DUE, *_after(plans.c.next_due_at, plans.c.scheduler_id, UtcDateTime))
     .order_by(plans.c.next_due_at, plans.c.scheduler_id)
     .limit(bindparam("limit"))
