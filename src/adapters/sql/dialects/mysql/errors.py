@@ -77,6 +77,7 @@ _CAUSES: Final = {
     2005: Cause.ABSENT,
     1045: Cause.LOGIN,
     1698: Cause.LOGIN,
+    CR.CR_AUTH_PLUGIN_ERR: Cause.LOGIN,
     1044: Cause.PLACE,
     1049: Cause.PLACE,
 }

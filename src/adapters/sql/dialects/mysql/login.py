@@ -30,7 +30,8 @@ class _Refusing:
         text = (
             "what answers there asks for the password in clear text or under a key of its own, and "
             "could be anybody: have it verified (?ssl_ca=/path/ca.pem), or name its socket "
-            "(?unix_socket=). MySQL asks so for a caching_sha2_password that is not in its cache"
+            "(?unix_socket=). MySQL asks so for a caching_sha2_password that is not in its cache, "
+            "or is not this user's"
         )
         raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, text)
 
