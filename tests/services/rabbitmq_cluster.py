@@ -68,7 +68,7 @@ def cluster(folder: Path, *, many: int = MANY) -> Iterator[Cluster]:
         for n, name in enumerate(names):
             place = folder / str(n)
             place.mkdir(parents=True)
-            node = Private(place, name=name, settings=_settings(names))
+            node = Private(place, name=name, settings=_settings(names[: n + 1]))
             if nodes:
                 node.share_names(nodes[0])
             _keep(place / ".erlang.cookie", cookie)
