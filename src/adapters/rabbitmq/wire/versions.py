@@ -6,9 +6,6 @@ Type of a queue that is declared without one: classic, or what the virtual host 
 Largest message: 128 MiB; from 4.0 it is 16 MiB. We take the smaller everywhere.
 `x-death` from a client: counted, and may pass for a cycle; ignored from 4.0. The application never
     sends it, except with messages that stay where they go.
-Order of `x-death`: before 3.13.3 only the first entry is the newest. We do not read the order.
-Channel-wide prefetch: classic queues only, and deprecated in 4.x. Never used: `PrefetchLimiter`
-    counts.
 Consumer timeout: closes the channel; from 4.3 quorum queues only, and the consumer may be cancelled
     instead. Either is a lost consumer, which `Subscription` replaces.
 Queues that are transient and not exclusive: deprecated, and one day refused. We have none.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.execution import Execution
@@ -29,10 +29,6 @@ from .rows import Rows, parts_of
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 _NEWER: Final = (  # as JSON: see `reading`
     "SELECT JSON_ARRAY(id, scheduler_id, execution_key) FROM `SchedulerExecution` WHERE id > %s"
-)
-_IS_NUMBERED_OUT: Final = text(
-    "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() "
-    "AND table_name = :name AND auto_increment >= :last"
 )
 
 #: Left out where they are NULL in all rows: each value costs the server time.
@@ -61,9 +57,9 @@ def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> li
         LedgerUnavailable: there is no number left.
     """
     before = connection.scalar(_NEWEST)
-    if before >= LARGEST_ID:  # MySQL gives a lone row this number again: a duplicate, passed over
+    if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
         raise LedgerUnavailable(errors.EXHAUSTED, changed_nothing=True)
-    with _numbering(connection):
+    with _numbering():
         inserted = sum(
             connection.exec_driver_sql(insert.text, insert.parameters).rowcount
             for insert in inserts([new_values(one) for one in wanted])
@@ -111,27 +107,18 @@ def _size(value: object) -> int:
 
 
 @contextmanager
-def _numbering(connection: Connection) -> Iterator[None]:
-    """Tell apart why no number could be had: somebody inserts and waits; or there is none left.
+def _numbering() -> Iterator[None]:
+    """Have an INSERT repeated that got no number.
 
     An INSERT of many keeps all others from numbering theirs while it waits for a gap that is held.
 
     Raises:
-        TransactionRolledBack: somebody does, and it can be repeated. `Locked`, if no lock is to
-            be waited for.
-        LedgerUnavailable: there is none left.
+        TransactionRolledBack: somebody does. `Locked`, if no lock is to be waited for.
     """
     try:
         yield
     except SQLAlchemyError as error:
-        number = errors.number_of(error)
-        if number not in (errors.NO_NUMBER, errors.NO_NUMBER_LEFT):
-            raise
-        last = {"last": LARGEST_ID, "name": executions.name}
-        if connection.execute(_IS_NUMBERED_OUT, last).scalar_one():
-            text = errors.explain(error)
-            raise LedgerUnavailable(text, changed_nothing=True) from error
-        if number == errors.NO_NUMBER_LEFT:  # of somebody else's table
+        if errors.number_of(error) != errors.NO_NUMBER:
             raise
         text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
         raise (Locked if waits_for_no_lock() else TransactionRolledBack)(
