@@ -139,6 +139,6 @@ def _silent(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
 
 def _has_successor(node: NodeReport, living: Sequence[NodeReport]) -> bool:
     return any(
-        (each.host, each.role) == (node.host, node.role) and each.started_at > node.started_at
+        (each.host, each.role) == (node.host, node.role) and each.started_at > node.seen_at
         for each in living
     )

@@ -69,12 +69,12 @@ def test_what_stays_alive_and_has_no_worker_waits_for_that_and_not_for_the_broke
 def test_a_silent_node_alerts_until_another_takes_its_place() -> None:
     silent = node(seen=NOON - PRESUMED_DEAD_AFTER - timedelta(seconds=1))
     elsewhere = node("web-2-7", host="web-2", started_at=NOON)
-    older = node("web-1-6", started_at=NOON - 2 * MINUTE)
+    sibling = node("web-1-6", started_at=silent.seen_at - timedelta(seconds=1))
     successor = node("web-1-8", started_at=NOON)
     scheduler = node("web-1-9", role="scheduler", started_at=NOON)
 
     assert messages(nodes=[node()]) == {}
-    assert [*messages(nodes=[silent, elsewhere, older, scheduler])] == ["node:web-1-7"]
+    assert [*messages(nodes=[silent, elsewhere, sibling, scheduler])] == ["node:web-1-7"]
     assert messages(nodes=[silent, successor]) == {}
     assert messages(nodes=[node(seen=NOON + 5 * MINUTE)]) == {}  # a clock that was ahead
 
