@@ -15,9 +15,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..probes.application import HEALTH, METRICS, READINESS
+from ..probes.measuring import WAIT
 from .asking import Asker
 
-#: Seconds that an answer waits for a look: who asks often waits one second at most.
+#: Seconds that `/readyz` waits for a look at the servers; `/metrics` waits for `WAIT`.
 PATIENCE: Final = 0.5
 
 
@@ -45,25 +46,30 @@ class _Probes:
         return _answer(self._vitals.turns.faults())
 
     async def readiness(self, _: Request) -> Response:
-        """Tell whether the process can do its work; without an address of its own nobody looks.
+        """Tell whether the process can do its work."""
+        await self._looked(PATIENCE)
+        return _answer(self._vitals.proofs.faults())
 
-        A look that takes longer than `PATIENCE` goes on; what was proven before is answered.
+    async def metrics(self, request: Request) -> Response:
+        """Give the metrics, in the form that is asked for."""
+        await self._looked(WAIT)
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        loop = asyncio.get_running_loop()
+        text = await loop.run_in_executor(self._counts, encode, self._registry)
+        return Response(text, media_type=kind)
+
+    async def _looked(self, patience: float) -> None:
+        """Look at the servers: without an address of its own for probes, nobody else does.
+
+        A look that takes longer goes on, and what was proven before counts.
         """
         if self._look is None or self._look.done():
             loop = asyncio.get_running_loop()
             self._look = loop.run_in_executor(self._looks, self._vitals.proofs.refresh)
         look = self._look
-        await asyncio.wait({look}, timeout=PATIENCE)
+        await asyncio.wait({look}, timeout=patience)
         if look.done():
             look.result()
-        return _answer(self._vitals.proofs.faults())
-
-    async def metrics(self, request: Request) -> Response:
-        """Give the metrics, in the form that is asked for."""
-        encode, kind = choose_encoder(request.headers.get("accept", ""))
-        loop = asyncio.get_running_loop()
-        text = await loop.run_in_executor(self._counts, encode, self._registry)
-        return Response(text, media_type=kind)
 
 
 def _answer(faults: Sequence[str]) -> Response:
