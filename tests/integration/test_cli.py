@@ -568,10 +568,14 @@ def test_executions_are_listed_by_task_and_time(shell: Shell) -> None:
     ours, by_number = (shell(*asked, task).json() for task in ("report", "worker 1"))
     earlier = shell(*asked, "report", "--until", "1h").json()
     wrong = shell("executions", "list", "--until", "soon")
+    ahead = shell("failed", "list", "--since", "2100-01-01")
+    none = shell("failed", "list", "--since", "2025-01-01T22:00", "--task", "report").out
 
     assert [one["id"] for one in ours] == [one["id"] for one in by_number] == [1]
     assert earlier == []
     assert (wrong.status, '--until: "soon" is no time' in wrong.err) == (2, True)
+    assert (ahead.status, "--since: 2100-01-01 00:00Z is still to come" in ahead.err) == (2, True)
+    assert none == "None since 2025-01-01 22:00Z.\n"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from cronhare.domain.retries.outcome import ErrorClass
 
 from .completion import FAILURES, QUEUES, SCHEDULES, TASKS
 from .errors import Refusal
-from .times import read_past
+from .times import IN_UTC, PAST, read_span
 
 OfSchedule = Annotated[
     str | None,
@@ -41,9 +41,9 @@ WithCode = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option(help="Failed at this time or later: 2026-03-28T08:00Z, 08:00, or 24h for so ago."),
+    typer.Option(help=f"Failed at this time or later: {PAST}. {IN_UTC}."),
 ]
-Until = Annotated[str | None, typer.Option(help="Failed before this time, written likewise.")]
+Until = Annotated[str | None, typer.Option(help="Failed before this time, written the same way.")]
 
 
 class Kind(enum.StrEnum):
@@ -95,14 +95,13 @@ def failure_filter(
         Refusal: with every fault at once.
     """
     faults: list[str] = []
-    moments: dict[str, Any] = {}
-    for option, text in (("since", since), ("until", until)):
-        try:
-            moments[option] = None if text is None else read_past(text, now=now)
-        except Refusal as refusal:
-            faults.append(f"--{option}: {refusal}")
+    first, last = None, None
     try:
-        which = FailureFilter(**moments, **asked)
+        first, last = read_span(since, until, now=now)
+    except Refusal as refusal:
+        faults += refusal.details
+    try:
+        which = FailureFilter(since=first, until=last, **asked)
     except FailureFilterInvalid as error:
         faults += [f"--{field.replace('_', '-')}: {why}" for field, why in error.faults]
     if faults:

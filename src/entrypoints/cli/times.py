@@ -1,12 +1,16 @@
-"""Times, read as people write them."""
+"""Times, read as people write them.
+
+Without an offset they are UTC, or in its own zone where the command is about one schedule.
+"""
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.moments import say_due
 from cronhare.domain.texts.written_moments import LONGEST_MOMENT, read_iso, read_time_of_day
 
 from .errors import Refusal
@@ -16,12 +20,18 @@ _UTC: Final = ZoneInfo("UTC")
 _WRITE: Final = "write 2026-03-28T08:00:00Z, or 08:00Z"
 _WRITE_EITHER: Final = f"{_WRITE}; or how long: 90s, 5m, 1h30m, 2d"
 
+#: What `--since` takes, for the help of commands.
+PAST: Final = "2026-03-28T08:00, 22:00 (the last one), yesterday; or 24h for that long ago"
+IN_UTC: Final = "Without an offset it is UTC"
 
-def read_time(text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE) -> datetime:
+
+def read_time(
+    text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE, towards: int = 0
+) -> datetime:
     """Read an ISO date-time, or a time of the day that it is at *now*.
 
-    Without an offset it is wall time in *zone*. *write* says what is to be written instead of what
-    is none.
+    Without an offset it is wall time in *zone*. A time of the day is the last one (*towards* -1),
+    or the next one (1). *write* says what is to be written instead of what is none.
 
     >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
     >>> read_time("08:00", ZoneInfo("Europe/Berlin"), now=now).isoformat()
@@ -35,24 +45,57 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime, write: str = _WRITE) 
     try:
         moment = read_iso(text)
     except ValueError:
-        moment = _today(text, zone, now, write)
+        moment = _of_day(text, zone, now, write, towards)
     return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
 
 
 def read_past(text: str, zone: ZoneInfo = _UTC, *, now: datetime) -> datetime:
-    """Read a time as `read_time` does, or a duration that has passed at *now*.
+    """Read the last such time, a duration that has passed at *now*, or `yesterday`.
 
-    >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
-    >>> read_past("24h", now=now).isoformat(), read_past("08:00", now=now).isoformat()
-    ('2026-03-27T23:30:00+00:00', '2026-03-28T08:00:00+00:00')
+    >>> now = datetime(2026, 3, 28, 8, 30, tzinfo=UTC)
+    >>> read_past("24h", now=now).isoformat(), read_past("8:00", now=now).isoformat()
+    ('2026-03-27T08:30:00+00:00', '2026-03-28T08:00:00+00:00')
+    >>> read_past("22:00", now=now).isoformat(), read_past("yesterday", now=now).isoformat()
+    ('2026-03-27T22:00:00+00:00', '2026-03-27T00:00:00+00:00')
 
     Raises:
         Refusal: it is neither.
     """
+    if text == "yesterday":
+        day = now.astimezone(zone) - timedelta(days=1)
+        return datetime.combine(day, time(), zone).astimezone(UTC)
     try:
         return now - parse_duration(text)
     except DurationInvalid:
-        return read_time(text, zone, now=now, write=_WRITE_EITHER)
+        return read_time(text, zone, now=now, write=_WRITE_EITHER, towards=-1)
+
+
+def read_span(
+    since: str | None, until: str | None, zone: ZoneInfo = _UTC, *, now: datetime
+) -> tuple[datetime | None, datetime | None]:
+    """Read `--since` and `--until`.
+
+    Raises:
+        Refusal: either is no time, or the first is still to come; *details* has each fault.
+    """
+    faults, read = list[str](), list[datetime | None]()
+    for option, text in (("--since", since), ("--until", until)):
+        try:
+            read.append(None if text is None else read_past(text, zone, now=now))
+        except Refusal as refusal:
+            faults.append(f"{option}: {refusal}")
+    if not faults and read[0] and read[0] > now:
+        faults.append(f"--since: {say_due(read[0])} is still to come")
+    if faults:
+        raise Refusal("these times cannot be asked for", faults)
+    return read[0], read[1]
+
+
+def none_since(empty: str, since: datetime | None, until: datetime | None = None) -> str:
+    """Say that nothing was found, and from when on it was looked for; *empty* where that is all."""
+    if since is None:
+        return empty
+    return f"None since {say_due(since)}" + (f" and before {say_due(until)}." if until else ".")
 
 
 def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
@@ -68,7 +111,7 @@ def read_future(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
     try:
         return _far_from_the_edge(text, now + parse_duration(text))
     except DurationInvalid:
-        return read_time(text, zone, now=now, write=_WRITE_EITHER)
+        return read_time(text, zone, now=now, write=_WRITE_EITHER, towards=1)
 
 
 def _far_from_the_edge(text: str, moment: datetime) -> datetime:
@@ -82,10 +125,13 @@ def _far_from_the_edge(text: str, moment: datetime) -> datetime:
     raise Refusal(f'"{text}" is too close to the edge of the calendar; {allowed}')
 
 
-def _today(text: str, zone: ZoneInfo, now: datetime, write: str) -> datetime:
+def _of_day(text: str, zone: ZoneInfo, now: datetime, write: str, towards: int) -> datetime:
     try:
-        wall = read_time_of_day(text)
+        wall = read_time_of_day(f"0{text}" if text[1:2] == ":" else text)
     except ValueError as error:
         said = text if len(text) <= LONGEST_MOMENT else f"{text[:LONGEST_MOMENT]}…"
         raise Refusal(f'"{said}" is no time; {write}') from error
-    return datetime.combine(now.astimezone(wall.tzinfo or zone), wall)
+    wall = wall.replace(tzinfo=wall.tzinfo or zone)
+    day = now.astimezone(wall.tzinfo)
+    days = towards if (datetime.combine(day, wall) > now) == (towards < 0) else 0
+    return datetime.combine(day + timedelta(days=days), wall)

@@ -9,7 +9,7 @@ from cronhare.application.administration.views.audit import AuditView
 
 from ..output import Json, json_line, state
 from ..rows import Columns, print_rows
-from ..times import read_past
+from ..times import IN_UTC, PAST, none_since, read_span
 from ..wiring import open_ledger
 
 #: Letters of a value in a table; `--json` has it as it is kept.
@@ -18,9 +18,7 @@ _SHOWN: Final = 60
 
 def list_(
     *,
-    since: Annotated[
-        str | None, typer.Option(help="Only from then on: a time, or how long ago, as 2d.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(help=f"Only from then on: {PAST}. {IN_UTC}.")] = None,
     who: Annotated[
         str | None, typer.Option(help="Only of this actor: user@host, a token's name, local.")
     ] = None,
@@ -36,7 +34,7 @@ def list_(
     An outcome `unknown` says that the process ended before it could tell.
     """
     container = open_ledger()
-    begin = None if since is None else read_past(since, now=container.ledger_time().now())
+    begin, _ = read_span(since, None, now=container.ledger_time().now())
     found = container.audit().entries(since=begin, actor=who, target=on, before=before, limit=limit)
     columns: Columns[AuditView] = {
         "ID": "id",
@@ -55,7 +53,9 @@ def list_(
         found,
         columns,
         json=json,
-        empty="No entry is like that." if is_part else "Nobody has changed anything that is kept.",
+        empty=none_since("No entry is like that.", begin)
+        if is_part
+        else "Nobody has changed anything that is kept.",
         spare=("BEFORE", "BY", "WHY"),
         elastic=("BEFORE", "AFTER", "WHY"),
     )

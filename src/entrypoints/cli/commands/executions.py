@@ -1,7 +1,6 @@
 """`cronhare executions list | show | logs | cancel`."""
 
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,12 +15,11 @@ from cronhare.ports.records import ExecutionFilter
 from ...node_identity import this_actor
 from ..bounds import MOST_LINES
 from ..completion import EXECUTIONS, SCHEDULES
-from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
 from ..output import Json, Styled, print_json, print_line, state
 from ..rows import Columns, print_rows
-from ..times import read_past
+from ..times import IN_UTC, PAST, none_since, read_span
 from ..watched import Watch, change_line, print_changes
 from ..wiring import open_ledger
 
@@ -54,12 +52,10 @@ def list_(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(
-            help="Claimed at this time or later: 2026-03-28T08:00Z, 08:00, or 24h for so ago."
-        ),
+        typer.Option(help=f"Claimed at this time or later: {PAST}. {IN_UTC}."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Claimed before this time, written likewise.")
+        str | None, typer.Option(help="Claimed before this time, written the same way.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
     watch: Watch = False,
@@ -70,13 +66,13 @@ def list_(
     With --watch and --json each look at which something has changed is one line.
     """
     queries = open_ledger().queries()
-    now = queries.now()
+    first, last = read_span(since, until, now=queries.now())
     which = ExecutionFilter(
         schedule=schedule,
         task=task,
         states=tuple(states or ()),
-        since=None if since is None else _claimed("--since", since, now),
-        until=None if until is None else _claimed("--until", until, now),
+        since=first,
+        until=last,
         limit=limit,
     )
     if watch:
@@ -98,17 +94,10 @@ def list_(
         found,
         columns,
         json=json,
-        empty="No executions.",
+        empty=none_since("No executions.", first, last),
         spare=("TASK", "ATTEMPT", "ENDED"),
         elastic=("ERROR",),
     )
-
-
-def _claimed(option: str, text: str, now: datetime) -> datetime:
-    try:
-        return read_past(text, now=now)
-    except Refusal as refusal:
-        raise Refusal(f"{option}: {refusal}") from refusal
 
 
 def _change(execution: "ExecutionView") -> "Text":

@@ -29,8 +29,8 @@ What = Annotated[
 ]
 
 AT: Final = (
-    "With a schedule's name: an ISO date-time, or a time of today: 08:00Z; without an offset in "
-    "the schedule's zone. Its last due instant by default."
+    "With a schedule's name: an ISO date-time, or a time of the day, which is the last one: "
+    "08:00Z. Without an offset it is in the schedule's zone. Its last due instant by default."
 )
 
 
@@ -78,4 +78,4 @@ def _execution_id(text: str) -> int:
 
 def _instant(queries: "Queries", name: str, at: str) -> datetime:
     zone = find_zone(queries.schedule(name).timezone or "UTC")
-    return read_time(at, zone, now=queries.now())
+    return read_time(at, zone, now=queries.now(), towards=-1)

@@ -28,6 +28,7 @@ from ..failure_options import (
 from ..failure_output import failure_columns, failure_line, show_failure
 from ..output import Json, print_json, print_line
 from ..rows import print_rows
+from ..times import none_since
 from ..watched import Watch, print_changes
 from ..wiring import open_ledger
 
@@ -115,4 +116,6 @@ def _nothing(which: FailureFilter, before: int | None) -> str:
     if before is None and which == EVERY_FAILURE:
         return "Nothing has failed for good."
     is_default = before is None and which == UNRESOLVED
-    return "No failure is unresolved." if is_default else "No failure is like that."
+    if is_default:
+        return "No failure is unresolved."
+    return none_since("No failure matches these options.", which.since, which.until)

@@ -48,7 +48,10 @@ def next_due(
         Fold, typer.Option(help="Which pass counts of a time that comes twice.")
     ] = Fold.FIRST,
     start: Annotated[
-        str | None, typer.Option("--from", help="Begin after this ISO date-time; now by default.")
+        str | None,
+        typer.Option(
+            "--from", help="Begin after this ISO date-time, in that zone; now by default."
+        ),
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="How many to show.")] = 5,
     json: Json = False,

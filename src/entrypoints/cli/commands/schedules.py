@@ -23,7 +23,8 @@ def pause(
     until: Annotated[
         str | None,
         typer.Option(
-            help="When it ends by itself: an ISO date-time, 18:00Z, or 2h for in so long."
+            help="When it ends by itself: an ISO date-time, 18:00 (the next one), or 2h for in "
+            "two hours. Without an offset it is in the schedule's zone."
         ),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Who says so; else who is logged in.")] = None,

@@ -26,7 +26,7 @@ from ..replay_options import (
     this_author,
 )
 from ..replay_output import tell_begun
-from ..times import read_past
+from ..times import PAST, read_span
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ def backfill(
     *,
     since: Annotated[
         str,
-        typer.Option("--since", help="From this time on: 2026-03-01, 08:00Z, or 24h for so ago."),
+        typer.Option("--since", help=f"From this time on: {PAST}."),
     ],
     until: Annotated[
         str,
-        typer.Option("--until", help="And before this one, which has passed, written likewise."),
+        typer.Option(
+            "--until", help="And before this one, which has passed, written the same way."
+        ),
     ],
     rate: Rate = None,
     jitter: GapJitter = None,
@@ -80,11 +82,15 @@ def backfill(
     }
     given: dict[str, Any] = {key: value for key, value in rules.items() if value is not None}
     backfills = container.backfills()
-    span = {"since": read_past(since, zone, now=now), "until": read_past(until, zone, now=now)}
+    first, last = read_span(since, until, zone, now=now)
+    assert first is not None
+    assert last is not None
     given |= {"author": this_author(by), **read_stop_at(stop_at)}
     try:
         with working(f"Looking for what was due of {name}") as on_progress:
-            order, found = backfills.look(name, **span, now=now, on_progress=on_progress, **given)
+            order, found = backfills.look(
+                name, since=first, until=last, now=now, on_progress=on_progress, **given
+            )
     except ReplayOrderInvalid as error:
         raise refused_order("this backfill cannot be ordered", error, _OPTIONS) from error
     said = _say_instants(found)

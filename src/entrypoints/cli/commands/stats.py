@@ -19,7 +19,7 @@ from ..errors import Refusal
 from ..failure_options import OfQueue, OfSchedule, OfTask, OfType, failure_filter
 from ..output import Json
 from ..rows import Columns, print_rows
-from ..times import read_past
+from ..times import IN_UTC, PAST, none_since, read_span
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ Grouped = Annotated[
     list[By] | None,
     typer.Option("--by", help="Count by this; may be repeated. By day and type if left out."),
 ]
-From = Annotated[
-    str, typer.Option("--since", help="From this time on: 2026-03-28T08:00Z, or 7d for so ago.")
-]
-To = Annotated[str | None, typer.Option("--until", help="Before this time, written likewise.")]
+From = Annotated[str, typer.Option("--since", help=f"From this time on: {PAST}. {IN_UTC}.")]
+To = Annotated[str | None, typer.Option("--until", help="Before this time, written the same way.")]
 Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many lines.")]
 
 #: The original's weekly report looks back so far.
@@ -106,7 +104,7 @@ def failures(
         found,
         columns,
         json=json,
-        empty="Nothing failed for good in that time.",
+        empty=none_since("Nothing failed for good.", which.since, which.until),
         spare=("FIRST", "MEAN RETRIES", "QUARANTINED"),
         elastic=("REASON",) if By.REASON in groups else (),
     )
@@ -128,14 +126,9 @@ def executions(
     if wrong := [each.value for each in groups if each in OF_FAILURES]:
         raise Refusal(f"--by {wrong[0]}: only failures have one; see `cronhare failed stats`")
     container = open_ledger()
-    now = container.queries().now()
-    try:
-        first, last = read_past(since, now=now), until and read_past(until, now=now)
-    except Refusal as refusal:
-        raise Refusal(f"--since, --until: {refusal}") from refusal
-    found = container.statistics().executions(
-        since=first, until=last or None, by=groups, limit=limit
-    )
+    first, last = read_span(since, until, now=container.queries().now())
+    assert first is not None, "it was given, or is a week ago"
+    found = container.statistics().executions(since=first, until=last, by=groups, limit=limit)
     columns: Columns[ExecutionCountView] = {
         **{_COLUMN_OF[each]: _HEADINGS[_COLUMN_OF[each]] for each in groups},
         "TOTAL": lambda counted: f"{counted.total:,}",
@@ -149,7 +142,7 @@ def executions(
         found,
         columns,
         json=json,
-        empty="Nothing was claimed in that time.",
+        empty=none_since("Nothing was claimed.", first, last),
         spare=("MEAN ATTEMPTS", "RETRIED"),
     )
 
