@@ -259,7 +259,10 @@ class Container(containers.DeclarativeContainer):
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
     )
     mailer = providers.ThreadSafeSingleton(
-        make_mailer, settings.provided.mail_server, sender=settings.provided.smtp_from
+        make_mailer,
+        settings.provided.mail_server,
+        sender=settings.provided.smtp_from,
+        web_hosts=settings.provided.web_hosts,
     )
     #: Commands of targets run apart from the tasks: the caller closes it.
     notifier = providers.Factory(

@@ -48,11 +48,15 @@ class NotifierPort(Protocol):
     """Tells targets: runs commands, asks servers, sends mail. Used from one event loop."""
 
     async def notify(
-        self, target: Target, event: OutboxRow, mail: MailContent | None = None
+        self,
+        target: Target,
+        event: OutboxRow,
+        mail: MailContent | None = None,
+        end: RunEnd | None = None,
     ) -> None:
         """Tell a target of an event, within its timeout. A target may hear of it twice.
 
-        A mail is the *mail*, if there is one.
+        A mail is the *mail*, if there is one. People are told of the *end* of its run as well.
 
         Raises:
             NotDelivered: with the reason, in a line.
@@ -105,14 +109,20 @@ class EventStorePort(Protocol):
         ...
 
     def announce(
-        self, rows: Mapping[int, Sequence[OutboxRow]], *, now: datetime, until: datetime | None
+        self,
+        rows: Mapping[int, Sequence[OutboxRow]],
+        *,
+        now: datetime,
+        until: datetime | None,
+        once: Collection[str] = (),
     ) -> int:
         """Take care of bad ends: add what targets are to be told, and find them no more.
 
         By their numbers in the archive, all in one transaction. Of two callers one adds the rows of
         a bad end. With *until* they are found again from then on, as somebody else may be told. A
-        recovery that is expected already is expected after the later bad end. Answers how many were
-        taken.
+        recovery that is expected already is expected after the later bad end: until then targets
+        that are told *once* are told of no other (`without_repeats`), unless telling them of the
+        last was given up. Answers how many were taken.
         """
         ...
 

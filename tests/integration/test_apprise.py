@@ -111,7 +111,7 @@ async def test_who_fails_or_hangs_keeps_no_other_from_hearing_and_is_told_again_
     assert "error=404" in said
     assert SECRET not in said
     assert sink.paths == ["/hang", f"/no/{SECRET}", "/yes"]
-    assert msgspec.json.decode(dict(sink.heard)["/yes"])["title"] == "[cronhare] charge: failed"
+    assert msgspec.json.decode(dict(sink.heard)["/yes"])["title"] == "charge failed: boom"
 
     sink.heard.clear()
     with pytest.raises(NotDelivered):

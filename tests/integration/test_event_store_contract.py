@@ -286,6 +286,45 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
     assert (mine.event, mine.execution_id) == ("recovered", success.id)
 
 
+def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers(
+    ledger: Ledger,
+) -> None:
+    def fails() -> None:
+        ledger.failed("report", schedule=None)
+        [ended] = bad_ends(ledger)
+        hope = OutboxRow.expecting(events.bad_end(ended), "mail", source=SHOP, now=ledger.now)
+        rows = {ended.id: [*told(ledger, ended, "mail", "hook"), hope]}
+        ledger.events.announce(rows, now=ledger.now, until=None, once={"mail"})
+        ledger.clock.advance(SECOND)
+
+    def recovers() -> None:
+        success = ledger.succeeded(ledger.claimed("report"))
+        [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
+        ledger.events.recover(expected, events.recovered(expected, success), now=ledger.now)
+        ledger.clock.advance(SECOND)
+
+    def hears(target: str, state: OutboxState) -> list[str]:
+        rows = take(ledger, target)
+        for row in rows:
+            ledger.events.settle(row, state, now=ledger.now)
+        return [row.event for row in rows]
+
+    fails()
+    fails()
+    first = hears("mail", OutboxState.GIVEN_UP)
+    fails()  # nobody has heard of the first
+    fails()
+    second = hears("mail", OutboxState.DELIVERED)
+    fails()
+    third = hears("mail", OutboxState.DELIVERED)
+    recovers()
+    fails()
+    last = hears("mail", OutboxState.DELIVERED)
+
+    assert (first, second, third, last) == (["failed"], ["failed"], [], ["recovered", "failed"])
+    assert hears("hook", OutboxState.DELIVERED) == ["failed"] * 6
+
+
 def test_a_recovery_that_a_clock_ahead_put_off_is_expected_from_when_that_is_set_right(
     ledger: Ledger,
 ) -> None:

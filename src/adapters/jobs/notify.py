@@ -39,6 +39,7 @@ from cronhare.domain.schedules.notify import (
     EventKind,
     Means,
     NotificationSettings,
+    Repeat,
     Subscriptions,
     Target,
     by_number,
@@ -84,6 +85,7 @@ class NotifyTable:
     events: list[EventKind] | None = None
     alerts: list[Rule] | None = None
     digest: int | str | None = None
+    repeat: Repeat | None = None
     command: Command | None = None
     webhook: str | None = None
     secret_file: str | None = None
@@ -196,13 +198,19 @@ class SubscriptionReader:
             if table.alerts is not None and EventKind.ALERT not in (table.events or ()):
                 found.append(Fault("alerts", 'chooses among alerts, and "alert" is not in events'))
             digest = _digest(table.digest, means, found)
+            by_default = Repeat.FIRST if isinstance(means, ByEmail) else Repeat.ALWAYS
+            repeat = table.repeat or by_default
+            events = BAD_ENDS if table.events is None else frozenset(table.events)
+            if repeat is Repeat.FIRST and events & BAD_ENDS:
+                events |= {EventKind.RECOVERED}  # else its silence would tell nothing
             self.faults += [(f"notify.{name}", fault) for fault in found]
             self.targets[name] = Target(
                 name=name,
                 means=means,
-                events=BAD_ENDS if table.events is None else frozenset(table.events),
+                events=events,
                 timeout=timeout,
                 digest=digest,
+                repeat=repeat,
                 alerts=ALL_ALERTS if table.alerts is None else frozenset(table.alerts),
             )
 

@@ -15,6 +15,7 @@ import msgspec
 
 from cronhare.domain.addresses import AllowedHosts, AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import ByApprise
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.events import NotDelivered
@@ -76,7 +77,9 @@ class AppriseSender:
         self._children = Children()
         self._took = dict[tuple[str, str], frozenset[str]]()
 
-    async def send(self, means: ByApprise, event: OutboxRow, *, within: timedelta) -> None:
+    async def send(
+        self, means: ByApprise, event: OutboxRow, end: RunEnd | None = None, *, within: timedelta
+    ) -> None:
         """Send a message of an event to each service that has not taken it yet.
 
         Raises:
@@ -87,7 +90,7 @@ class AppriseSender:
         place = event.event_key, event.target
         took = self._took.get(place, frozenset())
         left = [each for each in means.services if each.url not in took]
-        message = spoken(event)
+        message = spoken(event, end)
         errand = Errand(
             urls=[each.url for each in left],
             hosts=self._hosts,

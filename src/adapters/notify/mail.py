@@ -3,7 +3,7 @@
 import asyncio
 import smtplib
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -12,21 +12,18 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final
 
-import msgspec
-
 from cronhare.adapters.connections.bounded_socket import Deadline
 from cronhare.adapters.connections.connection import Connection
 from cronhare.domain.addresses import MailServer
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import ByEmail, type_of
+from cronhare.domain.lifecycle.pings import RunEnd
+from cronhare.domain.schedules.notify import ByEmail
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.events import MailContent, NotDelivered
 
 from .smtp import Refused, hand_in
-
-#: Characters of a subject's part that a person may have written.
-LONGEST_SUBJECT: Final = 120
+from .words import letter
 
 #: Characters of what a server said to addresses that it refused.
 LONGEST_REFUSALS: Final = 500
@@ -47,10 +44,11 @@ _HANGS_UP: Final = 421
 class Mailer:
     """Hands mails to one server, in its own name."""
 
-    def __init__(self, server: MailServer, *, sender: str) -> None:
-        """*sender* is an address."""
+    def __init__(self, server: MailServer, *, sender: str, web: str | None = None) -> None:
+        """*sender* is an address, *web* the host at which people find the page."""
         self._server = server
         self._sender = sender
+        self._web = web
         self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
         self._partly = _PartlyTaken()
 
@@ -59,6 +57,7 @@ class Mailer:
         means: ByEmail,
         event: OutboxRow,
         said: MailContent | None = None,
+        end: RunEnd | None = None,
         *,
         within: timedelta,
     ) -> None:
@@ -67,7 +66,7 @@ class Mailer:
         Raises:
             NotDelivered: the server did not take it, or not in time.
         """
-        mail = written(means, event, said, sender=self._sender)
+        mail = written(means, event, said, end, sender=self._sender, web=self._web)
         left = [each for each in means.to if each not in self._partly.takers(mail)]
         done: Future[Refused] = Future()
         if not self._room.acquire(blocking=False):
@@ -146,38 +145,39 @@ class _PartlyTaken:
                 del self._takers[next(iter(self._takers))]
 
 
-def make_mailer(server: MailServer | None, *, sender: str) -> Mailer | None:
+def make_mailer(
+    server: MailServer | None, *, sender: str, web_hosts: Sequence[str] = ()
+) -> Mailer | None:
     """Make a mailer, if there is a server."""
-    return None if server is None else Mailer(server, sender=sender)
+    web = next(iter(web_hosts), None)
+    return None if server is None else Mailer(server, sender=sender, web=web)
 
 
 def written(
-    means: ByEmail, event: OutboxRow, said: MailContent | None = None, *, sender: str
+    means: ByEmail,
+    event: OutboxRow,
+    said: MailContent | None = None,
+    end: RunEnd | None = None,
+    *,
+    sender: str,
+    web: str | None = None,
 ) -> EmailMessage:
-    """Write a mail of an event, or as it is *said*.
-
-    What a person may have written is in one line of the subject, escaped.
-    """
+    """Write a mail as it is *said*, or of an event, which it has for programs as well."""
+    content = said or letter(event, end, web=web)
     mail = EmailMessage(policy=SMTP)
     mail["From"] = sender
     mail["To"] = ", ".join(means.to)
-    mail["Subject"] = _subject(event) if said is None else printable(said.subject)
+    mail["Subject"] = printable(content.subject)
     mail["Date"] = format_datetime(datetime.now(UTC))
     # The same for each try, so that a mailbox can tell a mail that came twice.
     domain = sender.rpartition("@")[2] or "localhost"
     mail["Message-ID"] = f"<{_mark(event)}@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"
-    mail.set_content(_body(event) if said is None else f"{said.text}\n")
+    mail.set_content(f"{content.text}\n")
+    if said is None:
+        document = event.payload.encode(errors="replace")
+        mail.add_attachment(document, "application", "json", filename="event.json")
     return mail
-
-
-def _subject(event: OutboxRow) -> str:
-    name = shortened(printable(event.schedule_name), LONGEST_SUBJECT)
-    return f"[cronhare] {name}: {_word(event)}" if name else f"[cronhare] {_word(event)}"
-
-
-def _word(event: OutboxRow) -> str:
-    return printable(event.event)
 
 
 def _mark(event: OutboxRow) -> str:
@@ -185,23 +185,6 @@ def _mark(event: OutboxRow) -> str:
         sign if sign.isascii() and sign.isalnum() else "."
         for sign in f"{event.event_key}.{event.target}"
     )
-
-
-def _body(event: OutboxRow) -> str:
-    try:
-        document = msgspec.json.format(event.payload, indent=2)
-    except msgspec.DecodeError:  # somebody wrote into its row
-        document = event.payload
-    lines = (
-        f"schedule:  {printable(event.schedule_name)}",
-        f"event:     {printable(type_of(event.event))}",
-        f"at:        {event.occurred_at.isoformat()}",
-        f"execution: {event.execution_id or '-'}",
-        "",
-        printable(document, keep="\n\t"),
-        "",
-    )
-    return "\n".join(lines)
 
 
 def _said(error: Exception) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import (
     ByApprise,
     ByCommand,
@@ -45,7 +46,11 @@ class Notifier:
         self._now = now
 
     async def notify(
-        self, target: Target, event: OutboxRow, mail: MailContent | None = None
+        self,
+        target: Target,
+        event: OutboxRow,
+        mail: MailContent | None = None,
+        end: RunEnd | None = None,
     ) -> None:
         """See `NotifierPort.notify`."""
         match target.means:
@@ -60,9 +65,9 @@ class Notifier:
             case ByEmail() as means:
                 if self._mailer is None:
                     raise NotDelivered(NO_MAIL_SERVER)
-                await self._mailer.send(means, event, mail, within=target.timeout)
+                await self._mailer.send(means, event, mail, end, within=target.timeout)
             case ByApprise() as means:
-                await self._apprise.send(means, event, within=target.timeout)
+                await self._apprise.send(means, event, end, within=target.timeout)
 
     async def close(self) -> None:
         """See `NotifierPort.close`."""

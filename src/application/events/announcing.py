@@ -92,7 +92,7 @@ class Announcer:
 
         What a *full* target is to be told of too is kept in the archive for it.
         """
-        source = subscriptions.source or ""
+        source, once = subscriptions.source or "", subscriptions.told_once
         for _ in range(PAGES):
             found = self._store.bad_ends(
                 source=source, refs=subscriptions.refs.keys(), now=now, limit=PAGE
@@ -105,25 +105,30 @@ class Announcer:
             rows = {one.id: _rows_of(one, subscriptions, now) for one in known}
             kept = {id_: its for id_, its in rows.items() if _is_for(full, its)}
             taken = {id_: its for id_, its in rows.items() if id_ not in kept}
-            self._announce_page(taken, now, until=None)
+            self._announce_page(taken, now, until=None, once=once)
             others = {id_: _for_others(full, its) for id_, its in kept.items()}
-            self._announce_page(others, now, until=now + LEFT_TO_WAIT)
+            self._announce_page(others, now, until=now + LEFT_TO_WAIT, once=once)
             if len(found) < PAGE:
                 return False
         return True
 
     def _announce_page(
-        self, rows: Mapping[int, Sequence[OutboxRow]], now: datetime, *, until: datetime | None
+        self,
+        rows: Mapping[int, Sequence[OutboxRow]],
+        now: datetime,
+        *,
+        until: datetime | None,
+        once: Collection[str],
     ) -> None:
         """Announce a page; of what the ledger refuses of it, that one end alone is not told."""
         if not rows:
             return
         try:
-            self._store.announce(rows, now=now, until=until)
+            self._store.announce(rows, now=now, until=until, once=once)
         except LedgerRefused:
             for id_, its in rows.items():
                 try:
-                    self._store.announce({id_: its}, now=now, until=until)
+                    self._store.announce({id_: its}, now=now, until=until, once=once)
                 except LedgerRefused as refusal:
                     text = f"Nobody is told of failure {id_}: {refusal}"
                     say(log, logging.ERROR, "event.refused", text)

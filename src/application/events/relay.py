@@ -17,9 +17,10 @@ import attrs
 
 from cronhare.domain.lifecycle.digests import MOST_TOGETHER, Turn, digest
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
 from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.schedules.notify import Subscriptions, Target
+from cronhare.domain.schedules.notify import BAD_ENDS, ByApprise, ByEmail, Subscriptions, Target
 from cronhare.domain.schedules.untellable import lacks
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
@@ -258,8 +259,9 @@ class OutboxRelay:
         self, target: Target, room: _Room, rows: Sequence[OutboxRow]
     ) -> NotDelivered | None:
         """Send one message of one event, or of many; answers why it was not heard."""
+        event = rows[0] if len(rows) == 1 else digest(rows)
         try:
-            await self._notifier.notify(target, rows[0] if len(rows) == 1 else digest(rows))
+            await self._notifier.notify(target, event, end=await self._end_of(target, event))
         except NotDelivered as failure:
             if failure.in_part:
                 self._note_hearing(room)
@@ -273,6 +275,17 @@ class OutboxRelay:
             return NotDelivered(f"a fault of ours: {type(fault).__name__}")
         self._note_hearing(room)
         return None
+
+    async def _end_of(self, target: Target, event: OutboxRow) -> RunEnd | None:
+        """Give what people are told of a bad end besides, as far as the ledger has it."""
+        id_ = event.execution_id
+        is_for_people = isinstance(target.means, ByEmail | ByApprise)
+        if id_ is None or not is_for_people or event.event not in BAD_ENDS:
+            return None
+        try:
+            return (await self._ask(partial(self._store.run_ends, [id_]))).get(id_)
+        except (LedgerUnavailable, LedgerRefused):
+            return None
 
     def _note_hearing(self, room: _Room) -> None:
         """Give a target all of its places."""

@@ -7,10 +7,10 @@ before: telling is repeated until it is known to have been heard.
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -41,6 +41,9 @@ LONGEST_REASON: Final = 4_096
 
 #: Bytes of an event: what a person wrote into a row may be longer, and is not sent.
 LARGEST_EVENT: Final = 256 * 1024
+
+#: How the key of a recovery begins that is expected; the bad end's follows.
+_EXPECTED: Final = "expected:"
 
 #: No kind of event that a target asks for: a task names the targets of a reminder.
 _REMINDER: Final = "reminder"
@@ -132,9 +135,47 @@ class OutboxRow:
     @classmethod
     def expecting(cls, failed: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
         """Note that a target wants to know when a schedule that has failed succeeds again."""
-        event = attrs.evolve(failed, id=f"expected:{failed.id}", kind=EventKind.RECOVERED)
+        event = attrs.evolve(failed, id=f"{_EXPECTED}{failed.id}", kind=EventKind.RECOVERED)
         row = cls.of(event, target, source=source, now=now)
         return attrs.evolve(row, state=OutboxState.EXPECTED.value, payload="")
+
+    @property
+    def place(self) -> "Place":
+        """Whose recovery it may be, and who is told."""
+        return self.scheduler_id, self.target
+
+
+#: A schedule's number, and a target.
+Place: TypeAlias = tuple[int, str]
+
+
+def expected_after(event_key: str) -> str:
+    """Give the key of the bad end after which a recovery is expected."""
+    return event_key.removeprefix(_EXPECTED)
+
+
+def without_repeats(
+    wanted: Sequence[OutboxRow], *, once: Collection[str], known: Mapping[Place, str]
+) -> Sequence[OutboxRow]:
+    """Leave out bad ends that targets told *once* know of already: the schedule has not recovered.
+
+    *known* are the keys of the events that such targets were told last, or will be; the recoveries
+    that they expect get them. A quarantine is news to a target that knows of a failure alone.
+    """
+    last, left = dict(known), list[OutboxRow]()
+    for row in sorted(wanted, key=lambda each: each.occurred_at):
+        told = last.get(row.place, "")
+        if row.state == OutboxState.EXPECTED:
+            left.append(attrs.evolve(row, event_key=f"{_EXPECTED}{told}") if told else row)
+        elif (
+            row.target not in once
+            or not told
+            or (row.event != told.partition(":")[0] and row.event != EventKind.FAILED)
+        ):
+            left.append(row)
+            if row.target in once:
+                last[row.place] = row.event_key
+    return left
 
 
 def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | None:

@@ -40,10 +40,15 @@ _ESCAPES: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @attrs.frozen(kw_only=True)
 class RunEnd:
-    """How the last attempt of a run ended, and what it wrote last."""
+    """How the last attempt of a run ended, on which node, and what it wrote last.
+
+    *tail* is of its errors, if it wrote any.
+    """
 
     exit_code: int | None = None
     tail: str = attrs.field(default="", repr=False)
+    stdout: str = attrs.field(default="", repr=False)
+    node: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -67,6 +67,14 @@ DIGEST: Final = "digest"
 DEFAULT_DIGEST: Final = 5
 LARGEST_DIGEST: Final = 1_000
 
+
+class Repeat(enum.StrEnum):
+    """Whether a target is told each time that a schedule fails, or once until it recovers."""
+
+    FIRST = "first"
+    ALWAYS = "always"
+
+
 #: A target that asks for alerts is told of all, unless it names some.
 ALL_ALERTS: Final = frozenset(Rule)
 
@@ -136,7 +144,7 @@ class Target:
     """`[notify.NAME]`, or the command of an `on_failure`.
 
     *alerts* are those that it asks for. Of more than *digest* events of a kind within a minute it
-    is told together; 0 is never.
+    is told together; 0 is never. Of a schedule that fails each time it hears by *repeat*.
     """
 
     name: str
@@ -145,6 +153,7 @@ class Target:
     timeout: timedelta = DEFAULT_TIMEOUT
     alerts: frozenset[Rule] = ALL_ALERTS
     digest: int = 0
+    repeat: Repeat = Repeat.ALWAYS
 
     @property
     def in_order(self) -> bool:
@@ -194,6 +203,11 @@ class Subscriptions:
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
         return not (self.alerted or self.pings or any(self._is_set()))
+
+    @property
+    def told_once(self) -> frozenset[str]:
+        """The targets that are told of a schedule's bad ends once, until it recovers."""
+        return frozenset(n for n, each in self.targets.items() if each.repeat is Repeat.FIRST)
 
     @property
     def alerted(self) -> tuple[Target, ...]:

@@ -92,7 +92,8 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
     assert hook.events == {EventKind.FAILED, EventKind.RECOVERED}
     assert hook.timeout == timedelta(seconds=5)
     assert said.targets["mail"].means == ByEmail(to=("ops@example.org", "root"))
-    assert said.targets["mail"].events == BAD_ENDS
+    assert said.targets["mail"].events == {*BAD_ENDS, EventKind.RECOVERED}
+    assert said.told_once == {"mail"}
     assert said.targets["listener"].means == ByListener(function="alerts:told", cwd=tmp_path)
     assert said.targets["script"].means == ByCommand(
         command=("./tell", "me"), cwd=tmp_path, user="ops"
@@ -104,6 +105,24 @@ def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:
     assert said.late_after("charge") == DEFAULT_LATE_AFTER
     assert (said.source, said.named("worker", 7)) == ("shop", "charge")
     assert said.refs[TaskRef("worker", 7)] == "charge"
+
+
+def test_any_target_may_hear_of_each_failure_or_of_the_first(read: Read) -> None:
+    said = read(
+        """
+        [notify.mail]
+        email = "ops@example.org"
+        repeat = "always"
+        [notify.hook]
+        events = ["failed"]
+        webhook = "https://hooks.example.org/x"
+        repeat = "first"
+        """
+    )
+
+    assert said.told_once == {"hook"}
+    assert said.targets["mail"].events == BAD_ENDS
+    assert said.targets["hook"].events == {EventKind.FAILED, EventKind.RECOVERED}
 
 
 def test_a_command_on_failure_runs_as_the_tasks_user(read: Read) -> None:

@@ -16,6 +16,7 @@ from cronhare.adapters.notify.notifier import Notifier
 from cronhare.adapters.notify.pings import by_ping
 from cronhare.domain.addresses import AllowedHosts, WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.notify import (
     ByCommand,
@@ -147,7 +148,7 @@ def test_a_payload_that_somebody_spoilt_is_a_mail_all_the_same(payload: str) -> 
     mail = written(ByEmail(to=("ops@example.org",)), event, sender="cron@example.org")
 
     assert mail["Bcc"] is None
-    assert "schedule:  charge" in mail.get_content()
+    assert mail["Subject"] == "charge failed"
 
 
 def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
@@ -159,7 +160,7 @@ def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
     names = [line.partition(b":")[0] for line in head.split(b"\r\n") if line[:1] not in b" \t"]
     assert b"Bcc" not in names
     assert mail["To"] == "ops@example.org"
-    assert mail["Subject"].startswith("[cronhare] a\\r\\nBcc: everyone@example.org\\x00")
+    assert mail["Subject"] == "a\\r\\nBcc: everyone@example.org\\x00\\u202e failed"
 
 
 def ping(payload: str, **changes: Any) -> OutboxRow:  # noqa: ANN401
@@ -210,3 +211,33 @@ async def test_a_ping_that_comes_too_late_or_is_none_is_given_up(
         await send_ping(event, answer)
 
     assert failure.value.for_good is for_good
+
+
+def test_a_mail_says_what_happened_where_and_what_the_run_wrote_last() -> None:
+    said = {"lastError": "exited with code 3: disk full", "attempts": 2}
+    event = attrs.evolve(EVENT, payload=json.dumps({"data": said}))
+    wrote = "".join(f"line {n}\n" for n in range(1, 41))
+    end = RunEnd(tail="disk full\x07\n", stdout=wrote, node="ant-4711-0123456789abcdef")
+    means = ByEmail(to=("ops@example.org",))
+
+    mail = written(means, event, end=end, sender="cron@example.org", web="cron.example.org")
+
+    assert mail["Subject"] == "charge failed on ant: exited with code 3: disk full"
+    [text, attached] = mail.iter_parts()
+    assert text.get_content().splitlines() == [
+        "charge failed on ant: exited with code 3: disk full.",
+        "",
+        "execution 7, attempt 2",
+        "at 2026-03-02 12:00:00Z",
+        "",
+        "The last lines that it wrote:",
+        "",
+        *(f"    line {n}" for n in range(12, 41)),
+        "    disk full\\x07",
+        "",
+        "More: https://cron.example.org/ui/executions/7",
+    ]
+    assert (attached.get_filename(), json.loads(attached.get_content())["data"]) == (
+        "event.json",
+        said,
+    )

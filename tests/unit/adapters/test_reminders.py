@@ -13,6 +13,7 @@ from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.reminders import MOST_HALF_NOTIFIED, ReminderRunner
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.notify import ByEmail, Subscriptions, Target
 from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, LONGEST_TEXT, Reminder
@@ -34,7 +35,11 @@ class Notifier:
     closed: bool = False
 
     async def notify(
-        self, target: Target, event: OutboxRow, mail: MailContent | None = None
+        self,
+        target: Target,
+        event: OutboxRow,
+        mail: MailContent | None = None,
+        end: RunEnd | None = None,  # noqa: ARG002 - the port's
     ) -> None:
         if target.name in self.silent:
             await asyncio.Event().wait()

@@ -25,6 +25,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.notify import (
@@ -73,6 +74,7 @@ class Notifier:
         target: Target,
         event: OutboxRow,
         mail: MailContent | None = None,  # noqa: ARG002 - the port's
+        end: RunEnd | None = None,  # noqa: ARG002 - the port's
     ) -> None:
         self.told.append((target.name, event.event))
         if target.name in self.hangs:

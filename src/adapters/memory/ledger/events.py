@@ -17,6 +17,9 @@ from cronhare.domain.lifecycle.events import (
     Event,
     OutboxRow,
     OutboxState,
+    Place,
+    expected_after,
+    without_repeats,
 )
 from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
 from cronhare.domain.lifecycle.replay import REPLAYED
@@ -54,7 +57,12 @@ class MemoryEventStore:
             return ours[:limit]
 
     def announce(
-        self, rows: Mapping[int, Sequence[OutboxRow]], *, now: datetime, until: datetime | None
+        self,
+        rows: Mapping[int, Sequence[OutboxRow]],
+        *,
+        now: datetime,
+        until: datetime | None,
+        once: Collection[str] = (),
     ) -> int:
         """See `EventStorePort.announce`."""
         with self._ledger.lock:
@@ -62,7 +70,7 @@ class MemoryEventStore:
             taken = [id_ for id_ in sorted(rows) if id_ in archive and _is_due(archive[id_], now)]
             for id_ in taken:
                 archive[id_] = attrs.evolve(archive[id_], event_at=until)
-                self._add(rows[id_])
+                self._add(without_repeats(rows[id_], once=once, known=self._known(once)))
             return len(taken)
 
     def add(self, rows: Sequence[OutboxRow]) -> int:
@@ -258,8 +266,9 @@ class MemoryEventStore:
             for stream in (output.stderr, output.stdout)
         ]
         tail = next((text for text in texts if text.strip()), "")
-        code = None if attempt is None else attempt.exit_code
-        return RunEnd(exit_code=code, tail=tail[-LONGEST_TAIL:])
+        stdout = texts[-1][-LONGEST_TAIL:] if texts and texts[-1].strip() else ""
+        code, node = (attempt.exit_code, attempt.node) if attempt else (None, None)
+        return RunEnd(exit_code=code, tail=tail[-LONGEST_TAIL:], stdout=stdout, node=node)
 
     def begun_late(
         self,
@@ -384,12 +393,24 @@ class MemoryEventStore:
             if known:
                 if one.occurred_at >= known[0].occurred_at:
                     at, execution = one.occurred_at, one.execution_id
-                    self._write(known[0], occurred_at=at, execution_id=execution)
+                    key = one.event_key
+                    self._write(known[0], event_key=key, occurred_at=at, execution_id=execution)
             elif (one.event_key, one.target) not in self._places():
                 id_ = next(self._ledger.outbox_ids)
                 self._rows[id_] = attrs.evolve(one, id=id_)
                 added += 1
         return added
+
+    def _known(self, once: Collection[str]) -> Mapping[Place, str]:
+        rows = self._rows.values()
+        told = {(row.event_key, row.target) for row in rows if row.state not in UNTOLD}
+        return {
+            row.place: expected_after(row.event_key)
+            for row in rows
+            if row.state == _EXPECTED
+            and row.target in once
+            and (expected_after(row.event_key), row.target) in told
+        }
 
     def _places(self) -> set[tuple[str, str]]:
         return {(row.event_key, row.target) for row in self._rows.values()}

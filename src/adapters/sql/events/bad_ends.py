@@ -9,7 +9,14 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Connection, and_, bindparam, or_, select, update
 
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import (
+    UNTOLD,
+    OutboxRow,
+    OutboxState,
+    Place,
+    expected_after,
+    without_repeats,
+)
 from cronhare.domain.schedules.task import TaskRef
 
 from ..mapping.archive_rows import read_archived
@@ -38,7 +45,7 @@ _NEXT: Final = (
     .values(event_at=bindparam("until", type_=UtcDateTime))
 )
 _EXPECTED: Final = (
-    select(outbox.c.id, outbox.c.scheduler_id, outbox.c.target)
+    select(outbox.c.id, outbox.c.event_key, outbox.c.scheduler_id, outbox.c.target)
     .where(
         outbox.c.state == OutboxState.EXPECTED.value,
         outbox.c.scheduler_id.in_(bindparam("schedules", expanding=True)),
@@ -52,7 +59,15 @@ _EXPECT_LATER: Final = (
         # One that was left to wait is announced after those that came later.
         outbox.c.occurred_at <= bindparam("at", type_=UtcDateTime),
     )
-    .values(occurred_at=bindparam("at", type_=UtcDateTime), execution_id=bindparam("execution"))
+    .values(
+        event_key=bindparam("key"),
+        occurred_at=bindparam("at", type_=UtcDateTime),
+        execution_id=bindparam("execution"),
+    )
+)
+_TOLD: Final = select(outbox.c.event_key, outbox.c.target).where(
+    outbox.c.event_key.in_(bindparam("keys", expanding=True)),
+    outbox.c.state.not_in(sorted(UNTOLD)),
 )
 
 
@@ -71,7 +86,12 @@ class BadEnds(StorePart):
 
     @repeatable
     def announce(
-        self, rows: Mapping[int, Sequence[OutboxRow]], *, now: datetime, until: datetime | None
+        self,
+        rows: Mapping[int, Sequence[OutboxRow]],
+        *,
+        now: datetime,
+        until: datetime | None,
+        once: Collection[str] = (),
     ) -> int:
         """See `EventStorePort.announce`."""
         with self._database.write("announcing events") as connection:
@@ -81,7 +101,7 @@ class BadEnds(StorePart):
                 return 0
             connection.execute(_NEXT, {"ids": taken, "until": until})
             wanted = [each for id_ in taken for each in rows[id_]]
-            insert_new(connection, _without_expected(connection, wanted))
+            insert_new(connection, _without_known(connection, wanted, once))
             return len(taken)
 
 
@@ -98,21 +118,31 @@ def _of_numbers(refs: Collection[TaskRef]) -> list[Any]:
     ]
 
 
-def _without_expected(connection: Connection, wanted: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
-    """Leave out recoveries that are expected already: from now on after the later bad end."""
+def _without_known(
+    connection: Connection, wanted: Sequence[OutboxRow], once: Collection[str]
+) -> Sequence[OutboxRow]:
+    """Leave out what targets told *once* know, and recoveries that are expected already.
+
+    These are expected after the later bad end from now on.
+    """
     hoped = [one for one in wanted if one.state == OutboxState.EXPECTED]
     if not hoped:
         return wanted
     asked = {"schedules": sorted({one.scheduler_id for one in hoped})}
-    rows = connection.execute(_EXPECTED, asked)
-    there = {(row.scheduler_id, row.target): row.id for row in rows}
-    latest = {(one.scheduler_id, one.target): one for one in sorted(hoped, key=_AT)}
+    there, after = dict[Place, int](), dict[Place, str]()
+    for row in connection.execute(_EXPECTED, asked):
+        there[row.scheduler_id, row.target] = row.id
+        if row.target in once:
+            after[row.scheduler_id, row.target] = expected_after(row.event_key)
+    keys = sorted({*after.values()})
+    told = set(map(tuple, connection.execute(_TOLD, {"keys": keys}))) if keys else set()
+    known = {place: key for place, key in after.items() if (key, place[1]) in told}
+    wanted = without_repeats(wanted, once=once, known=known)
+    latest = {one.place: one for one in wanted if one.state == OutboxState.EXPECTED}
     for place, one in latest.items():
         if place in there:
-            changed = {"this": there[place], "at": one.occurred_at, "execution": one.execution_id}
+            changed = {"this": there[place], "key": one.event_key}
+            changed |= {"at": one.occurred_at, "execution": one.execution_id}
             connection.execute(_EXPECT_LATER, changed)
     new = [one for place, one in latest.items() if place not in there]
     return [*(one for one in wanted if one.state != OutboxState.EXPECTED), *new]
-
-
-_AT = attrgetter("occurred_at")

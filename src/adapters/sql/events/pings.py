@@ -43,6 +43,7 @@ _ENDS: Final[Select[Any]] = (
     select(
         executions.c.id,
         attempts.c.exit_code,
+        attempts.c.node,
         *(
             outputs.c[f"{stream}_{part}"]
             for stream in ("stdout", "stderr")
@@ -88,6 +89,9 @@ class Pings(Findings):
 
 def _end(row: Row[Any]) -> RunEnd:
     streams = ((row.stderr_tail or row.stderr_head), (row.stdout_tail or row.stdout_head))
-    tail = next((text for text in streams if isinstance(text, str) and text.strip()), "")
+    stderr, stdout = (text if isinstance(text, str) and text.strip() else "" for text in streams)
+    tail = stderr or stdout
     code = row.exit_code if isinstance(row.exit_code, int) else None
-    return RunEnd(exit_code=code, tail=tail[-LONGEST_TAIL:])
+    return RunEnd(
+        exit_code=code, tail=tail[-LONGEST_TAIL:], stdout=stdout[-LONGEST_TAIL:], node=row.node
+    )
