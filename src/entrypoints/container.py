@@ -270,7 +270,7 @@ class Container(containers.DeclarativeContainer):
         http=http,
         runner=providers.Factory(ProcessRunner),
         mailer=mailer,
-        apprise=providers.Factory(AppriseSender, settings.provided.allowed_hosts),
+        apprise=providers.Factory(AppriseSender),
         now=clock.provided.now,
     )
     runner = providers.ThreadSafeSingleton(

@@ -11,19 +11,15 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import get_ident
 from typing import Final
-from urllib.parse import quote, unquote, unquote_plus
+from urllib.parse import unquote
 
 import msgspec
 
-from cronhare.domain.addresses import AllowedHosts
 from cronhare.domain.texts.printable import printable, shortened
-
-from .host_guard import HostGuard
 
 #: Seconds before the end at which what has not answered is told as such.
 MARGIN: Final = 0.5
@@ -31,9 +27,8 @@ MARGIN: Final = 0.5
 #: Characters of what a service said.
 LONGEST_REASON: Final = 300
 
-#: Parts of an address that are so short are no secrets, but words and numbers: unless they are user
-#: or password. Those are left out as whole words alone, as the gaps in words would tell them.
-_SHORT: Final = 4
+#: Characters of a part of an address that may be a secret; shorter ones are words and numbers.
+SHORTEST_SECRET: Final = 4
 
 _MARKS: Final = re.compile(r"[/:@?&=#,;%\s]+")
 
@@ -45,7 +40,6 @@ class Errand(msgspec.Struct, kw_only=True):
     """
 
     urls: list[str]
-    hosts: list[str]
     seconds: float
     title: str = ""
     body: str = ""
@@ -74,40 +68,13 @@ def redacted(text: str, url: str) -> str:
 
     >>> redacted("Failed to reach T0K3NT0K3N: 404", "slack://T0K3NT0K3N/x")
     'Failed to reach …: 404'
-    >>> redacted("Failed to reach my-t0k3n as me", "slack://me@host/my%2Dt0k3n")
-    'Failed to reach … as …'
     """
     _, _, rest = url.partition("://")
-    user = {form for part in _user_and_password(rest) for form in _forms(part)}
-    for part in sorted({*_parts(rest), *user}, key=len, reverse=True):
-        if len(part) >= _SHORT:
+    parts = {part for form in (rest, unquote(rest)) for part in _MARKS.split(form)}
+    for part in sorted(parts, key=len, reverse=True):
+        if len(part) >= SHORTEST_SECRET:
             text = text.replace(part, "…")
-        elif part in user and part:
-            text = re.sub(rf"(?<!\w){re.escape(part)}(?!\w)", "…", text)
     return shortened(printable(text), LONGEST_REASON)
-
-
-def _parts(rest: str) -> Iterator[str]:
-    """Give what stands between marks; a mark may itself have been encoded, or not be one."""
-    for form in _forms(rest):
-        yield from _MARKS.split(form)
-    for part in re.split(r"[/:@?&=#]", rest):
-        yield from _forms(part)
-
-
-def _user_and_password(rest: str) -> Iterator[str]:
-    whole, at, _ = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")
-    if at:
-        user, _, password = whole.partition(":")
-        yield from (user, password)
-
-
-def _forms(text: str) -> Iterator[str]:
-    """Give a text as it may be shown: services decode it once or twice, and encode it anew."""
-    yield text
-    for decode in (unquote, unquote_plus):
-        once = decode(text)
-        yield from (once, decode(once), quote(once), quote(once, safe=""))
 
 
 def main() -> None:
@@ -115,15 +82,13 @@ def main() -> None:
     errand = msgspec.json.decode(sys.stdin.buffer.read(), type=Errand)
     end = time.monotonic() + errand.seconds
     signal.setitimer(signal.ITIMER_REAL, errand.seconds)  # it ends this process
-    guard = HostGuard(AllowedHosts.parse(errand.hosts))
-    said = _Said()
-    failures = _send(errand, said, guard, end - MARGIN)
+    failures = _send(errand, _Said(), end - MARGIN)
     sys.stdout.buffer.write(msgspec.json.encode(Answer(failures)))
     sys.stdout.flush()
     os._exit(0)  # no thread that hangs is waited for
 
 
-def _send(errand: Errand, said: _Said, guard: HostGuard, end: float) -> list[str | None]:
+def _send(errand: Errand, said: _Said, end: float) -> list[str | None]:
     import apprise  # noqa: PLC0415 - of an extra, and slow: it is this process's whole purpose
 
     log = logging.getLogger("apprise")
@@ -143,12 +108,10 @@ def _send(errand: Errand, said: _Said, guard: HostGuard, end: float) -> list[str
                 return None
         except Exception as error:  # noqa: BLE001 - of any of a hundred plugins
             said.last[get_ident()] = f"{type(error).__name__}: {error}"
-        why = said.last.get(get_ident(), "it did not take the message")
-        return "; ".join(filter(None, (why, guard.refusals.get(get_ident()))))
+        return said.last.get(get_ident(), "it did not take the message")
 
     with suppress(Exception):
         apprise.Apprise.instantiate("json://localhost", asset=asset)  # loads all plugins, once
-    guard.keep()
     pool = ThreadPoolExecutor(max_workers=len(errand.urls) or 1)
     asked = [(url, pool.submit(tell, url)) for url in errand.urls]
     return [_outcome(url, answer, end) for url, answer in asked]

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.addresses import AllowedHosts, AppriseAddress
+from cronhare.domain.addresses import AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import ByApprise
@@ -32,8 +32,8 @@ MARGIN: Final = 2.0
 #: Messages of which it is remembered which services took them; of others all are told again.
 MOST_PARTLY_TAKEN: Final = 1_000
 
-#: What a child needs to find its interpreter's libraries, a resolver and a CA. No settings, no
-#: proxy: that would resolve names anew, and judge nothing.
+#: What a child needs to find its interpreter's libraries, a resolver and a CA: no settings, as its
+#: environment can be read by tasks of the same user.
 _PASSED: Final = frozenset(
     "HOME LANG PATH PYTHONHOME PYTHONPATH SSL_CERT_DIR SSL_CERT_FILE TMPDIR TZ".split()  # noqa: SIM905
 )
@@ -71,8 +71,7 @@ class Children:
 class AppriseSender:
     """Sends messages, and remembers which services have taken one that others have not."""
 
-    def __init__(self, hosts: AllowedHosts) -> None:
-        self._hosts = [*sorted(hosts.names), *map(str, hosts.networks)]
+    def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_AT_A_TIME, thread_name_prefix="apprise")
         self._children = Children()
         self._took = dict[tuple[str, str], frozenset[str]]()
@@ -93,7 +92,6 @@ class AppriseSender:
         message = spoken(event, end)
         errand = Errand(
             urls=[each.url for each in left],
-            hosts=self._hosts,
             seconds=within.total_seconds(),
             title=message.title,
             body=message.body,
@@ -161,7 +159,7 @@ def run(errand: Errand, *, children: Children | None = None) -> Sequence[str | N
 def misunderstood(services: Sequence[AppriseAddress], *, within: timedelta) -> Sequence[str | None]:
     """Ask the library whether it understands addresses; tells nobody anything."""
     urls = [each.url for each in services]
-    return run(Errand(urls=urls, hosts=[], seconds=within.total_seconds()))
+    return run(Errand(urls=urls, seconds=within.total_seconds()))
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:

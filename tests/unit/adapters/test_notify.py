@@ -14,7 +14,7 @@ from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.notifier import Notifier
 from cronhare.adapters.notify.pings import by_ping
-from cronhare.domain.addresses import AllowedHosts, WebAddress
+from cronhare.domain.addresses import WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.outcome import Ending, Outcome
@@ -66,7 +66,7 @@ async def notify(means: Means, http: Http, runner: ScriptedRunner | None = None)
         http=http,
         runner=runner or ScriptedRunner(),
         mailer=None,
-        apprise=AppriseSender(AllowedHosts()),
+        apprise=AppriseSender(),
         now=lambda: NOON,
     )
     await notifier.notify(Target(name="ops", means=means), EVENT)
