@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from cronhare.domain.schedules.catalog import Catalog
     from cronhare.domain.schedules.notify import Subscriptions
 
-    from .probes.registry import make_registry
+    from .probes.measuring import make_registry
 else:
     globals().update(LATE | OPTIONAL)
 

@@ -142,7 +142,7 @@ LATE: Final = {late.name: late for late in map(Late, _PLACES)}
 _OPTIONAL: Final = (
     "cronhare.adapters.prometheus.counting:PrometheusMetrics",
     "cronhare.adapters.tracing:open_tracing",
-    "cronhare.entrypoints.probes.registry:make_registry",
+    "cronhare.entrypoints.probes.measuring:make_registry",
 )
 
 #: What a setting asks for. It is made before a process begins, and without that not at all.

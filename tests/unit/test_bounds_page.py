@@ -15,7 +15,7 @@ from cronhare.adapters.jobs import apprise as jobs_apprise
 from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
 from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.jobs import notify as jobs_notify
-from cronhare.adapters.notify import apprise_sender, mail, reminders, smtp
+from cronhare.adapters.notify import apprise_sender, mail, smtp
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
@@ -296,7 +296,7 @@ BOUNDS: dict[str, list[str]] = {
         f"a text of {reminder.LONGEST_TEXT:,}",
         f"{notify.MOST_NAMED} targets",
     ],
-    "reminders that reached some of their targets": [f"{reminders.MOST_HALF_NOTIFIED:,}"],
+    "reminders that reached some of their targets": [f"{mail.MOST_PARTLY_TAKEN:,}"],
     "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
     "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
     "a webhook's secret": [

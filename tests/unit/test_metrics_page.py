@@ -10,7 +10,7 @@ from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
 from cronhare.adapters.prometheus.counting import PrometheusMetrics
 from cronhare.adapters.prometheus.ledger import LedgerCollector
 from cronhare.application.administration.views.metrics import MetricsView
-from cronhare.entrypoints.probes.registry import make_registry
+from cronhare.entrypoints.probes.measuring import make_registry
 from cronhare.entrypoints.probes.vitals import Vitals
 from tests.unit.executions import NOON
 

@@ -21,6 +21,7 @@ from cronhare.domain.texts.listing import counted
 from cronhare.ports.events import NotDelivered
 
 from .apprise_child import Answer, Errand
+from .mail import PartlyTaken
 from .words import spoken
 
 #: Children at a time: each loads the library.
@@ -28,9 +29,6 @@ MOST_AT_A_TIME: Final = 4
 
 #: Seconds beyond the timeout in which a child that ends itself is waited for.
 MARGIN: Final = 2.0
-
-#: Messages of which it is remembered which services took them; of others all are told again.
-MOST_PARTLY_TAKEN: Final = 1_000
 
 #: What a child needs to find its interpreter's libraries, a resolver and a CA: no settings, as its
 #: environment can be read by tasks of the same user.
@@ -74,7 +72,7 @@ class AppriseSender:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(MOST_AT_A_TIME, thread_name_prefix="apprise")
         self._children = Children()
-        self._took = dict[tuple[str, str], frozenset[str]]()
+        self._partly = PartlyTaken()
 
     async def send(
         self, means: ByApprise, event: OutboxRow, end: RunEnd | None = None, *, within: timedelta
@@ -87,7 +85,7 @@ class AppriseSender:
         if means.lacks is not None:
             raise NotDelivered(means.lacks)
         place = event.event_key, event.target
-        took = self._took.get(place, frozenset())
+        took = self._partly.takers(place)
         left = [each for each in means.services if each.url not in took]
         message = spoken(event, end)
         errand = Errand(
@@ -99,7 +97,8 @@ class AppriseSender:
         )
         loop = asyncio.get_running_loop()
         failures = await loop.run_in_executor(self._threads, self._run, errand)
-        self._note(place, took, left, failures)
+        new = [each.url for each, failure in zip(left, failures, strict=True) if failure is None]
+        self._partly.note(place, took | {*new}, is_over=not any(failures))
         _judge(means.services, left, failures)
 
     def close(self) -> None:
@@ -109,20 +108,6 @@ class AppriseSender:
 
     def _run(self, errand: Errand) -> Sequence[str | None]:
         return run(errand, children=self._children)
-
-    def _note(
-        self,
-        place: tuple[str, str],
-        took: frozenset[str],
-        left: Sequence[AppriseAddress],
-        failures: Sequence[str | None],
-    ) -> None:
-        new = {each.url for each, failure in zip(left, failures, strict=True) if failure is None}
-        self._took.pop(place, None)
-        if any(failures) and (took or new):
-            self._took[place] = took | new
-            if len(self._took) > MOST_PARTLY_TAKEN:
-                del self._took[next(iter(self._took))]
 
 
 def run(errand: Errand, *, children: Children | None = None) -> Sequence[str | None]:

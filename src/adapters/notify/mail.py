@@ -3,7 +3,7 @@
 import asyncio
 import smtplib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ LONGEST_REFUSALS: Final = 500
 #: Mails under way; one whose look-up hangs keeps its thread until the resolver gives up.
 MOST_AT_A_TIME: Final = 16
 
-#: Mails of which it is remembered who took them; of others all are told again.
+#: Messages of which it is remembered who took them; of others all are told again.
 MOST_PARTLY_TAKEN: Final = 1_000
 
 #: From here on a reply of SMTP is final (RFC 5321).
@@ -50,7 +50,7 @@ class Mailer:
         self._sender = sender
         self._web = web
         self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
-        self._partly = _PartlyTaken()
+        self._partly = PartlyTaken()
 
     async def send(
         self,
@@ -67,7 +67,7 @@ class Mailer:
             NotDelivered: the server did not take it, or not in time.
         """
         mail = written(means, event, said, end, sender=self._sender, web=self._web)
-        left = [each for each in means.to if each not in self._partly.takers(mail)]
+        left = [each for each in means.to if each not in self._partly.takers(mail["Message-ID"])]
         done: Future[Refused] = Future()
         if not self._room.acquire(blocking=False):
             raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
@@ -89,7 +89,8 @@ class Mailer:
             raise NotDelivered(f"{self._server}: {_said(error)}") from error
         finally:
             connection.give_up()
-        self._partly.note(mail, [each for each in means.to if each not in refused], refused)
+        took = [each for each in means.to if each not in refused]
+        self._partly.note(mail["Message-ID"], took, is_over=not refused)
         if refused:
             raise self._not_for_all(refused, left, of=len(means.to))
 
@@ -125,22 +126,24 @@ class Mailer:
         return run
 
 
-class _PartlyTaken:
-    """Remembers who took a mail that others of its addresses did not take.
+class PartlyTaken:
+    """Remembers who took a message that others of its addresses did not take.
 
-    They are left out of the next try; another process, or this one anew, sends it to them again.
+    They are left out of the next try; another process, or this one anew, tells them again.
     """
 
     def __init__(self) -> None:
-        self._takers: dict[str, frozenset[str]] = {}
+        self._takers = dict[Hashable, frozenset[str]]()
 
-    def takers(self, mail: EmailMessage) -> frozenset[str]:
-        return self._takers.get(mail["Message-ID"], frozenset())
+    def takers(self, message: Hashable) -> frozenset[str]:
+        """Give those that have taken it."""
+        return self._takers.get(message, frozenset())
 
-    def note(self, mail: EmailMessage, took: Collection[str], refused: Collection[str]) -> None:
-        self._takers.pop(mail["Message-ID"], None)
-        if took and refused:
-            self._takers[mail["Message-ID"]] = frozenset(took)
+    def note(self, message: Hashable, took: Collection[str], *, is_over: bool) -> None:
+        """Note who has taken it; nothing is kept once it *is over*."""
+        self._takers.pop(message, None)
+        if took and not is_over:
+            self._takers[message] = frozenset(took)
             if len(self._takers) > MOST_PARTLY_TAKEN:
                 del self._takers[next(iter(self._takers))]
 

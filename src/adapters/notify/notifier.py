@@ -22,8 +22,7 @@ from cronhare.ports.runner import TaskRunnerPort
 from .apprise_sender import AppriseSender
 from .commands import by_command, by_listener
 from .mail import Mailer
-from .pings import by_ping
-from .webhooks import by_webhook
+from .webhooks import by_ping, by_webhook
 
 
 class Notifier:

@@ -1,10 +1,8 @@
 """The runner of reminders: an attempt tells each target once."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Final
 
 import attrs
 
@@ -18,8 +16,7 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.events import MailContent, NotDelivered, NotifierPort
 from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
 
-#: So many runs are remembered of which some targets were told, and others were not.
-MOST_HALF_NOTIFIED: Final = 1_000
+from .mail import PartlyTaken
 
 
 @attrs.define(eq=False)
@@ -33,7 +30,7 @@ class ReminderRunner:
     _notifier: NotifierPort
     _subscribers: Subscribers
     _attempts: CoroutineAttempts = attrs.field(init=False, factory=CoroutineAttempts)
-    _told: OrderedDict[int, set[str]] = attrs.field(init=False, factory=OrderedDict[int, set[str]])
+    _partly: PartlyTaken = attrs.field(init=False, factory=PartlyTaken)
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`."""
@@ -65,7 +62,7 @@ class ReminderRunner:
         if gone := [name for name, target in found.items() if target is None]:
             why = f"this worker's jobs file has no notify.{' and no notify.'.join(gone)}"
             return failed(why, ErrorClass.PERMANENT)
-        told = self._half_notified(invocation.execution_id)
+        told = self._partly.takers(invocation.execution_id)
         left = [target for name, target in found.items() if target and name not in told]
         mail = MailContent(subject=subject, text=text)
         try:
@@ -94,16 +91,9 @@ class ReminderRunner:
             await self._notifier.notify(target, event, mail)
         except NotDelivered as refusal:
             return refusal
-        self._half_notified(invocation.execution_id).add(target.name)
+        told = self._partly.takers(invocation.execution_id) | {target.name}
+        self._partly.note(invocation.execution_id, told, is_over=False)
         return None
-
-    def _half_notified(self, execution_id: int) -> set[str]:
-        """Give the targets that earlier attempts have told, as far as they are remembered."""
-        told = self._told.setdefault(execution_id, set())
-        self._told.move_to_end(execution_id)
-        if len(self._told) > MOST_HALF_NOTIFIED:
-            self._told.popitem(last=False)
-        return told
 
     def _result(
         self,
@@ -116,7 +106,7 @@ class ReminderRunner:
         stdout = _captured(f"{target.name}: told" for target, answer in pairs if answer is None)
         stderr = _captured(f"{name}: {refusal}" for name, refusal in refusals)
         if not refusals:
-            self._told.pop(invocation.execution_id, None)
+            self._partly.note(invocation.execution_id, (), is_over=True)
             outcome = Outcome(ending=Ending.SUCCEEDED)
         else:
             outcome = Outcome(ending=Ending.FAILED, error=_error(refusals))

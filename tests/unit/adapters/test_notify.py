@@ -13,7 +13,7 @@ from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.notifier import Notifier
-from cronhare.adapters.notify.pings import by_ping
+from cronhare.adapters.notify.webhooks import by_ping
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.notify.mail import written
-from cronhare.adapters.notify.reminders import MOST_HALF_NOTIFIED, ReminderRunner
+from cronhare.adapters.notify.reminders import ReminderRunner
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
@@ -188,16 +188,6 @@ async def test_a_run_that_is_asked_for_again_tells_all_again() -> None:
         await reminders.run(invocation())
 
     assert notifier.names == ["ann", "ops"] * 2
-
-
-async def test_so_many_half_told_runs_are_remembered() -> None:
-    gone: list[NotDelivered | None] = [NotDelivered("away")] * (MOST_HALF_NOTIFIED + 2)
-    reminders = runner(Notifier({"ops": gone}))
-
-    for number in range(MOST_HALF_NOTIFIED + 2):
-        await reminders.run(invocation(id_=number))
-
-    assert len(reminders._told) == MOST_HALF_NOTIFIED
 
 
 async def test_what_all_refuse_for_good_is_not_tried_again() -> None:
