@@ -8,17 +8,18 @@
             task.progress(done / len(users), f"user {user}")
         return {"users": len(users)}
 
-    task.run(main)
+    if __name__ == "__main__":
+        task.run(main)
 
 All of it also works when the script is run by hand: parameters then come from stdin (`{}` if that
-is a terminal), and reports go nowhere. Imports only the standard library, and late, so that it
+is a terminal), and reports go nowhere. `main` may be an `async def`. Imports only the standard library, and late, so that it
 costs a task next to nothing.
 """
 
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -235,6 +236,7 @@ def fail(
 def run(main: Callable[[Any], object]) -> NoReturn:
     """Call `main(params)` and end the process: with 0 if it returns, with 1 if it raises.
 
+    An `async def main` is run by `asyncio.run`; a generator is refused, as nothing would iterate it.
     An exception is reported with its class, code and stack trace, and with its `retry_after` (as
     of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
     What it returns is the run's result, see `set_result`. If its parameter is annotated with a
@@ -247,7 +249,7 @@ def run(main: Callable[[Any], object]) -> NoReturn:
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
             raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - reported as any other
-        result = main(_params_for(main))
+        result = _run_if_async(main(_params_for(main)))
     except Exception as error:  # noqa: BLE001 - any is the task's failure
         _report(error)
         sys.exit(1)
@@ -255,6 +257,19 @@ def run(main: Callable[[Any], object]) -> NoReturn:
         _give(result)
     finish()
     sys.exit(0)
+
+
+def _run_if_async(result: object) -> object:
+    """Run a coroutine; refuse what would never run, so that it does not look like a success."""
+    if isinstance(result, Coroutine):
+        import asyncio  # noqa: PLC0415 - see params
+
+        return asyncio.run(result)
+    if isinstance(result, Awaitable | Generator | AsyncIterator):
+        text = f"the task returned a {type(result).__name__}, which nothing runs: "
+        advice = "use `def` with `return`, or `async def` without `yield`"
+        raise PermanentError(text + advice, code="NOT_RUNNABLE")
+    return result
 
 
 def _params_for(main: Callable[..., object]) -> Any:  # noqa: ANN401 - any JSON value, or a class

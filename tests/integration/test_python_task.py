@@ -309,6 +309,42 @@ task.run(main)
     assert error_of(ran).message == "Mute"
 
 
+async def test_a_coroutine_is_run(runner: ProcessRunner) -> None:
+    body = """
+        import asyncio
+
+        async def main(params):
+            await asyncio.sleep(0)
+            task.progress(0.5, "half")
+            return params["region"]
+
+        task.run(main)
+    """
+
+    ran = await runner.run(invocation("python", "-c", script(body), params={"region": "eu"}))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert (ran.report.result, ran.report.progress_text) == ('"eu"', "half")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("def main(params):\n    yield 1", "generator"),
+        ("async def main(params):\n    yield 1", "async_generator"),
+        ("class main:\n    def __init__(self, params): ...\n    def __await__(self): ...", "main"),
+    ],
+)
+async def test_what_nothing_would_run_fails_for_good(
+    runner: ProcessRunner, body: str, kind: str
+) -> None:
+    ran = await runner.run(invocation("python", "-c", script(f"{body}\ntask.run(main)")))
+
+    error = error_of(ran)
+    assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "NOT_RUNNABLE")
+    assert error.message.startswith(f"the task returned a {kind}, which nothing runs")
+
+
 async def test_what_a_task_returns_is_its_result(runner: ProcessRunner) -> None:
     body = """
         from dataclasses import dataclass
