@@ -12,8 +12,8 @@
         task.run(main)
 
 All of it also works when the script is run by hand: parameters then come from stdin (`{}` if that
-is a terminal), and reports go nowhere. `main` may be an `async def`. Imports only the standard library, and late, so that it
-costs a task next to nothing.
+is a terminal), and reports go nowhere. `main` may be an `async def`. Imports only the standard
+library, and late, so that it costs a task next to nothing.
 """
 
 import os
@@ -236,7 +236,7 @@ def fail(
 def run(main: Callable[[Any], object]) -> NoReturn:
     """Call `main(params)` and end the process: with 0 if it returns, with 1 if it raises.
 
-    An `async def main` is run by `asyncio.run`; a generator is refused, as nothing would iterate it.
+    An `async def main` is run by `asyncio.run`; a generator is refused, as nothing would run it.
     An exception is reported with its class, code and stack trace, and with its `retry_after` (as
     of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
     What it returns is the run's result, see `set_result`. If its parameter is annotated with a

@@ -17,6 +17,8 @@ ATTEMPT_VARIABLES: Final = (
     "CRON_GROUP_ID",
     "CRON_LANGUAGE_ID",
     "CRON_TOPIC",
+    "RETRY_COUNT",
+    "TRACEPARENT",
 )
 
 #: The environment variables that describe an event to a command.

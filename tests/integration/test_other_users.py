@@ -81,14 +81,14 @@ async def test_a_task_is_that_user_and_has_its_groups_home_and_name(
     known = pwd.getpwnam(NOBODY)
 
     ran = await runner.run(
-        as_user(NOBODY, 'id -u; id -ru; id -g; id -G; echo "$HOME $USER $LOGNAME"')
+        as_user(NOBODY, 'id -u; id -ru; id -g; id -G; echo "$HOME $USER $LOGNAME $SHELL"')
     )
 
     lines = ran.stdout.head.splitlines()
     groups = " ".join(map(str, os.getgrouplist(NOBODY, known.pw_gid)))
     assert lines[:3] == [str(known.pw_uid), str(known.pw_uid), str(known.pw_gid)]
     assert lines[3].split() == groups.split()
-    assert lines[4] == f"{known.pw_dir} {NOBODY} {NOBODY}"
+    assert lines[4] == f"{known.pw_dir} {NOBODY} {NOBODY} /bin/sh"
 
 
 @needs_root

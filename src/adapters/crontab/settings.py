@@ -8,6 +8,7 @@ import attrs
 from cronhare.domain.addresses import checked_address
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.schedules.notify import MOST_ADDRESSES
+from cronhare.ports.environment import ATTEMPT_VARIABLES
 
 from .reader import Setting
 from .report import Verdict
@@ -24,7 +25,6 @@ _MAIL_IS = (
     "mail is sent when a run has failed for good, through CRON_SMTP_URL; what runs write is kept "
     "with them"
 )
-_OURS = frozenset({"RETRY_COUNT", "SIMULATE_FAILURE"})
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +78,7 @@ def _why_not(name: str) -> str | None:
         return "mail is written by cronhare: see CRON_SMTP_URL"
     if name == "LOGNAME":
         return "cron does not let a crontab set LOGNAME"
-    if name.startswith("CRON_") or name in _OURS:
+    if name in ATTEMPT_VARIABLES:
         return f"cronhare itself sets {name} for its tasks"
     return None
 

@@ -13,7 +13,7 @@ from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from .attempt import outcomes
-from .attempt.account import Account, LookupTimedOut, UnknownUser, other_account
+from .attempt.account import Account, LookupTimedOut, UnknownUser, other_account, own_login
 from .attempt.attempt import Attempt
 from .attempt.environment import environment, passed_environment
 from .folders.folder import Folder, FolderPool
@@ -42,7 +42,7 @@ class ProcessRunner:
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._ours = dict(os.environ if environ is None else environ)
-        self._passed = passed_environment(self._ours)
+        self._passed = {**own_login(), **passed_environment(self._ours)}
         self._ids = itertools.count(1)
         self._attempts: dict[int, Attempt] = {}
         self._link: Link | None = None

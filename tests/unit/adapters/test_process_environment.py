@@ -50,6 +50,7 @@ def test_a_task_finds_how_often_it_was_retried_and_0_at_first(deaths: int) -> No
 
 def test_only_what_is_listed_is_passed() -> None:
     ours = {"HOME": "/home/me", "LC_TIME": "de_DE", "TZ": "UTC", "AWS_SECRET": "x", "CRON_X": "x"}
+    ours |= {"SHELL": "/usr/bin/zsh"}
 
     passed = passed_environment(ours)
 
@@ -59,6 +60,7 @@ def test_only_what_is_listed_is_passed() -> None:
         "TZ": "UTC",
         "PATH": f"{PYTHON}:{os.defpath}",
         "PYTHONUNBUFFERED": "1",
+        "SHELL": "/bin/sh",
     }
 
 

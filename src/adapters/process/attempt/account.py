@@ -39,20 +39,20 @@ def find(name: str) -> Account:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError) as error:
         raise UnknownUser(f"this host has no user {name}") from error
-    variables = {"HOME": found.pw_dir, "USER": name, "LOGNAME": name, "SHELL": found.pw_shell}
-    if not found.pw_shell:
-        del variables["SHELL"]
     groups = os.getgrouplist(name, found.pw_gid)
-    return Account(uid=found.pw_uid, gid=found.pw_gid, groups=groups, environment=variables)
+    return Account(uid=found.pw_uid, gid=found.pw_gid, groups=groups, environment=_login(found))
 
 
-def is_known(name: str) -> bool:
-    """Whether this host has such a user."""
+def own_login() -> Mapping[str, str]:
+    """Give the variables of our own user; none for a container's user without a name."""
     try:
-        find(name)
-    except UnknownUser:
-        return False
-    return True
+        return _login(pwd.getpwuid(os.geteuid()))
+    except KeyError:
+        return {}
+
+
+def _login(found: pwd.struct_passwd) -> Mapping[str, str]:
+    return {"HOME": found.pw_dir, "USER": found.pw_name, "LOGNAME": found.pw_name}
 
 
 async def other_account(name: str | None) -> Account | None:

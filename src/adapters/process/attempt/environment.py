@@ -13,9 +13,11 @@ from cronhare.ports.runner import Invocation
 from ..warden.warden import IPC_FD
 
 PASSED = frozenset(
-    "PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SHELL SIMULATE_FAILURE".split()  # noqa: SIM905
+    "PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SIMULATE_FAILURE".split()  # noqa: SIM905
 )
 _OWN_PREFIX = "CRON_"
+#: As cron has it, whatever shell the user has: that of www-data is nologin, which runs nothing.
+_SHELL = "/bin/sh"
 
 
 def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
@@ -28,7 +30,7 @@ def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
     python = str(Path(sys.executable).parent)
     folders = passed.get("PATH", os.defpath).split(os.pathsep)
     passed["PATH"] = os.pathsep.join([python, *(f for f in folders if f != python)])
-    passed["PYTHONUNBUFFERED"] = "1"
+    passed |= {"PYTHONUNBUFFERED": "1", "SHELL": _SHELL}
     return passed
 
 
@@ -56,8 +58,6 @@ def environment(
         **(account or {}),
         **task.env,
         **_attempt_variables(invocation, params_file),
-        "RETRY_COUNT": str(invocation.deaths),
-        **({} if invocation.trace is None else {"TRACEPARENT": invocation.trace}),
     }
 
 
@@ -78,6 +78,8 @@ def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, st
         owner.group_id,
         owner.language_id,
         invocation.topic,
+        invocation.deaths,
+        invocation.trace,
     )
     told = zip(ATTEMPT_VARIABLES, values, strict=True)
     return {name: str(value) for name, value in told if value is not None}

@@ -81,11 +81,13 @@ def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
 
 
 def _is_known(user: str) -> bool:
-    from cronhare.adapters.process.attempt.account import (  # noqa: PLC0415 - most tasks name none
-        is_known,
-    )
+    import pwd  # noqa: PLC0415 - most tasks name none
 
-    return is_known(user)
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:

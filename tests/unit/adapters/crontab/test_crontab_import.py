@@ -235,6 +235,10 @@ def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -
     assert "env" not in read(imported)["tasks"]["run"]
 
 
+def test_a_setting_of_the_crontabs_own_is_carried_also_where_it_begins_with_cron() -> None:
+    assert task_of("CRON_DIR=/srv/app\n@daily run\n")["env"] == {"CRON_DIR": "/srv/app"}
+
+
 def test_whom_mail_went_to_is_told_of_failures() -> None:
     imported = carry(
         user_table(
