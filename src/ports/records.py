@@ -41,6 +41,7 @@ class Attempt:
     error: str | None = None
     peak_memory: int | None = None
     cpu_seconds: float | None = None
+    left_running: int | None = None
     problem: str | None = None
 
     @staticmethod
@@ -56,6 +57,7 @@ class Attempt:
             "error": None if outcome.error is None else outcome.error.as_json(),
             "peak_memory": ran.peak_memory,
             "cpu_seconds": ran.cpu_seconds,
+            "left_running": ran.left_running,
         }
 
 

@@ -64,13 +64,16 @@ class AttemptResult:
     """One attempt that is over.
 
     *peak_memory* is in bytes, *cpu_seconds* is user and system time together; both are None
-    if nothing was started. *unheard* says that it was an event, and nobody listens.
+    if nothing was started. *left_running* counts the processes that it left in the background,
+    which were killed; None if it did not end by itself. *unheard* says that it was an event, and
+    nobody listens.
     """
 
     outcome: Outcome
     pid: int | None = None
     peak_memory: int | None = None
     cpu_seconds: float | None = None
+    left_running: int | None = None
     stdout: Captured = NOTHING_CAPTURED
     stderr: Captured = NOTHING_CAPTURED
     report: TaskReport = NOTHING_REPORTED

@@ -123,7 +123,7 @@ COLUMNS = {
     "next_attempt_at check_at published_at started_at finished_at last_error cancel_requested "
     "last_due_at missed topic no_listener",
     "ExecutionAttempt": "node started_at finished_at ending exit_code signal pid error "
-    "peak_memory cpu_seconds",
+    "peak_memory cpu_seconds left_running",
     "AttemptOutput": "stdout_head stdout_tail stdout_bytes stderr_head stderr_tail stderr_bytes "
     "as_of",
     "FailedTask": "execution_id schedule_name execution_key kind task_type task_id queue params "

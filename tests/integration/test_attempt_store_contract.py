@@ -485,13 +485,14 @@ def test_nothing_but_a_failure_for_good_is_archived(ledger: Ledger, verdict: Ver
 def test_the_result_of_an_attempt_is_kept(ledger: Ledger) -> None:
     execution = ledger.running()
     ledger.clock.advance(SECOND)
-    ran = attrs.evolve(FAILURE, pid=4711, peak_memory=12_000_000, cpu_seconds=0.25)
+    ran = attrs.evolve(FAILURE, pid=4711, peak_memory=12_000_000, cpu_seconds=0.25, left_running=2)
 
     ledger.finish(execution, IN_30_S, ran)
 
     (attempt,) = ledger.records.attempts(execution.id)
     assert (attempt.ending, attempt.exit_code, attempt.signal) == ("failed", 1, None)
     assert (attempt.pid, attempt.peak_memory, attempt.cpu_seconds) == (4711, 12_000_000, 0.25)
+    assert attempt.left_running == 2
     assert (attempt.started_at, attempt.finished_at) == (ledger.now - SECOND, ledger.now)
     assert json.loads(attempt.error or "")["message"] == "the server did not answer"
 

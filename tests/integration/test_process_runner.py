@@ -522,18 +522,18 @@ async def test_memory_and_cpu_time_are_recorded(runner: ProcessRunner) -> None:
 
 
 @pytest.mark.parametrize(
-    "escape",
+    ("escape", "left"),
     [
-        "sleep {} &",
-        "setsid sleep {} &",
-        "(setsid setsid sleep {} &) &",
-        "(setsid sh -c 'sleep {} & exec sleep {}' <&- >&- 2>&- 3>&- &)",
-        "env -i PATH=\"$PATH\" setsid sh -c 'sleep {} & sleep {}' &",
-        "setsid sh -c 'trap \"\" TERM HUP; sleep {} & (setsid sleep {} &); wait' &",
+        ("sleep {} &", 1),
+        ("setsid sleep {} &", 1),
+        ("(setsid setsid sleep {} &) &", 1),
+        ("(setsid sh -c 'sleep {} & exec sleep {}' <&- >&- 2>&- 3>&- &)", 1),
+        ("env -i PATH=\"$PATH\" setsid sh -c 'sleep {} & sleep {}' &", 1),
+        ("setsid sh -c 'trap \"\" TERM HUP; sleep {} & (setsid sleep {} &); wait' &", 2),
     ],
 )
 async def test_nothing_of_an_attempt_outlives_it_and_nothing_of_it_is_waited_for(
-    runner: ProcessRunner, escape: str
+    runner: ProcessRunner, escape: str, left: int
 ) -> None:
     seconds = unique_sleep()
     launched = f"{escape.replace('{}', seconds)}\n{until_asleep(seconds)}"
@@ -542,7 +542,18 @@ async def test_nothing_of_an_attempt_outlives_it_and_nothing_of_it_is_waited_for
         ran = await runner.run(shell(launched))
 
     assert ran.outcome.ending is Ending.SUCCEEDED
+    assert ran.left_running == left
     assert sleepers(seconds) == set()
+
+
+async def test_what_has_ended_before_its_task_was_not_left_running(runner: ProcessRunner) -> None:
+    unwaited = "import subprocess as s, time; s.Popen(['sleep', '60']).kill(); time.sleep(0.1)"
+
+    leaving = [runner.run(shell("sleep 60 & sleep 60 &")) for _ in range(5)]
+    ended = [runner.run(invocation("python", "-c", unwaited)) for _ in range(5)]
+    ran = await asyncio.gather(*leaving, *ended)
+
+    assert [each.left_running for each in ran] == [2] * 5 + [0] * 5
 
 
 async def test_the_daemons_of_a_running_task_live_until_it_ends(

@@ -20,7 +20,7 @@ def counted(number: int, noun: str) -> str:
 
 def plural(number: int, noun: str) -> str:
     """Give the singular or plural of a regular noun."""
-    return noun if number == 1 else f"{noun}s"
+    return noun if number == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 def listed(names: Sequence[str], *, most: int = MOST_LISTED, total: int | None = None) -> str:

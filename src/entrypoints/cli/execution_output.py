@@ -68,6 +68,10 @@ def show_attempts(attempts: Sequence["AttemptView"]) -> None:
         empty="It has not been started.",
     )
     for attempt in attempts:
+        if attempt.left_running:
+            left = counted(attempt.left_running, "process")
+            text = f"Attempt {attempt.attempt} left {left} running, killed when it ended."
+            print_line(text, style="yellow")
         if attempt.result_problem is not None:
             text = f"The result of attempt {attempt.attempt} is not kept: {attempt.result_problem}"
             print_line(text, style="yellow")

@@ -175,6 +175,7 @@ ATTEMPT = Attempt(
     error=ERROR.as_json(),
     peak_memory=5,
     cpu_seconds=0.25,
+    left_running=2,
     problem="no number",
 )
 SHOWN_ATTEMPT: dict[str, Any] = {
@@ -191,6 +192,7 @@ SHOWN_ATTEMPT: dict[str, Any] = {
     "error": SHOWN_ERROR,
     "peak_memory_bytes": 5,
     "cpu_seconds": 0.25,
+    "left_running": 2,
     "problem": "no number",
     "progress": 0.5,
     "progress_text": "half",

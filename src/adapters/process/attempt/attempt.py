@@ -127,13 +127,20 @@ class Attempt:
         if failure is not None:
             self._log.drop_first_line()
         self._read_the_rest()
+        if count := report.get("left_running"):
+            self._log.warn_of_left_running(count)
         if left := report.get("left"):
             self._log.warn(f"Processes of another user are left: {left}")
         if failure is not None:  # all that ran was the warden's child, before its exec
             ran = AttemptResult(outcome=outcomes.not_started(self.invocation.task, *failure))
         else:
             ran = self._result(self._outcome(report))
-            ran = attrs.evolve(ran, peak_memory=report["max_rss"], cpu_seconds=report["cpu"])
+            ran = attrs.evolve(
+                ran,
+                peak_memory=report["max_rss"],
+                cpu_seconds=report["cpu"],
+                left_running=report["left_running"],
+            )
         self._settle(ran)
 
     def lost(self, why: str) -> None:

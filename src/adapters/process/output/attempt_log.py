@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
+from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import Invocation
 
@@ -66,6 +67,12 @@ class AttemptLog:
         """Write a line about something that went wrong."""
         self.log_first_line()
         self._write(logging.WARNING, text)
+
+    def warn_of_left_running(self, count: int) -> None:
+        """Say what it left in the background, which a success would hide."""
+        text = f"Killed {counted(count, 'process')} that it left running when it ended"
+        said = {"child": self._child, "context": self._place}
+        _logger.warning("%s", text, extra={"action": "attempt.left-running", **said})
 
     def _write(self, level: int, text: str) -> None:
         _logger.log(level, "%s", text, extra={"child": self._child, "context": self._place})

@@ -218,6 +218,7 @@ class Warden:
     def _reap_one(self, pid: int) -> None:
         attempt = self._running.pop(pid, None)
         if attempt is not None:
+            left = None if attempt.signalled else self._count_left(pid)
             # Before the wait: until then the kernel does not reuse the number.
             _signal_group(pid, _KILL)
         _, status, usage = os.wait4(pid, 0)
@@ -226,12 +227,25 @@ class Warden:
                 "ended": attempt.id,
                 "status": status,
                 "signalled": attempt.signalled,
+                "left_running": left,
                 "max_rss": usage.ru_maxrss * 1024,
                 "cpu": usage.ru_utime + usage.ru_stime,
                 # A child that could not exec ended with 127: only then the pipe is read.
                 "failure": self._failures.of(pid) if status else None,
             }
             self._ending.append(attempt)
+
+    def _count_left(self, leader: int) -> int:
+        """Count the processes that an ended main process leaves running, without their own.
+
+        Those that have ended are zombies. Sessions tell them from what others leave just now.
+        """
+        known = self._killed | self._unkillable | self._running.keys() | {leader}
+        others = {attempt.pid for attempt in (*self._running.values(), *self._ending)}
+        return sum(
+            os.waitid(os.P_PID, pid, _PEEK) is None and os.getsid(pid) not in others
+            for pid in self._children.pids() - known
+        )
 
     def _kill_remnants(self) -> None:
         """Kill the remnants of ended attempts; report the attempts without any.

@@ -34,6 +34,7 @@ _END_ATTEMPT = (
         pid=bindparam("pid"),
         peak_memory=bindparam("peak_memory"),
         cpu_seconds=bindparam("cpu_seconds"),
+        left_running=bindparam("left_running"),
     )
 )
 # A statement of its own, as it is rare: MySQL writes long texts of many rows by way of a file.

@@ -43,6 +43,7 @@ _RECORD_ANEW = (
                 "error",
                 "peak_memory",
                 "cpu_seconds",
+                "left_running",
             )
         ),
     )

@@ -235,6 +235,7 @@ attempts = Table(
     Column("error", LongText),
     Column("peak_memory", BigInteger),
     Column("cpu_seconds", Double),
+    Column("left_running", Integer),
 )
 
 #: The output of attempts, and what they report, in a table of its own: nothing that a task says

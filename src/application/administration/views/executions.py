@@ -124,6 +124,7 @@ class AttemptView:
     error: ErrorView | None
     peak_memory_bytes: int | None
     cpu_seconds: float | None
+    left_running: int | None
     problem: str | None
     progress: float | None
     progress_text: str | None
