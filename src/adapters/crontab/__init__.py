@@ -1,9 +1,8 @@
 """Crontabs of the classic daemons, read and carried over into a jobs file."""
 
 from .carrier import import_crontabs
-from .guess import accounts_in, guess_kind
-from .report import Finding, Imported, Verdict
-from .source import Crontab, CrontabKind, Host
+from .reader import accounts_in, guess_kind
+from .source import Crontab, CrontabKind, Finding, Host, Imported, Verdict
 
 __all__ = [
     "Crontab",

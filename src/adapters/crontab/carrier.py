@@ -13,18 +13,44 @@ from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.schedules.notify import MOST_TARGETS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
+from cronhare.domain.schedules.unseen import is_unseen, names_unseen
+from cronhare.domain.texts.printable import shortened
 
-from .description import describe
-from .differences import list_changes, list_notes, why_dormant
-from .job import Job
-from .naming import clean_name, make_unique, name_command
-from .percent import as_argv
-from .reader import Entry, Line, Setting, Unreadable, read_crontab
-from .report import Finding, Imported, Verdict
+from .job import Job, clean_name, make_unique, name_command
+from .reader import Entry, Line, Setting, Unreadable, as_argv, read_crontab
 from .settings import Surroundings, apply_setting
-from .source import Crontab, CrontabKind, Host, parse_usable
+from .source import ROOT, Crontab, CrontabKind, Finding, Host, Imported, Verdict, parse_usable
 
 _FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
+#: Whom the units run as, unless they were asked for another.
+UNITS_USER = "cronhare"
+
+_STDIN = "the text after '%' is piped into the command"
+_BOTH_DAYS = (
+    "it runs when either day field matches; Debian's cron wants both where one begins with '*'"
+)
+_UNITS = (
+    "the units of `cronhare service install` run as cronhare, become no other user and see no "
+    "home: for jobs of another user, or with a home, docs/howto/from-cron.md has what they need "
+    "besides"
+)
+_IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
+_KILLED = (
+    "what the line leaves running is killed when the line itself ends; cron lets it go on: have it "
+    "wait, or make a service of it"
+)
+#: It ends in `&`, or has a program that puts another one into the background.
+_IN_BACKGROUND = re.compile(
+    r"(?<![&>])&[\s)};]*(#.*)?$|\b(nohup|setsid|daemonize)\b|\b(screen|tmux)\b.{0,60}\s-\w{0,8}d"
+)
+
+#: So much of what stands above a line is kept.
+LONGEST_DESCRIPTION = 1_000
+
+#: The row of column titles, and the picture that Debian draws in its place.
+_LEGEND = re.compile(
+    r"m(in(ute)?)?\s+h(our)?\s+d|(\*\s+){4}\*|[.|┌│└├][-.|\s─│┌└├*]*(\s|-|─|$)", re.IGNORECASE
+)
 
 
 def import_crontabs(
@@ -89,7 +115,7 @@ class _Carrier:
                 return
         user = self.host.other(entry.user or crontab.owner)
         dormant = why_dormant(crontab, user, self.host)
-        changes = (*dormant, *list_changes(entry))
+        changes = (*dormant, *list_changes(entry, user, self.host))
         job = self._job(crontab, entry, here, user=user, dormant=bool(dormant), changes=changes)
         self.size += len(str(job).encode())
         if self.size > LARGEST_FILE:
@@ -166,3 +192,93 @@ def _name(crontab: Crontab, entry: Entry) -> str:
 
 def _absolute(path: str | None) -> str | None:
     return path if path and path.startswith("/") else None
+
+
+def describe(comment: Iterable[str]) -> str | None:
+    """Make one paragraph of a comment block: what stands below a row of column titles, if any.
+
+    >>> describe(["m h dom mon dow command", "Weekly,", "on Sunday", "----"])
+    'Weekly, on Sunday'
+    """
+    about_entry: list[str] = []
+    for line in comment:
+        if _LEGEND.match(line):
+            about_entry.clear()
+        elif re.search(r"\w", line):
+            about_entry.append(line)
+    return shortened(" ".join(about_entry).rstrip(":"), LONGEST_DESCRIPTION) or None
+
+
+def why_dormant(crontab: Crontab, user: str | None, host: Host) -> tuple[str, ...]:
+    """Tell why an entry is carried disabled: what cron would not do, an import must not begin.
+
+    *user* is whom cron runs it as, if that is not the worker's user.
+    """
+    reasons = (_IGNORED_FILE,) if crontab.ignored_by_cron else ()
+    if user is not None and not re.fullmatch(USER_NAME, user):
+        return (
+            *reasons,
+            f"cron runs it as {user!r}, which is no name that a task may have: disabled",
+        )
+    if user is not None and host.run_as != ROOT:
+        stranger = (
+            f"cron runs it as {user}; the worker runs as {host.run_as}, and only root's may become "
+            "another user: disabled"
+        )
+        return (*reasons, stranger)
+    return reasons
+
+
+def list_changes(entry: Entry, user: str | None, host: Host) -> Iterator[str]:
+    """Say what an entry does otherwise than it did."""
+    if user is not None and user == entry.user and host.homes and user not in host.homes:
+        yield f"this host has no user {user}: does the line lack the user column?"
+    if entry.stdin is not None:
+        yield _STDIN
+    if _reads_both_days_otherwise(entry.when):
+        yield _BOTH_DAYS
+    if _IN_BACKGROUND.search(entry.command):
+        yield _KILLED
+    yield from entry.oddities
+
+
+def _reads_both_days_otherwise(when: str) -> bool:
+    """Whether Debian's star rule, which looks at a field's first character, gives other days."""
+    if when.startswith("@"):
+        return False
+    _, _, day_of_month, _, day_of_week = when.split()
+    days = (day_of_month, day_of_week)
+    return not {"*", "?"} & set(days) and any(day.startswith("*") for day in days)
+
+
+def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
+    """Tell how cronhare differs from cron for all of the jobs at once."""
+    if not jobs:
+        return ()
+    at_boot = any(job.when is None for job in jobs)
+    in_utc = any(job.when is not None and job.timezone is None for job in jobs)
+    ours = f"jobs without a user run as the worker's, which is taken to be {host.run_as}"
+    beyond_units = any(_is_beyond_units(job, host) for job in jobs)
+    notes = {
+        f"{ours} (otherwise: --run-as)": any(job.user is None for job in jobs),
+        _UNITS: beyond_units,
+        "runs that were missed are caught up by one; cron drops them": True,
+        "@reboot jobs run once per boot of each host that has a worker with this file": at_boot,
+        "commands read their parameters, {}, from standard input; cron leaves it empty": True,
+        "the host's zone is unknown: schedules without a timezone run in UTC": in_utc,
+        "commands start in the jobs file's folder; cron starts them in the user's home": any(
+            job.cwd is None for job in jobs
+        ),
+        "where no PATH is set, the worker's holds; cron's own is /usr/bin:/bin": any(
+            "PATH" not in job.env for job in jobs
+        ),
+        f"a run is ended after {host.timeout}; cron lets it go on": host.timeout is not None,
+    }
+    return tuple(note for note, holds in notes.items() if holds)
+
+
+def _is_beyond_units(job: Job, host: Host) -> bool:
+    """Tell whether a job runs as somebody else, or looks into a home."""
+    if job.user is not None or host.run_as != UNITS_USER:
+        return True
+    return is_unseen(job.cwd or "/") or any(map(names_unseen, job.command))

@@ -1,13 +1,14 @@
 """Reading the lines of a crontab as Debian's cron does: crontab(5), entry.c and env.c of 3.0pl1."""
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Collection, Iterator
+from pathlib import PurePosixPath
 
 import attrs
 
 from cronhare.domain.texts.printable import shortened
 
-from .percent import split_command
 from .source import CrontabKind
 
 
@@ -65,6 +66,9 @@ LONGEST_LINE, LONGEST_COMMENT = 16_384, 1_000
 #: NUL, and the lone surrogates that stand for bytes that are not UTF-8.
 _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 _FLAG = re.compile(r"-[a-z]+\s")
+_DAY = "([0-7]|sun|mon|tue|wed|thu|fri|sat)"
+#: The days of a week in a place where only seconds in front can have put them.
+_TIME_FIELD = re.compile(rf"{_DAY}([-,/]{_DAY})*\s", re.IGNORECASE)
 
 _DASH = "a leading '-' belongs to other cron daemons: remove it"
 _NO_NEWLINE = "the last line has no newline, for which Debian's cron refuses the file; here it runs"
@@ -139,8 +143,16 @@ def _entry(text: str, number: int, kind: CrontabKind) -> Entry | Unreadable:
         user=user,
         command=command,
         stdin=stdin,
-        oddities=(_BACKSLASHES,) if r"\\" in parts[-1] else (),
+        oddities=tuple(_oddities(user, parts[-1])),
     )
+
+
+def _oddities(user: str | None, command: str) -> Iterator[str]:
+    if sixth := _TIME_FIELD.match(f"{user or command} "):
+        field = sixth[0].strip()
+        yield f"is {field!r} a sixth time field, after seconds? Then remove the first field"
+    if r"\\" in command:
+        yield _BACKSLASHES
 
 
 def _foreign(minute: str, user: str | None, command: str) -> str | None:
@@ -154,3 +166,96 @@ def _foreign(minute: str, user: str | None, command: str) -> str | None:
     if command.startswith("*"):
         return "a command cannot begin with '*': is this a sixth time field?"
     return None
+
+
+_IN_COMMAND = re.compile(r"\\(.?)|(%)", re.DOTALL)
+_IN_INPUT = re.compile(r"\\%|%")
+
+
+def split_command(text: str) -> tuple[str, str | None]:
+    r"""Part what the shell is given from what the command reads; None if nothing is said of that.
+
+    As in Debian's do_command.c: in the command `\%` gives `%` and `\\` gives one backslash; in
+    the input `\%` gives `%` and every other backslash stays; input ends with a newline.
+    """
+    command: list[str] = []
+    end = 0
+    for found in _IN_COMMAND.finditer(text):
+        command.append(text[end : found.start()])
+        end = found.end()
+        if found[2]:
+            return "".join(command), _input(text[end:])
+        command.append(found[1] if found[1] in {"%", "\\"} else found[0])
+    return "".join(command) + text[end:], None
+
+
+def _input(text: str) -> str:
+    lines = _IN_INPUT.sub(lambda found: "\n" if found[0] == "%" else "%", text)
+    return lines if not lines or lines.endswith("\n") else lines + "\n"
+
+
+def as_argv(command: str, stdin: str | None, shell: str) -> tuple[str, ...]:
+    r"""Give the argument list that runs *command* in *shell* with *stdin* to read.
+
+    The command stays one quoted word: put between `{` and `}` it would break by ending in `&`
+    or in a comment, and a pipe is not written alike in every shell.
+
+    >>> as_argv("wc -l", None, "/bin/bash")
+    ('/bin/bash', '-c', 'wc -l')
+    >>> as_argv("wc -l", "two\nlines\n", "/bin/bash")[2]
+    "printf '%s\\n' two lines | exec /bin/bash -c 'wc -l'"
+    """
+    if stdin is None:
+        return (shell, "-c", command)
+    run = f"exec {shlex.quote(shell)} -c {shlex.quote(command)}"
+    if not stdin:
+        return ("/bin/sh", "-c", f"{run} </dev/null")
+    lines = " ".join(shlex.quote(line) for line in stdin.removesuffix("\n").split("\n"))
+    return ("/bin/sh", "-c", f"printf '%s\\n' {lines} | {run}")
+
+
+#: Accounts that are no commands; `mail` and `backup` could be either.
+_ACCOUNTS = frozenset({"root", "daemon", "nobody", "www-data", "postgres"})
+
+_LEGEND_WITH_USER = re.compile(
+    r"^[ \t]*#.*(\bdow[ \t]+user|\buser(-?name)?[ \t]+command)\b", re.MULTILINE
+)
+
+
+def guess_kind(name: str, text: str) -> CrontabKind:
+    r"""Tell by its path, else by its text, which kind of crontab a file is.
+
+    >>> guess_kind("/etc/cron.d/sysstat", "")
+    <CrontabKind.SYSTEM: 'system'>
+    >>> guess_kind("mine.txt", "0 5 * * * tar -czf /backup/home.tgz /home\n")
+    <CrontabKind.USER: 'user'>
+    >>> guess_kind("theirs.txt", "0 5 * * * root tar -czf /backup/home.tgz /home\n")
+    <CrontabKind.SYSTEM: 'system'>
+    """
+    path = PurePosixPath(name)
+    if path.parent.name == "cron.d" or path.parts[-2:] == ("etc", "crontab"):
+        return CrontabKind.SYSTEM
+    if "/spool/cron" in str(path.parent):
+        return CrontabKind.USER
+    has_users = _LEGEND_WITH_USER.search(text) is not None or _all_name_an_account(text)
+    return CrontabKind.SYSTEM if has_users else CrontabKind.USER
+
+
+def _all_name_an_account(text: str) -> bool:
+    lines = read_crontab(text, CrontabKind.SYSTEM)
+    entries = [line for line in lines if isinstance(line, Entry)]
+    return bool(entries) and all(entry.user in _ACCOUNTS for entry in entries)
+
+
+def accounts_in(
+    text: str, known: Collection[str], find_program: Callable[[str], str | None]
+) -> tuple[str, ...]:
+    r"""Name the first words of commands that are accounts, and no programs: a user column?
+
+    >>> accounts_in("0 5 * * * backup tar -cf x\n0 6 * * * ls\n", {"backup"}, lambda name: None)
+    ('backup',)
+    """
+    lines = read_crontab(text, CrontabKind.SYSTEM)
+    words = {line.user for line in lines if isinstance(line, Entry) and line.user}
+    accounts = words & {*known, *_ACCOUNTS}
+    return tuple(sorted(name for name in accounts if find_program(name) is None))

@@ -11,7 +11,7 @@ from cronhare.domain.schedules.notify import MOST_ADDRESSES
 from cronhare.ports.environment import ATTEMPT_VARIABLES
 
 from .reader import Setting
-from .report import Verdict
+from .source import Verdict
 
 DEFAULT_SHELL = "/bin/sh"
 

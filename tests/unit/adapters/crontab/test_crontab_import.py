@@ -235,6 +235,50 @@ def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -
     assert "env" not in read(imported)["tasks"]["run"]
 
 
+@pytest.mark.parametrize(
+    ("line", "noted"),
+    [
+        ("@reboot server &", True),
+        ("* * * * * (sleep 5; date) &  # later", True),
+        ("* * * * * { run & }", True),
+        ("@reboot setsid run", True),
+        ("@reboot screen -dmS game run", True),
+        ("* * * * * run > log 2>&1", False),
+        ("* * * * * one & two & wait", False),
+        ("* * * * * one && screen -ls", False),
+    ],
+)
+def test_it_is_told_that_what_a_line_leaves_running_is_killed(line: str, *, noted: bool) -> None:
+    finding = finding_of(user_table(f"{line}\n"))
+
+    assert finding.verdict is (Verdict.CHANGED if noted else Verdict.CARRIED)
+    assert [reason.split(" when")[0] for reason in finding.reasons] == [
+        "what the line leaves running is killed"
+    ] * noted
+
+
+@pytest.mark.parametrize("days", ["1", "1-5", "mon,wed"])
+def test_a_command_that_begins_with_days_of_the_week_may_be_a_sixth_field(days: str) -> None:
+    line = f"0 0 3 * * {days} weekly\n"
+
+    of_user, of_system = finding_of(user_table(line)), finding_of(system_table(line))
+
+    reason = f"is {days!r} a sixth time field, after seconds? Then remove the first field"
+    assert reason in of_user.reasons
+    assert reason in of_system.reasons
+    assert not finding_of(user_table("0 3 * * 1 7z a x\n")).reasons
+
+
+def test_a_user_that_the_host_does_not_have_may_be_a_command() -> None:
+    host = Host(run_as="root", homes={"root": "/root", "ada": "/home/ada"})
+    table = system_table("@daily ada run\n@daily php /srv/x.php\n")
+
+    ada, php = carry(table, host=host).findings
+
+    assert ada.reasons == ()
+    assert php.reasons == ("this host has no user php: does the line lack the user column?",)
+
+
 def test_a_setting_of_the_crontabs_own_is_carried_also_where_it_begins_with_cron() -> None:
     assert task_of("CRON_DIR=/srv/app\n@daily run\n")["env"] == {"CRON_DIR": "/srv/app"}
 
@@ -297,13 +341,14 @@ def test_input_after_a_percent_is_piped_and_told() -> None:
     ],
 )
 def test_roots_worker_runs_it_as_whom_cron_ran_it_as(crontab: Crontab, user: str | None) -> None:
-    imported = carry(crontab, host=attrs.evolve(HOST, homes={"ada": "/home/ada"}))
+    homes = {"ada": "/home/ada", "www-data": "/var/www"}
+    imported = carry(crontab, host=attrs.evolve(HOST, homes=homes))
 
     (task,) = read(imported)["tasks"].values()
     (schedule,) = read(imported)["schedules"].values()
     (finding,) = imported.findings
     assert task.get("user") == user
-    assert task.get("cwd") == {"ada": "/home/ada", None: "/root"}.get(user)
+    assert task.get("cwd") == (homes | {None: "/root"})[user]
     assert "status" not in schedule
     assert finding.verdict is Verdict.CARRIED
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.crontab.naming import clean_name, make_unique, name_command
+from cronhare.adapters.crontab.job import clean_name, make_unique, name_command
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhare.adapters.crontab.percent import as_argv, split_command
+from cronhare.adapters.crontab.reader import as_argv, split_command
 
 
 @pytest.mark.parametrize(
