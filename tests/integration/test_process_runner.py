@@ -74,6 +74,31 @@ async def test_a_file_that_may_not_be_executed_is_a_permanent_failure(
     assert ran.outcome.error.error_class is ErrorClass.PERMANENT
 
 
+@pytest.mark.parametrize(
+    ("first_line", "code", "said"),
+    [
+        ("#!/no/such/shell\n", "ENOENT", "the interpreter that its #! line names is not"),
+        ("#!/bin/sh\r\n", "ENOENT", "the interpreter that its #! line names is not"),
+        ("echo hello\n", "ENOEXEC", "it has no #! line"),
+    ],
+)
+@pytest.mark.parametrize("by_path", [True, False])
+async def test_a_script_whose_interpreter_is_missing_says_so(
+    runner: ProcessRunner, tmp_path: Path, first_line: str, code: str, said: str, *, by_path: bool
+) -> None:
+    script = tmp_path / "script"
+    script.write_text(first_line)
+    script.chmod(0o755)
+
+    command = str(script) if by_path else "script"
+    ran = await runner.run(invocation(command, env={"PATH": str(tmp_path)}))
+
+    error = ran.outcome.error
+    assert error is not None
+    assert (error.error_class, error.code) == (ErrorClass.PERMANENT, code)
+    assert said in error.message
+
+
 async def test_an_argument_that_no_process_can_have_is_a_permanent_failure(
     runner: ProcessRunner,
 ) -> None:

@@ -31,6 +31,15 @@ RIGHTS = (
     "CAP_DAC_OVERRIDE"
 )
 
+_NO_INTERPRETER = (
+    "the file is there, but the interpreter that its #! line names is not; a carriage return at "
+    "the end of that line, as Windows writes it, counts as part of the name"
+)
+_NO_PROGRAM = (
+    "it has no #! line and is no program of this machine: begin it with a line such as #!/bin/sh, "
+    'or name what runs it: command = ["sh", "…"]'
+)
+
 _STOPPED = {
     StopReason.CANCELLED: "cancelled",
     StopReason.INTERRUPTED: "interrupted: the worker shuts down",
@@ -93,19 +102,24 @@ def _code_and_signal(status: int) -> tuple[int, None] | tuple[None, int]:
 def not_started(task: Task, step: str, number: int) -> Outcome:
     """The outcome of a command that could not be started.
 
-    *step* failed with errno *number*: user, cwd, exec, or one that is not the task's fault.
+    *step* failed with errno *number*: user, cwd, exec, interpreter (the command is there, and what
+    its first line names is not), or one that is not the task's fault.
     """
     command = task.command[0]
-    if step == "exec" and number == errno.ENOENT and "/" not in command:
+    subject = {
+        "cwd": f"working directory {task.cwd}",
+        "exec": f"command {command!r}",
+        "user": f"user {task.user}: {RIGHTS}",
+    }
+    if step == "interpreter":
+        problem = f"command {command!r}: {_NO_INTERPRETER}"
+    elif step == "exec" and number == errno.ENOENT and "/" not in command:
         problem = f"command not found: {command}"
+    elif step == "exec" and number == errno.ENOEXEC:
+        problem = f"command {command!r}: {_NO_PROGRAM}"
     else:
-        subject = {
-            "cwd": f"working directory {task.cwd}",
-            "exec": f"command {command!r}",
-            "user": f"user {task.user}: {RIGHTS}",
-        }
         problem = f"{subject.get(step, step)}: {os.strerror(number)}"
-    is_transient = number in _TRANSIENT or step not in ("cwd", "exec", "user")
+    is_transient = number in _TRANSIENT or step not in (*subject, "interpreter")
     error = TaskError(
         message=f"cannot be started: {problem}",
         code=errno.errorcode.get(number),

@@ -378,6 +378,10 @@ def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: 
         _sigprocmask(_SETMASK, _NO_SIGNALS, None)
         _exec(task["argv"], task["env"])
     except OSError as error:
+        # A path that exists and yet is not found lacks what its first line names.
+        is_there = error.filename and step == "exec" and os.access(error.filename, os.F_OK)
+        if is_there and error.errno == errno.ENOENT:
+            step = "interpreter"
         failures.report(step, error.errno or 0)
     except ValueError:  # a NUL in an argument
         failures.report(step, errno.EINVAL)
