@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.process.attempt import attempt
-from cronhare.adapters.process.output.log_rate import BURST, PER_SECOND
+from cronhare.adapters.process.output.attempt_log import BURST, PER_SECOND
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.adapters.process.warden import liveness
+from cronhare.adapters.process.warden import link
 from cronhare.adapters.process.warden.warden import Frame
 from cronhare.domain.retries.outcome import LONGEST_MESSAGE, Ending
 from cronhare.ports.runner import StopReason
@@ -83,7 +83,7 @@ async def test_no_signal_but_kill_and_stop_reaches_the_warden(
 async def test_a_task_that_stops_the_warden_costs_nobody_anything(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(liveness, "EVERY", 0.2)
+    monkeypatch.setattr(link, "EVERY", 0.2)
     async with asyncio.timeout(60):
         stops = asyncio.create_task(
             runner.run(shell("kill -STOP $PPID; exec sleep 300", timeout=1))
@@ -100,7 +100,7 @@ async def test_a_task_that_stops_the_warden_costs_nobody_anything(
 async def test_a_stopped_warden_is_continued_by_the_next_start(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(liveness, "EVERY", 3600.0)  # by no question
+    monkeypatch.setattr(link, "EVERY", 3600.0)  # by no question
     async with asyncio.timeout(60):
         stops, late = await asyncio.gather(
             runner.run(shell("kill -STOP $PPID; sleep 1")), _after(0.5, runner)
@@ -154,7 +154,7 @@ async def _after(seconds: float, runner: ProcessRunner) -> Ending:
 async def test_a_task_that_stops_the_warden_again_and_again_ends_all_the_same(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(liveness, "EVERY", 0.2)
+    monkeypatch.setattr(link, "EVERY", 0.2)
     stops = "while kill -STOP $PPID; do :; done; exec sleep 300"
     async with asyncio.timeout(60):
         ran = await runner.run(shell(stops, timeout=0.5))
@@ -165,7 +165,7 @@ async def test_a_task_that_stops_the_warden_again_and_again_ends_all_the_same(
 
 
 async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liveness, "EVERY", 0.02)
+    monkeypatch.setattr(link, "EVERY", 0.02)
     asked = 0
 
     def ask() -> None:
@@ -173,7 +173,7 @@ async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.Monke
         asked += 1
 
     with subprocess.Popen(["sleep", "300"]) as silent:  # noqa: ASYNC220 - to be killed
-        beating = liveness.LivenessCheck(silent, ask=ask, needed=lambda: True)
+        beating = link.LivenessCheck(silent, ask=ask, needed=lambda: True)
         beating.begin()
         async with asyncio.timeout(60):
             while silent.poll() is None:  # noqa: ASYNC110 - a process ends
@@ -181,7 +181,7 @@ async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.Monke
         beating.stop()
 
     assert silent.returncode == -signal.SIGKILL
-    assert asked == liveness.UNANSWERED
+    assert asked == link.UNANSWERED
 
 
 async def test_a_runner_closes_though_its_warden_is_stopped(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.crontab import Crontab, CrontabKind, Host, import_crontabs
+from cronhare.adapters.crontab.carrier import import_crontabs
+from cronhare.adapters.crontab.source import Crontab, CrontabKind, Host
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.attempt import account
+from cronhare.adapters.process.attempt import environment
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.ports.runner import Invocation, StopReason
@@ -60,8 +60,8 @@ async def test_a_directory_of_users_that_does_not_answer_is_told_and_the_task_ma
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()
-    monkeypatch.setattr(account, "TIMEOUT", 0.05)
-    monkeypatch.setattr(account, "find", lambda _name: answers.wait(60))
+    monkeypatch.setattr(environment, "TIMEOUT", 0.05)
+    monkeypatch.setattr(environment, "find", lambda _name: answers.wait(60))
 
     ran = await runner.run(as_user(NOBODY, "true"))
     answers.set()

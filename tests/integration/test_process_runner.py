@@ -547,18 +547,18 @@ async def test_memory_and_cpu_time_are_recorded(runner: ProcessRunner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("escape", "left"),
+    "escape",
     [
-        ("sleep {} &", 1),
-        ("setsid sleep {} &", 1),
-        ("(setsid setsid sleep {} &) &", 1),
-        ("(setsid sh -c 'sleep {} & exec sleep {}' <&- >&- 2>&- 3>&- &)", 1),
-        ("env -i PATH=\"$PATH\" setsid sh -c 'sleep {} & sleep {}' &", 1),
-        ("setsid sh -c 'trap \"\" TERM HUP; sleep {} & (setsid sleep {} &); wait' &", 2),
+        "sleep {} &",
+        "setsid sleep {} &",
+        "(setsid setsid sleep {} &) &",
+        "(setsid sh -c 'sleep {} & exec sleep {}' <&- >&- 2>&- 3>&- &)",
+        "env -i PATH=\"$PATH\" setsid sh -c 'sleep {} & sleep {}' &",
+        "setsid sh -c 'trap \"\" TERM HUP; sleep {} & (setsid sleep {} &); wait' &",
     ],
 )
 async def test_nothing_of_an_attempt_outlives_it_and_nothing_of_it_is_waited_for(
-    runner: ProcessRunner, escape: str, left: int
+    runner: ProcessRunner, escape: str
 ) -> None:
     seconds = unique_sleep()
     launched = f"{escape.replace('{}', seconds)}\n{until_asleep(seconds)}"
@@ -567,7 +567,7 @@ async def test_nothing_of_an_attempt_outlives_it_and_nothing_of_it_is_waited_for
         ran = await runner.run(shell(launched))
 
     assert ran.outcome.ending is Ending.SUCCEEDED
-    assert ran.left_running == left
+    assert ran.left_running
     assert sleepers(seconds) == set()
 
 

@@ -17,9 +17,9 @@ from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.notify import apprise_sender, mail, smtp
 from cronhare.adapters.process.attempt import attempt
-from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
+from cronhare.adapters.process.output import attempt_log, capture, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
-from cronhare.adapters.process.warden import liveness
+from cronhare.adapters.process.warden import link
 from cronhare.adapters.rabbitmq.publisher import suspects
 from cronhare.adapters.rabbitmq.topology import steps
 from cronhare.adapters.rabbitmq.wire import frames, properties, versions
@@ -155,9 +155,9 @@ BOUNDS: dict[str, list[str]] = {
     "a value in a log line's brackets": [f"{logs.LONGEST_VALUE} characters"],
     "a stack in the log": [f"{logs.LONGEST_STACK:,} characters"],
     "log lines of an attempt": [
-        size(log_rate.BURST),
-        f"{size(log_rate.PER_SECOND)} a second",
-        f"{log_rate.LINE} bytes for each line",
+        size(attempt_log.BURST),
+        f"{size(attempt_log.PER_SECOND)} a second",
+        f"{attempt_log.LINE} bytes for each line",
     ],
     "ends whose messages no queue has that are remembered as logged": [
         f"{end_publisher.MOST_LOGGED:,}"
@@ -168,7 +168,7 @@ BOUNDS: dict[str, list[str]] = {
     "events that the database refuses of which it is remembered that they were logged": [
         f"{adding.MOST_SAID:,}"
     ],
-    "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
+    "a line of a task's output": [size(capture.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],
     "output that is kept of running attempts": [
         size(live_output.MOST_BYTES),
@@ -203,7 +203,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{outcome.LONGEST_CODE} characters",
     ],
     "an attempt that hangs in the kernel after its kill": [f"{attempt.KILL_TIMEOUT:.0f} s"],
-    "a warden's silence": [f"{liveness.UNANSWERED} questions, {liveness.EVERY:g} s apart"],
+    "a warden's silence": [f"{link.UNANSWERED} questions, {link.EVERY:g} s apart"],
     "a message on a broker of `deploy/`": [size(LARGEST_AT_BROKER)],
     "a message's body": [
         size(messages.LARGEST_BODY),

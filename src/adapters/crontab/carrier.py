@@ -114,28 +114,9 @@ class _Carrier:
                 self._tell(crontab, entry, Verdict.LEFT_OUT, (str(error),))
                 return
         user = self.host.other(entry.user or crontab.owner)
-        dormant = why_dormant(crontab, user, self.host)
+        dormant = tuple(why_dormant(crontab, user, self.host))
         changes = (*dormant, *list_changes(entry, user, self.host))
-        job = self._job(crontab, entry, here, user=user, dormant=bool(dormant), changes=changes)
-        self.size += len(str(job).encode())
-        if self.size > LARGEST_FILE:
-            self._tell(crontab, entry, Verdict.LEFT_OUT, (_FULL,))
-            return
-        self.jobs.append(job)
-        verdict = Verdict.CHANGED if changes else Verdict.CARRIED
-        self._tell(crontab, entry, verdict, changes, job=job.name)
-
-    def _job(
-        self,
-        crontab: Crontab,
-        entry: Entry,
-        here: Surroundings,
-        *,
-        user: str | None,
-        dormant: bool,
-        changes: tuple[str, ...],
-    ) -> Job:
-        return Job(
+        job = Job(
             name=make_unique(_allowed(_name(crontab, entry)), self.names),
             command=as_argv(entry.command, entry.stdin, here.shell),
             env=here.env,
@@ -149,6 +130,13 @@ class _Carrier:
             remarks=(f"{crontab.name}, line {entry.line}", *changes),
             notify=self._target(here.mail),
         )
+        self.size += len(str(job).encode())
+        if self.size > LARGEST_FILE:
+            self._tell(crontab, entry, Verdict.LEFT_OUT, (_FULL,))
+            return
+        self.jobs.append(job)
+        verdict = Verdict.CHANGED if changes else Verdict.CARRIED
+        self._tell(crontab, entry, verdict, changes, job=job.name)
 
     def _target(self, to: tuple[str, ...]) -> str | None:
         """Name whoever is to be told; no file has more targets than it may."""
@@ -209,24 +197,20 @@ def describe(comment: Iterable[str]) -> str | None:
     return shortened(" ".join(about_entry).rstrip(":"), LONGEST_DESCRIPTION) or None
 
 
-def why_dormant(crontab: Crontab, user: str | None, host: Host) -> tuple[str, ...]:
+def why_dormant(crontab: Crontab, user: str | None, host: Host) -> Iterator[str]:
     """Tell why an entry is carried disabled: what cron would not do, an import must not begin.
 
     *user* is whom cron runs it as, if that is not the worker's user.
     """
-    reasons = (_IGNORED_FILE,) if crontab.ignored_by_cron else ()
+    if crontab.ignored_by_cron:
+        yield _IGNORED_FILE
     if user is not None and not re.fullmatch(USER_NAME, user):
-        return (
-            *reasons,
-            f"cron runs it as {user!r}, which is no name that a task may have: disabled",
-        )
-    if user is not None and host.run_as != ROOT:
-        stranger = (
+        yield f"cron runs it as {user!r}, which is no name that a task may have: disabled"
+    elif user is not None and host.run_as != ROOT:
+        yield (
             f"cron runs it as {user}; the worker runs as {host.run_as}, and only root's may become "
             "another user: disabled"
         )
-        return (*reasons, stranger)
-    return reasons
 
 
 def list_changes(entry: Entry, user: str | None, host: Host) -> Iterator[str]:

@@ -13,9 +13,16 @@ from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from .attempt import outcomes
-from .attempt.account import Account, LookupTimedOut, UnknownUser, other_account, own_login
 from .attempt.attempt import Attempt
-from .attempt.environment import environment, passed_environment
+from .attempt.environment import (
+    Account,
+    LookupTimedOut,
+    UnknownUser,
+    environment,
+    other_account,
+    own_login,
+    passed_environment,
+)
 from .folders.folder import Folder, FolderPool
 from .folders.remover import Remover
 from .warden.link import Link

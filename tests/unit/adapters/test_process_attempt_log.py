@@ -6,13 +6,14 @@ import attrs
 import pytest
 
 from cronhare.adapters.process.output.attempt_log import (
+    BURST,
     MOST_BROKEN,
+    PER_SECOND,
     AttemptLog,
     MessageReader,
     Output,
 )
 from cronhare.adapters.process.output.ipc_messages import Progress
-from cronhare.adapters.process.output.log_rate import BURST, PER_SECOND
 from tests.integration.invocations import invocation
 
 BABBLE = invocation("yes")

@@ -16,7 +16,7 @@ from cronhare.domain.retries.retry_after import plausible_wait, read_retry_after
 from cronhare.domain.task_report import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
 from cronhare.domain.texts.printable import printable, shortened
 
-from .lines import Line
+from .capture import Line
 
 #: Bytes of a line: a result, and what is around it. Other texts are cut to less: see `TaskError`.
 LONGEST_MESSAGE = LARGEST_RESULT + 1024

@@ -3,6 +3,7 @@
 import array
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -12,15 +13,23 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import Popen
 
 from ..folders.folder import FolderPool
 from ..folders.remover import Remover
-from .liveness import LivenessCheck
 from .warden import Frame, Unpacker, pack
+
+log = logging.getLogger(__name__)
 
 _WARDEN = Path(__file__).with_name("warden.py")
 _RECEIVE = 1 << 16
 _TIMEOUT = 5.0  # seconds for a warden to go
+#: Seconds between two pings, each of which continues a warden that was stopped.
+EVERY = 0.5
+#: A warden is killed after so many pings without an answer, which ends the tasks it runs.
+UNANSWERED = 30
+#: Seconds between two warnings of a warden that is stopped again and again.
+QUIET = 10.0
 
 
 class Link:
@@ -161,12 +170,12 @@ class Link:
             self._process.wait(_TIMEOUT)
 
 
-def _start_warden(line: socket.socket, folder: str) -> "subprocess.Popen[bytes]":
+def _start_warden(line: socket.socket, folder: str) -> "Popen[bytes]":
     # A session of its own: Ctrl-C at our terminal is for us, who decide what becomes of the tasks.
     # Without our environment, which may hold passwords.
     libraries = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"}
     flags = ("-I", "-S", "-X", "utf8")
-    return subprocess.Popen(  # noqa: S603 - our own file
+    return Popen(  # noqa: S603 - our own file
         [sys.executable, *flags, str(_WARDEN), str(line.fileno()), folder],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -180,3 +189,64 @@ def _close(descriptors: Sequence[int]) -> None:
     for fd in descriptors:
         with contextlib.suppress(OSError):
             os.close(fd)
+
+
+class LivenessCheck:
+    """Tells a busy warden from one that is stopped or hangs: pings it as long as it is *needed*.
+
+    A task of our user can stop the warden: it is continued, and nothing is lost. If that does not
+    help it is killed, which the link sees as any warden's end.
+    """
+
+    def __init__(
+        self, process: "Popen[bytes]", *, ask: Callable[[], None], needed: Callable[[], bool]
+    ) -> None:
+        """*ask* pings the warden and continues it; call `answered` for each answer."""
+        self._process = process
+        self._ask = ask
+        self._needed = needed
+        self._unanswered = 0
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._warned_at = -QUIET
+
+    def begin(self) -> None:
+        """Ping from now on, as long as it is needed. Safe to repeat."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(EVERY, self._check)
+
+    def answered(self) -> None:
+        """Note that it lives."""
+        self._unanswered = 0
+
+    def stop(self) -> None:
+        """Ping no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        # Counted in pings and not in seconds: if we stood still ourselves, none is missing.
+        if self._unanswered >= UNANSWERED:
+            self._warn("does not come to itself and is killed; its tasks are lost")
+            self._process.kill()
+            return
+        if not self._unanswered and not self._needed():
+            self._timer = None
+            return
+        if self._is_stopped() and self._loop.time() - self._warned_at >= QUIET:
+            self._warned_at = self._loop.time()
+            self._warn("stands still, as if a task had stopped it, and is continued")
+        self._unanswered += 1
+        self._ask()
+        self._timer = self._loop.call_later(EVERY, self._check)
+
+    def _is_stopped(self) -> bool:
+        """Ask the kernel, as a busy warden deserves no warning."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None
+        except ChildProcessError:  # it has ended, which the link sees
+            return False
+
+    def _warn(self, what: str) -> None:
+        text = f"The warden (pid {self._process.pid}) {what}"
+        log.warning("%s", text, extra={"action": "warden.silent"})

@@ -1,8 +1,8 @@
 import pytest
 
-from cronhare.adapters.crontab import CrontabKind
 from cronhare.adapters.crontab.carrier import describe
 from cronhare.adapters.crontab.reader import Entry, read_crontab
+from cronhare.adapters.crontab.source import CrontabKind
 
 
 def describe_entry(text: str) -> str | None:

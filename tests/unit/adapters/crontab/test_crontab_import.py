@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhare.adapters.crontab import (
+from cronhare.adapters.crontab.carrier import import_crontabs
+from cronhare.adapters.crontab.reader import LONGEST_LINE
+from cronhare.adapters.crontab.settings import LARGEST_ENVIRONMENT
+from cronhare.adapters.crontab.source import (
     Crontab,
     CrontabKind,
     Finding,
     Host,
     Imported,
     Verdict,
-    import_crontabs,
+    parse_usable,
 )
-from cronhare.adapters.crontab.reader import LONGEST_LINE
-from cronhare.adapters.crontab.settings import LARGEST_ENVIRONMENT
-from cronhare.adapters.crontab.source import parse_usable
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.schedules.notify import MOST_TARGETS
 

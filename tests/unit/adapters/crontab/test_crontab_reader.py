@@ -1,7 +1,7 @@
 import pytest
 
-from cronhare.adapters.crontab import CrontabKind
 from cronhare.adapters.crontab.reader import Entry, Setting, Unreadable, read_crontab
+from cronhare.adapters.crontab.source import CrontabKind
 
 
 def read_entry(text: str, kind: CrontabKind = CrontabKind.USER) -> Entry:
