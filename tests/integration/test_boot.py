@@ -47,6 +47,10 @@ def test_a_boot_before_the_schedule_came_has_no_run(start: Starter, tmp_path: Pa
     assert Shell(tmp_path)("executions", "list", "--json").json() == []
 
 
+async def no_change() -> None:
+    """Read the jobs file again, which has not changed."""
+
+
 class Host:
     """A machine whose boots are told to it, with a schedule from yesterday."""
 
@@ -74,7 +78,9 @@ class Host:
         state, on_boot = StateReport(container), self._jobs.on_boot
         self._log.clear()
         process = asyncio.create_task(
-            embedded.run(container, shutdown, state, concurrency=1, on_boot=on_boot)
+            embedded.run(
+                container, shutdown, state, concurrency=1, read_again=no_change, on_boot=on_boot
+            )
         )
         await asyncio.to_thread(self._wait_for, "hello has its run of this boot")
         shutdown.requested.set()

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.integration.shell import PROGRAM, clean_environment
+from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.services.finding import free_port, wait_until
 
 pytestmark = pytest.mark.integration
@@ -140,6 +140,24 @@ def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
     assert "[WARN] SIGTERM received, shutting down gracefully..." in up.log
     assert "Task completed successfully" in up.log
     assert up.log.rstrip().endswith("[INFO] Shutdown complete")
+
+
+def test_a_new_job_that_is_applied_beside_it_succeeds_at_its_first_attempt(
+    start: Starter, tmp_path: Path
+) -> None:
+    jobs = write_slow(tmp_path, seconds=0.1)
+    up, shell = start(jobs), Shell(tmp_path)
+    up.until("Task completed successfully")
+    new = '[tasks.new]\ncommand = ["true"]\n[schedules.new]\ntask = "new"\nevery = "1s"\n'
+    jobs.write_text(jobs.read_text() + new)
+
+    applied = shell("apply", "jobs.toml")
+    up.until("schedule=new.*Task completed successfully")
+
+    assert applied.status == 0, applied.err
+    first = shell("executions", "list", "--schedule", "new", "--json").json()[-1]
+    assert (first["state"], first["attempt"]) == ("succeeded", 1)
+    assert up.log.count(f"Reloaded {jobs}") == 1
 
 
 ELSEWHERE = "amqp://guest:guest@127.0.0.1:1/"

@@ -429,6 +429,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "schedules with `stay_alive` that `up` keeps running": [f"{topology.MOST_QUEUES}"],
+    "the wait for a worker that has the task of a run": [f"{retry.TASK_WAIT // MINUTE} min"],
     "crashes of an execution": [
         f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",
         f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",

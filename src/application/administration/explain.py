@@ -11,6 +11,7 @@ from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced
 from cronhare.domain.retries.breaker import ACTIVATED
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
+from cronhare.domain.retries.retry import task_awaited_until
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.every import Every
@@ -231,6 +232,8 @@ _ANSWERS = {
 
 
 def _answer(execution: Execution) -> str:
+    if execution.state is State.RETRYING and task_awaited_until(execution.last_error):
+        return "No worker that took it has its task"
     answer = _ANSWERS[execution.state].format(last=execution.last_error)
     if execution.state is State.CANCELLED and was_replaced(execution):
         return f"{answer}: {execution.last_error}"

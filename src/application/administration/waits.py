@@ -6,6 +6,7 @@ from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.retries.retry import task_awaited_until
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.moments import say_moment
 
@@ -57,6 +58,11 @@ def _held(execution: Execution) -> str:
 
 def _start(execution: Execution, now: datetime) -> str:
     begins = execution.next_attempt_at
+    if (until := task_awaited_until(execution.last_error)) is not None:
+        return (
+            f"a worker that has its task, at most until {say_moment(until)}: reload those whose "
+            "jobs file is older (systemctl reload, kill -HUP); `cronhare doctor` names them"
+        )
     if execution.cancel_requested:  # written by hand: `cancel` ends what waits at once
         return "a scheduler to cancel it, as its row asks for; no worker begins it"
     if begins is not None and begins > now:

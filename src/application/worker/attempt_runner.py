@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 import attrs
@@ -13,8 +13,16 @@ from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import Quarantine, RetryAfter, Verdict, decide, give_back
-from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.retries.retry import (
+    GiveBack,
+    Quarantine,
+    RetryAfter,
+    Verdict,
+    await_task,
+    decide,
+    give_back,
+)
+from cronhare.domain.schedules.catalog import Catalog, MissingTask
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
@@ -24,7 +32,7 @@ from cronhare.ports.tracing import TracingPort
 
 from ..logs import place_of, say
 from ..redelivery.delay import without_delay_count
-from .invocation import find_task, gone_astray, prepare
+from .invocation import find_task, is_awaited, prepare
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .own_waits import OwnWaits
@@ -35,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @attrs.define(kw_only=True, eq=False)
 class AttemptRunner:
-    """Runs attempts."""
+    """Runs attempts. *read_again* reads the jobs file again if it has changed."""
 
     _ledger: WorkerLedger
     _runner: TaskRunnerPort
@@ -45,6 +53,7 @@ class AttemptRunner:
     _random_fraction: Callable[[], float]
     _own_waits: OwnWaits
     _tracing: TracingPort
+    _read_again: Callable[[], Awaitable[None]]
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
     _kept_alive: set[int] = attrs.field(init=False, factory=set[int])
@@ -92,20 +101,39 @@ class AttemptRunner:
         self, execution: Execution, queue: str
     ) -> tuple[AttemptResult, Verdict, datetime]:
         """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
-        astray = gone_astray(execution, self._catalog, queue=queue)
-        if astray is not None:
-            back = give_back(
-                astray,
-                attempt=execution.attempt,
-                policy=self._policies.of(execution),
-                random_fraction=self._random_fraction(),
-            )
-            return _not_run(astray), back, await self._end(execution)
-        ran = await self._run_task(execution)
+        task = find_task(execution, self._catalog)
+        if isinstance(task, MissingTask):
+            await self._read_again()
+            task = find_task(execution, self._catalog)
+        if isinstance(task, MissingTask):
+            now = await self._ledger.ask(self._ledger.clock.now)
+            if (back := self._give_back(execution, task, queue, now)) is not None:
+                return _not_run(back.reason), back, await self._end(execution)
+        ran = await self._run_task(execution, task)
         now = await self._end(execution)
         if ran.outcome.error is not None:
             ran = attrs.evolve(ran, outcome=self._classified(execution, ran.outcome))
         return ran, self._decide(execution, ran.outcome, now), now
+
+    def _give_back(
+        self, execution: Execution, missing: MissingTask, queue: str, now: datetime
+    ) -> GiveBack | None:
+        """Give an attempt back whose task this worker lacks, and another may have.
+
+        What another program's worker nacks in a named queue comes back through the main one; so may
+        a forged message. Who lacks the task there ends nothing.
+        """
+        if queue == execution.queue:
+            said, expires_at = execution.last_error, execution.expires_at
+            awaited = is_awaited(execution, missing)
+            wait = await_task(missing.reason, said=said, now=now, expires_at=expires_at)
+            return wait if awaited else None
+        return give_back(
+            f"it came back through {queue}, whose worker has no such task; on to {execution.queue}",
+            attempt=execution.attempt,
+            policy=self._policies.of(execution),
+            random_fraction=self._random_fraction(),
+        )
 
     def _decide(
         self,
@@ -151,8 +179,8 @@ class AttemptRunner:
         self._keeper.has_ended(execution)
         return await self._ledger.ask(self._ledger.clock.now)
 
-    async def _run_task(self, execution: Execution) -> AttemptResult:
-        match prepare(execution, self._catalog):
+    async def _run_task(self, execution: Execution, task: Task | MissingTask) -> AttemptResult:
+        match prepare(execution, task):
             case AttemptResult() as refused:
                 return refused
             case invocation:

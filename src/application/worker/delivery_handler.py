@@ -1,7 +1,7 @@
 """One delivery, from the queue to the ledger: fence, run, finish, publish what follows, ack."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -86,6 +86,7 @@ class DeliveryHandler:
         lives: Callable[[int], bool],
         crash_policy: CrashPolicy,
         in_memory: bool,
+        read_again: Callable[[], Awaitable[None]],
         accepts_foreign: bool = True,
         foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
@@ -99,6 +100,7 @@ class DeliveryHandler:
         *crash_policy* one that ends its workers is told from one that was unlucky.
         *in_memory* says where the broker is. *accepts_foreign* tells whether those of others
         are run; *foreign_queues* are other programs'. *lingers* are seconds, see `LINGERS`.
+        *read_again* reads the jobs file again if it has changed, for a run whose task is missing.
         """
         self.counters = Counters()
         self._metrics = metrics
@@ -146,6 +148,7 @@ class DeliveryHandler:
             random_fraction=random_fraction,
             own_waits=OwnWaits(runner=runner),
             tracing=tracing,
+            read_again=read_again,
         )
         self._recorder = Recorder(
             ledger=ledger,

@@ -30,9 +30,8 @@ def find_task(execution: Execution, catalog: Catalog) -> Task | MissingTask:
     )
 
 
-def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResult:
+def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | AttemptResult:
     """Say what to run; or how the attempt ends if nothing can be run."""
-    task = find_task(execution, catalog)
     if isinstance(task, MissingTask):
         return _without_task(execution, task)
     try:
@@ -58,16 +57,14 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResul
     )
 
 
-def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | None:
-    """Say why an execution that came out of *queue* goes back to its own; None if it is run here.
+def is_awaited(execution: Execution, missing: MissingTask) -> bool:
+    """Tell whether a worker that has read its jobs file anew may have the task.
 
-    What another program's worker nacks in a named queue comes back through the main one, whose
-    worker may lack the task; so may a forged message. A worker that lacks the task ends nothing.
+    A run that names a task of that file was applied with it. A number in a row, or in somebody's
+    message, may be no task's at all.
     """
-    task = find_task(execution, catalog)
-    if queue == execution.queue or not isinstance(task, MissingTask):
-        return None
-    return f"it came back through {queue}, whose worker has no such task; on to {execution.queue}"
+    kinds = {MissingKind.UNKNOWN, MissingKind.CONTRADICTED}
+    return execution.task_name is not None and missing.kind in kinds
 
 
 def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:

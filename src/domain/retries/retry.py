@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from ..texts.listing import counted
+from ..texts.moments import say_moment
 from .backoff import Backoff
 from .crashes import Crash, CrashPolicy
 from .outcome import Ending, ErrorClass, Outcome, TaskError
@@ -18,6 +19,14 @@ DEFAULT_ATTEMPTS = 4
 
 #: The longest wait of an attempt that is given back untried.
 LONGEST_AWAY = timedelta(minutes=5)
+
+#: A run whose task a worker lacks waits so long for one that has it: an `apply` is followed by
+#: reloads. It is looked for in waits that double, from the first to the longest.
+TASK_WAIT = timedelta(minutes=10)
+FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=2), timedelta(minutes=1)
+
+#: How the reason of such a wait begins, before the moment of its end.
+_AWAITS_TASK = "waits for a worker that has its task, until "
 
 #: A server's Retry-After is a floor; jitter adds up to so much of it, within what is longest.
 RETRY_AFTER_SPREAD = 0.2
@@ -144,3 +153,29 @@ def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: f
     delay = min(policy.backoff.wait(beyond, random_fraction=random_fraction), LONGEST_AWAY)
     text = f"{why} in {delay.total_seconds():.0f} s, since it comes back each time"
     return GiveBack(text, delay)
+
+
+def await_task(
+    missing: str, *, said: str | None, now: datetime, expires_at: datetime | None
+) -> GiveBack | None:
+    """Decide how long an attempt waits for a worker that has its task; None: for no longer.
+
+    *missing* says what this worker lacks, *said* is the reason for which the attempt before ended:
+    a wait goes on. It ends at *expires_at*, too.
+    """
+    end = now + TASK_WAIT
+    until = min(task_awaited_until(said) or end, end, expires_at or end)
+    if until <= now:
+        return None
+    waited = TASK_WAIT - (until - now)
+    delay = min(max(waited, FIRST_LOOK), LONGEST_LOOK, until - now)
+    return GiveBack(f"{_AWAITS_TASK}{say_moment(until)}: {missing}", delay)
+
+
+def task_awaited_until(said: str | None) -> datetime | None:
+    """Read in the reason of an attempt's end until when its task is awaited; None if it is not."""
+    _, is_awaited, rest = (said or "").partition(_AWAITS_TASK)
+    try:
+        return datetime.fromisoformat(rest[:20]) if is_awaited else None
+    except ValueError:  # a row by hand
+        return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -122,6 +122,7 @@ async def run(
     state: StateReport,
     *,
     concurrency: int,
+    read_again: Callable[[], Awaitable[None]],
     on_boot: Sequence[str] = (),
     beside: Beside | None = None,
 ) -> None:
@@ -142,6 +143,7 @@ async def run(
             shutdown,
             state,
             concurrency=concurrency,
+            read_again=read_again,
             on_boot=on_boot,
             finds_standalone=True,
             role="up",

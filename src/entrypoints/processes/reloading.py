@@ -64,9 +64,28 @@ class Reloading:
         self._has_tasks = has_tasks
         self._has_schedules = has_schedules
         self._take = take
+        self._turn = asyncio.Lock()
+        self._seen: tuple[int, ...] | None = None
 
     async def reload(self) -> None:
         """Read jobs file and settings; then take both, or log every fault."""
+        async with self._turn:
+            await self._reload()
+
+    async def reload_if_changed(self) -> None:
+        """Reload a jobs file that is not as it was when it was asked for here the last time.
+
+        A run lacks its task: somebody has applied the file, and told nobody.
+        """
+        async with self._turn:
+            if (path := self._jobs or self._container.settings().jobs) is None:
+                return
+            found = await asyncio.to_thread(_stamp, path)
+            if found != self._seen:
+                self._seen = found
+                await self._reload()
+
+    async def _reload(self) -> None:
         try:
             settings, file = await asyncio.to_thread(self._read)
             if file and (lost := self._lost(file)):
@@ -158,6 +177,14 @@ class Reloading:
                     _warn_unknown(file, error)
                     is_logged = True
                 await asyncio.sleep(pauses.next())
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:  # who reads it says so
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _replace(given: providers.Provider[Any], value: object) -> None:

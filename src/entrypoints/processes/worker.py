@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -46,6 +46,7 @@ async def run(
     state: StateReport,
     *,
     concurrency: int,
+    read_again: Callable[[], Awaitable[None]],
     on_boot: Sequence[str] = (),
     standalone: Sequence[str] = (),
     finds_standalone: bool = False,
@@ -55,7 +56,8 @@ async def run(
 
     *on_boot* are the schedules that run once per boot of this host, *standalone* those that it
     keeps running on its queues; with *finds_standalone* it keeps running all whose tasks it has,
-    each with a queue and a place beside the *concurrency*. *role* is reported.
+    each with a queue and a place beside the *concurrency*. *read_again* reads a jobs file that has
+    changed. *role* is reported.
     """
     settings = container.settings()
     queues: tuple[str, ...] = container.queues()
@@ -63,7 +65,7 @@ async def run(
         queues = tuple(queue for queue in queues if not is_standalone(queue))
     warn_of_untellable(container.subscribers().current, settings)
     places = Places(concurrency)
-    consumer, keeper, outputs = _wire(container, places)
+    consumer, keeper, outputs = _wire(container, places, read_again)
     state.add(partial(_state_lines, consumer, keeper, places))
     watched = container.connection()
     monitoring = FailedQueueConsumer(broker=watched, monitor=container.monitor(broker=watched))
@@ -153,7 +155,9 @@ def _state_lines(
         yield f"{does}, and its lease was renewed {age:.1f} s ago", place
 
 
-def _wire(container: Container, places: Places) -> tuple[WorkerConsumer, LeaseKeeper, OutputKeeper]:
+def _wire(
+    container: Container, places: Places, read_again: Callable[[], Awaitable[None]]
+) -> tuple[WorkerConsumer, LeaseKeeper, OutputKeeper]:
     runner, connection = container.runner(), container.connection()
     loop = asyncio.get_running_loop()
     keeper = container.lease_keeper(
@@ -161,7 +165,9 @@ def _wire(container: Container, places: Places) -> tuple[WorkerConsumer, LeaseKe
             runner.stop, execution_id, reason
         )
     )
-    worker = container.worker(broker=connection, keeper=keeper, places=places)
+    worker = container.worker(
+        broker=connection, keeper=keeper, places=places, read_again=read_again
+    )
     outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
     room = WaitingRoom(connection, in_memory=container.settings().in_memory)
     consumer = WorkerConsumer(

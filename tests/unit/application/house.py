@@ -1,10 +1,11 @@
 """The whole system on a frozen clock: no server, no process, no waiting."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -81,6 +82,10 @@ class Inline(Executor):
         return future
 
 
+async def nothing_new(_: Catalog) -> None:
+    """Read the jobs file again, which has not changed."""
+
+
 @attrs.define
 class House:
     """One scheduler and one worker on a ledger and a broker in memory."""
@@ -106,6 +111,7 @@ class House:
     apart: frozenset[str] = frozenset()
     metrics: MetricsPort = SILENT
     tracing: TracingPort = NOT_TRACED
+    reads_again: Callable[[Catalog], Awaitable[None]] = nothing_new
     clock: FrozenClock = attrs.field(init=False)
     ledger: MemoryLedger = attrs.field(init=False)
     claims: ClaimsWithOutages = attrs.field(init=False)
@@ -199,6 +205,7 @@ class House:
             lives=lambda _: False,
             crash_policy=CrashPolicy(),
             in_memory=False,
+            read_again=partial(self.reads_again, catalog),
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
             metrics=self.metrics,

@@ -591,7 +591,7 @@ def test_it_has_no_deadline_but_its_own() -> None:
     keeper(house).round()
     task: Task = attrs.evolve(REPORT, timeout=SECOND)
 
-    ready = prepare(house.only, Catalog([task]))
+    ready = prepare(house.only, task)
 
     assert isinstance(ready, Invocation)
     assert ready.task.timeout == NO_DEADLINE

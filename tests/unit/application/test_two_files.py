@@ -1,6 +1,7 @@
 """Two jobs files on one ledger: no worker ever runs a command of the other's."""
 
 import json
+from datetime import timedelta
 
 import attrs
 import pytest
@@ -13,7 +14,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, deliver, foreign_body
+from tests.unit.application.deliveries import MINUTE, deliver, foreign_body, live
 from tests.unit.application.endings import Seen
 from tests.unit.application.house import House
 
@@ -144,6 +145,7 @@ async def test_a_row_whose_number_was_changed_by_hand_runs_neither_task() -> Non
     house = house_of(seen, OURS, other)
 
     await run(house, "jobs.toml", "echo", task=other.ref)
+    await live(house, timedelta(minutes=10), MINUTE)
 
     assert (house.only.state, commands(seen)) == (State.FAILED, [])
     assert "set task_name to NULL" in str(house.only.last_error)

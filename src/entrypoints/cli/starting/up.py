@@ -58,6 +58,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         shutdown,
         life.state,
         concurrency=at_a_time,
+        read_again=reloading.reload_if_changed,
         on_boot=file.on_boot,
         beside=WebBeside(container, has_begun=partial(_has_begun, container)) if web else None,
     )

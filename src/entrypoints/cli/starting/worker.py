@@ -60,7 +60,13 @@ def run_worker(
     begin = partial(worker_process.run, container, shutdown, life.state)
     kept = () if standalone is None else (standalone,)
     on_boot = () if kept else file.on_boot
-    run = partial(begin, concurrency=at_a_time, on_boot=on_boot, standalone=kept)
+    run = partial(
+        begin,
+        concurrency=at_a_time,
+        read_again=reloading.reload_if_changed,
+        on_boot=on_boot,
+        standalone=kept,
+    )
     life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
 
 

@@ -15,6 +15,7 @@ from cronhare.domain.retries.retry import (
     RetryAfter,
     RetryPolicy,
     Verdict,
+    await_task,
     decide,
     give_back,
 )
@@ -237,3 +238,27 @@ def test_no_policy_lets_it_wait_for_longer_than_minutes(attempt: int) -> None:
     policy = RetryPolicy(attempts=1, backoff=Backoff(delay=10**12, multiplier=10.0**6))
 
     assert given_back(attempt, policy).delay == LONGEST_AWAY
+
+
+@pytest.mark.parametrize(
+    ("waited", "looks_in"), [(0, 2), (2, 2), (4, 4), (40, 40), (90, 60), (580, 20), (599, 1)]
+)
+def test_a_missing_task_is_looked_for_ever_more_rarely_for_ten_minutes(
+    waited: int, looks_in: int
+) -> None:
+    first = await_task("no task new", said="no", now=NOW, expires_at=None)
+    assert first is not None
+
+    now = NOW + timedelta(seconds=waited)
+    again = await_task("no task new", said=first.reason, now=now, expires_at=None)
+
+    text = "waits for a worker that has its task, until 2026-03-02 12:10:00Z: no task new"
+    assert again == GiveBack(text, timedelta(seconds=looks_in))
+
+
+def test_a_missing_task_is_waited_for_until_the_run_expires_and_ten_minutes_at_most() -> None:
+    said = "waits for a worker that has its task, until 2026-03-02 12:10:00Z: no task new"
+
+    over = NOW + timedelta(minutes=10)
+    assert await_task("no task new", said=said, now=over, expires_at=None) is None
+    assert await_task("no task new", said=None, now=NOW, expires_at=NOW) is None

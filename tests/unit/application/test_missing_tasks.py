@@ -1,0 +1,98 @@
+"""A run whose task the worker lacks: the file is read again, then another worker is waited for."""
+
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from cronhare.application.administration.explain import explain_execution
+from cronhare.domain.execution import State
+from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import Task, TaskRef
+from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
+from tests.unit.application.endings import Seen
+from tests.unit.application.house import House
+
+OLD = Task(name="old", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
+NEW = attrs.evolve(OLD, name="new", ref=TaskRef("worker", 2))
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+async def apply_new(house: House, **changes: object) -> None:
+    """Let a run of the new task be due, at a worker that has read the file before it was there."""
+    draft = ScheduleDraft(name="new", task=NEW.ref, task_name="new", schedule="1 12 2 3 *")
+    house.schedules.save(
+        [attrs.evolve(draft, **changes)],  # type: ignore[arg-type] - fields of a draft
+        source="jobs.toml",
+        now=house.now,
+    )
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+    await house.open()
+    await house.work()
+
+
+async def test_a_file_that_has_changed_is_read_again_and_the_first_attempt_succeeds(
+    seen: Seen,
+) -> None:
+    async def read(catalog: Catalog) -> None:
+        with catalog.replacing([OLD, NEW]):
+            pass
+
+    house = House(script=seen, tasks=[OLD], reads_again=read)
+
+    await apply_new(house)
+
+    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 1)
+    assert [invocation.task for invocation in seen.invocations] == [NEW]
+
+
+async def test_it_waits_for_a_worker_that_has_the_task_at_no_cost(seen: Seen) -> None:
+    house = House(script=seen, tasks=[OLD])
+    await apply_new(house)
+    await live(house, timedelta(minutes=5))
+    waiting = house.only
+    told = explain_execution(waiting, house.records.attempts(waiting.id), now=house.now)
+
+    house.tasks = [OLD, NEW]
+    await house.restart_worker()
+    await live(house, MINUTE)
+
+    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
+    assert waits(house) == [2, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    assert (waiting.state, told.answer) == (State.RETRYING, "No worker that took it has its task")
+    assert "a worker that has its task, at most until 2026-03-02 12:11:00Z" in " ".join(
+        told.because
+    )
+
+
+async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_file(
+    seen: Seen,
+) -> None:
+    house = House(script=seen, tasks=[OLD])
+
+    await apply_new(house)
+    await live(house, timedelta(minutes=10) - SECOND)
+    before = house.only.state
+    await live(house, 2 * SECOND)
+
+    assert (before, house.only.state, house.only.deaths) == (State.RETRYING, State.FAILED, 0)
+    reason = "this worker has no task new of jobs.toml; it has: old (worker 1): give its jobs file"
+    assert str(house.only.last_error).startswith(reason)
+    assert seen.invocations == []
+
+
+async def test_it_waits_no_longer_than_until_it_expires(seen: Seen) -> None:
+    house = House(script=seen, tasks=[OLD])
+
+    await apply_new(house, conditions=Conditions(expires=3 * MINUTE))
+    await live(house, 3 * MINUTE)
+
+    assert house.only.state is State.FAILED
