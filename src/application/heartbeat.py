@@ -13,6 +13,7 @@ from cronhare.domain.nodes import (
     REPORT_EVERY,
     NodeReport,
 )
+from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
 
@@ -41,6 +42,7 @@ class Heartbeat:
     *is_connected* says whether what its queues bring gets here; None where it runs no tasks.
     *left_out* names those of its queues that bring nothing though it is connected. One that has
     been left out for `DISCONNECTED_AFTER` is none that it serves, and is not reported.
+    *file* gives the version of the jobs file that was read last.
     *offset* is how far this node's clock is ahead of the ledger's, as it was last measured.
     """
 
@@ -57,6 +59,7 @@ class Heartbeat:
     is_connected: Callable[[], bool] | None = None
     left_out: Callable[[], Collection[str]] = tuple
     told: Callable[[bool], None] = lambda _: None
+    file: Callable[[], FileVersion | None] = lambda: None
     offset: timedelta | None = attrs.field(init=False, default=None)
     _began: datetime | None = attrs.field(init=False, default=None)
     _drained_at: datetime | None = attrs.field(init=False, default=None)
@@ -75,6 +78,7 @@ class Heartbeat:
             if self.is_connected is not None and (self._consumed_at is None or self.is_connected()):
                 self._consumed_at = now
                 self._left_out = {each: self._left_out.get(each, now) for each in self.left_out()}
+            file = self.file()
             report = NodeReport(
                 name=self.name,
                 role=self.role,
@@ -89,6 +93,8 @@ class Heartbeat:
                 consuming=self.consuming(),
                 drain_asked_at=self._drained_at,
                 consumed_at=self._consumed_at,
+                source=None if file is None else file.source,
+                digest=None if file is None else file.digest,
             )
             drained = self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
             self._drained_at = (self._drained_at or now) if drained else None

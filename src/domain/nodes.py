@@ -9,6 +9,8 @@ from typing import Final
 
 import attrs
 
+from .schedules.jobs_file import FileVersion
+
 _NAME = re.compile(
     r"(?P<host>.+)-(?P<pid>[1-9]\d{0,9})-(?P<place>[0-9a-f]{8})(?P<nonce>[0-9a-f]{8})"
 )
@@ -92,7 +94,8 @@ class NodeReport:
     somebody asked it to take no more; that stays in the ledger until it is taken back. The node's
     own word for it, when it first heard so, counts where the ledger has forgotten the node. It was
     connected to its queues at *consumed_at*, or began then; None is of an older version. A worker
-    names in *queues* those alone that its broker lets it consume.
+    names in *queues* those alone that its broker lets it consume. *source* and *digest* are the
+    version of its jobs file: see `FileVersion`.
     """
 
     name: str
@@ -108,6 +111,8 @@ class NodeReport:
     consuming: bool | None = None
     drain_asked_at: datetime | None = None
     consumed_at: datetime | None = None
+    source: str | None = None
+    digest: str | None = None
 
     def is_silent(self, now: datetime) -> bool:
         """Whether it has not reported itself of late: it was killed, or is cut off.
@@ -196,6 +201,17 @@ def serving(
         node
         for node in present(nodes, now, watched_since=watched_since)
         if node.works and not node.is_disconnected(now, watched_since=watched_since)
+    ]
+
+
+def with_another(
+    file: FileVersion, nodes: Iterable[NodeReport], now: datetime
+) -> Sequence[NodeReport]:
+    """Pick the nodes that have read another version of a jobs file; older ones report none."""
+    return [
+        node
+        for node in alive(nodes, now)
+        if node.source == file.source and node.digest not in {None, file.digest}
     ]
 
 

@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
     from cronhare.domain.schedules.catalog import Catalog
+    from cronhare.domain.schedules.jobs_file import FileVersion
     from cronhare.domain.schedules.notify import Subscriptions
 
     from .probes.measuring import make_registry
@@ -144,6 +145,8 @@ class Container(containers.DeclarativeContainer):
     tasks = providers.Object(())
     #: The jobs file that the tasks are of, as it was read last; where people look at it.
     jobs_file: "providers.Provider[FileContent | None]" = providers.Object(None)
+    #: The version of that file, where tasks of it are run.
+    file_version: "providers.Provider[FileVersion | None]" = providers.Object(None)
     subscriptions = providers.ThreadSafeSingleton(Subscriptions)
     queues = providers.Object(())
     #: The weights of those of the queues that have another than 1.

@@ -133,7 +133,7 @@ COLUMNS = {
     "CircuitBreaker": "task task_name window_ms failures judged_at next_failures opened_at failed "
     "succeeded probe_at probe last_at",
     "SchedulerNode": "name role host version started_at seen_at queues concurrency running "
-    "clock_offset_ms consuming drain_asked_at consumed_at",
+    "clock_offset_ms consuming drain_asked_at consumed_at source digest",
     "Replay": "asked created_at state reason up_to collected_to next_at ended_at waiting released "
     "failing succeeded failed refused",
 }

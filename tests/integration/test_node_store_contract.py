@@ -37,6 +37,8 @@ ANT = NodeReport(
     clock_offset=timedelta(milliseconds=-1_500),
     consuming=True,
     consumed_at=NOON - SECOND,
+    source="jobs.toml",
+    digest="0a1b2c3d4e5f",
 )
 BEE = NodeReport(
     name="bee-2-0a1b2c3d4e5f6071",

@@ -155,6 +155,8 @@ def test_a_new_job_that_is_applied_beside_it_succeeds_at_its_first_attempt(
     up.until("schedule=new.*Task completed successfully")
 
     assert applied.status == 0, applied.err
+    said = "with another version of jobs.toml than this one: give each this file and reload it"
+    assert said in applied.out
     first = shell("executions", "list", "--schedule", "new", "--json").json()[-1]
     assert (first["state"], first["attempt"]) == ("succeeded", 1)
     assert up.log.count(f"Reloaded {jobs}") == 1

@@ -16,7 +16,12 @@ from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
-from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
+from cronhare.domain.schedules.jobs_file import (
+    LARGEST_FILE,
+    LONGEST_SOURCE,
+    MOST_FAULTS,
+    FileVersion,
+)
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -70,9 +75,9 @@ class JobsFile:
     """A jobs file that was read.
 
     The ledger keeps its schedules and tasks under *source*: the file's name, unless it gives
-    another. *subscriptions* says who is told of their events. *on_start* names the enabled
-    schedules to run whenever `cronhare up` starts, *on_boot* those to run once per boot of the
-    host.
+    another; *version* says which of it was read. *subscriptions* says who is told of their events.
+    *on_start* names the enabled schedules to run whenever `cronhare up` starts, *on_boot* those to
+    run once per boot of the host.
     """
 
     path: Path
@@ -81,6 +86,7 @@ class JobsFile:
     on_start: tuple[str, ...]
     on_boot: tuple[str, ...]
     source: str
+    version: FileVersion
     calendars: tuple[CalendarDraft, ...] = ()
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
 
@@ -127,6 +133,7 @@ def read_jobs_text(
         on_start=tuple(name for name, table in enabled if table.on_start),
         on_boot=tuple(name for name, table in enabled if table.on_boot),
         source=source,
+        version=FileVersion.of(source, content),
         calendars=calendars,
         subscriptions=subscriptions,
     )

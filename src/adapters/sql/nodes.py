@@ -51,6 +51,8 @@ _AS_THEY_ARE: Final = (
     "concurrency",
     "running",
     "consumed_at",
+    "source",
+    "digest",
 )
 _DRAIN: Final = _UPDATE.values(
     drain_asked_at=bindparam("asked_at", type_=nodes.c.drain_asked_at.type)

@@ -16,6 +16,7 @@ from cronhare.domain.diagnosis.ledger import (
     judge_ledger,
     judge_unserved,
 )
+from cronhare.domain.diagnosis.nodes import judge_awaited, judge_files
 from cronhare.domain.diagnosis.quarantine import judge_quarantine
 from cronhare.domain.diagnosis.queues import Fit, judge_things
 from cronhare.domain.diagnosis.servers import (
@@ -33,6 +34,7 @@ from cronhare.domain.diagnosis.work import (
     judge_tasks,
     judge_timeouts,
 )
+from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
@@ -62,6 +64,7 @@ class Doctor:
         retry_delay: timedelta,
         tasks: Sequence[Task] | None,
         jobs: str | None = None,
+        file: FileVersion | None = None,
         subscriptions: Subscriptions = NO_SUBSCRIPTIONS,
         probe: bool = False,
     ) -> Iterator[Finding]:
@@ -69,8 +72,8 @@ class Doctor:
 
         *queues* are those that this process would work on; the schedules name others. *tasks* and
         *jobs*, their file's path, are None if none was given; the tasks alone if it is at fault,
-        which is told elsewhere. *subscriptions* are that file's. With *probe* the delay lanes are
-        tried.
+        which is told elsewhere. *file* is its version, *subscriptions* are that file's. With
+        *probe* the delay lanes are tried.
         """
         ledger = self._ledger.inspect()
         schedules = ledger.schedules if isinstance(ledger, LedgerFacts) else None
@@ -82,6 +85,9 @@ class Doctor:
         others = {queue: names for queue, names in asked_for.items() if queue not in ours}
         task_queues = (*ours, *others)
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
+        if file is not None and isinstance(ledger, LedgerFacts) and ledger.activity is not None:
+            activity = ledger.activity
+            yield from judge_files(activity.nodes, file, now=activity.now)
         yield from _of_runs(ledger, broker, asked_for, jobs)
         yield from _of_broker(broker, task_queues, others, jobs)
         yield from _of_failures(ledger)
@@ -169,6 +175,7 @@ def _of_failures(ledger: LedgerAnswer) -> Iterator[Finding]:
     activity = ledger.activity if isinstance(ledger, LedgerFacts) else None
     if activity is not None:
         yield from judge_failures(activity.failures)
+        yield from judge_awaited(activity.awaited)
         yield from judge_breakers(activity.breakers, now=activity.now)
         yield from judge_budgets(activity.budgets, now=activity.now)
 

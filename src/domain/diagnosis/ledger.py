@@ -31,9 +31,10 @@ class Activity:
     claimed, *unplanned* those that are enabled and have no plan: the earliest first. *nodes* report
     themselves; *unread_nodes* did besides, *broken_nodes* are rows that cannot be
     read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
-    all runs that have not ended. *failures* are those that nobody has resolved; *breakers* and
-    *budgets* are of all tasks and queues that have one. *untold* are targets that were given up,
-    *broken_alerts* the keys of rows of alerts that cannot be read.
+    all runs that have not ended. *failures* are those that nobody has resolved, *awaited* runs wait
+    for a worker that has their task; *breakers* and *budgets* are of all tasks and queues that have
+    one. *untold* are targets that were given up, *broken_alerts* the keys of rows of alerts that
+    cannot be read.
     """
 
     now: datetime
@@ -49,6 +50,7 @@ class Activity:
     queues: Collection[str] = ()
     quarantined: Quarantined = attrs.field(factory=Quarantined)
     failures: int = 0
+    awaited: int = 0
     breakers: Sequence[Breaker] = ()
     budgets: Sequence[Budget] = ()
     untold: Sequence[UntoldTarget] = ()

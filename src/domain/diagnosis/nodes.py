@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, present
+from cronhare.domain.nodes import NodeReport, present, read_node, with_another
+from cronhare.domain.retries.retry import TASK_WAIT
+from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
@@ -58,6 +60,39 @@ def judge_nodes(
         [_ahead(node) for node in silent if node.seen_at > now], "seen as late as that"
     )
     yield from _versions(there)
+
+
+def judge_files(
+    nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime
+) -> Iterator[Finding]:
+    """Name those who run tasks of another version of the jobs file that was read here."""
+    if differing := with_another(file, nodes, now):
+        names = named([node.name for node in differing])
+        known = [(each.host, read_node(each.name)) for each in differing[:NAMES_TOLD]]
+        where = "; ".join(f"kill -HUP {node.pid} on {host}" for host, node in known if node)
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            f"{names}: with another version of {file.source} than this one",
+            f"give each this file and reload it (systemctl reload, or {where}). A task that is new "
+            "is read when a run first names it; one that was changed runs as it was until then",
+        )
+
+
+def judge_awaited(runs: int) -> Iterator[Finding]:
+    """Tell of runs whose workers lack their tasks."""
+    if runs:
+        wait = (
+            "waits for a worker that has its" if runs == 1 else "wait for workers that have their"
+        )
+        yield Finding(
+            Severity.WARNING,
+            "runs",
+            f"{counted(runs, 'run')} {wait} task; without one they fail for good within "
+            f"{TASK_WAIT // timedelta(minutes=1)} minutes",
+            "reload the workers whose jobs file is older (systemctl reload, kill -HUP); "
+            "`cronhare executions list --state retrying` has the runs",
+        )
 
 
 def _first(findings: Sequence[Finding], state: str) -> Iterator[Finding]:

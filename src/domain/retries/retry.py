@@ -26,7 +26,7 @@ TASK_WAIT = timedelta(minutes=10)
 FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=2), timedelta(minutes=1)
 
 #: How the reason of such a wait begins, before the moment of its end.
-_AWAITS_TASK = "waits for a worker that has its task, until "
+AWAITS_TASK = "waits for a worker that has its task, until "
 
 #: A server's Retry-After is a floor; jitter adds up to so much of it, within what is longest.
 RETRY_AFTER_SPREAD = 0.2
@@ -169,12 +169,12 @@ def await_task(
         return None
     waited = TASK_WAIT - (until - now)
     delay = min(max(waited, FIRST_LOOK), LONGEST_LOOK, until - now)
-    return GiveBack(f"{_AWAITS_TASK}{say_moment(until)}: {missing}", delay)
+    return GiveBack(f"{AWAITS_TASK}{say_moment(until)}: {missing}", delay)
 
 
 def task_awaited_until(said: str | None) -> datetime | None:
     """Read in the reason of an attempt's end until when its task is awaited; None if it is not."""
-    _, is_awaited, rest = (said or "").partition(_AWAITS_TASK)
+    _, is_awaited, rest = (said or "").partition(AWAITS_TASK)
     try:
         return datetime.fromisoformat(rest[:20]) if is_awaited else None
     except ValueError:  # a row by hand

@@ -153,6 +153,8 @@ class Reloading:
             await self._take_until_answered(file)
             changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
         self._container.subscribers().current = file.subscriptions
+        if self._container.file_version() is not None:
+            _replace(self._container.file_version, file.version)
         if self._container.jobs_file() is not None:  # a process without a page keeps none of it
             _replace(self._container.jobs_file, file)
         return f"Reloaded {file.path}: {changes}"

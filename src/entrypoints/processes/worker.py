@@ -80,6 +80,7 @@ async def run(
         is_connected=consumer.is_proven,
         left_out=consumer.left_out,
         told=draining.told,
+        file=container.file_version,
     )
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     loops = [

@@ -385,6 +385,8 @@ NODE: dict[str, Any] = {
     "consuming": True,
     "drain_asked_at": None,
     "consumed_at": NOON - SECOND,
+    "source": "jobs.toml",
+    "digest": "0a1b2c3d4e5f",
 }
 
 LOADS = [

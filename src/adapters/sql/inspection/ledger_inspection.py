@@ -21,7 +21,7 @@ from ..nodes import SqlNodeStore
 from ..schema.tables import executions
 from ..transactions.database import Database
 from .broken_alerts import broken_alerts
-from .overdue_runs import outstanding, quarantined, queues_in_use, unresolved_failures
+from .overdue_runs import awaited, outstanding, quarantined, queues_in_use, unresolved_failures
 from .schedule_groups import schedules_seen
 from .scheduler_activity import earliest, last_claim, overdue
 from .untold_targets import untold
@@ -68,6 +68,7 @@ class SqlInspection:
             waiting = tuple(outstanding(connection, now))
             queues = queues_in_use(connection)
             apart, failures = quarantined(connection), unresolved_failures(connection)
+            waiting_for_tasks = awaited(connection)
             late, claim = overdue(connection, now), last_claim(connection)
             next_due = earliest(connection)
             seen = schedules_seen(connection)
@@ -90,6 +91,7 @@ class SqlInspection:
                 queues=queues,
                 quarantined=apart,
                 failures=failures,
+                awaited=waiting_for_tasks,
                 breakers=limits.breakers(now=now, limit=MOST_LIMITS),
                 budgets=limits.budgets(now=now, limit=MOST_LIMITS),
                 untold=not_told,

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 from cronhare.domain.diagnosis.quarantine import Quarantined
 from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER, Waiting
 from cronhare.domain.execution import UNFINISHED, State
+from cronhare.domain.retries.retry import AWAITS_TASK
 
 from ..schema.tables import executions, failed_tasks
 from ..schema.types import read_moment
@@ -85,6 +86,13 @@ def unresolved_failures(connection: Connection) -> int:
     """Count the failures that await a person."""
     is_one = failed_tasks.c.kind == State.FAILED.value
     waiting = select(func.count()).where(failed_tasks.c.resolution.is_(None), is_one)
+    return connection.scalar(waiting) or 0
+
+
+def awaited(connection: Connection) -> int:
+    """Count the runs that wait for a worker that has their task."""
+    is_one = executions.c.last_error.startswith(AWAITS_TASK, autoescape=True)
+    waiting = select(func.count()).where(executions.c.state == State.RETRYING.value, is_one)
     return connection.scalar(waiting) or 0
 
 

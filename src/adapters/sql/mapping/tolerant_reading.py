@@ -170,7 +170,7 @@ class TableReader:
 def _lengths(table: Table) -> dict[str, ColumnRule]:
     """Give the texts the lengths of their columns, which SQLite does not keep to."""
     return {
-        column.name: text(column.type.length)
+        column.name: text(column.type.length, nullable=bool(column.nullable))
         for column in table.c
         if isinstance(column.type, String) and column.type.length
     }

@@ -358,6 +358,8 @@ nodes = Table(
     Column("consuming", Integer),
     Column("drain_asked_at", UtcDateTime),
     Column("consumed_at", UtcDateTime),
+    Column("source", String(255)),
+    Column("digest", String(12)),
 )
 
 #: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/limit_rows.py`.

@@ -77,6 +77,8 @@ class NodeView:
     consuming: bool | None
     drain_asked_at: datetime | None
     consumed_at: datetime | None
+    source: str | None
+    digest: str | None
 
     @classmethod
     def of(cls, report: NodeReport, *, now: datetime) -> Self:

@@ -13,6 +13,7 @@ from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.targets import judge_targets
+from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.texts.listing import counted
 
@@ -40,6 +41,7 @@ class Jobs:
     tasks: tuple["Task", ...] | None = None
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
     faults: tuple[str, ...] = ()
+    version: FileVersion | None = None
 
 
 def doctor(
@@ -81,6 +83,7 @@ def doctor(
             retry_delay=settings.retry_delay,
             tasks=read.tasks,
             jobs=None if path is None else str(path),
+            file=read.version,
             subscriptions=read.subscriptions,
             probe=probe,
         ),
@@ -101,7 +104,7 @@ def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
 
     try:
         file = read_jobs(path, policy=settings.policy)
-        return Jobs(tasks=file.tasks, subscriptions=file.subscriptions)
+        return Jobs(tasks=file.tasks, subscriptions=file.subscriptions, version=file.version)
     except JobsFileInvalid as error:
         return Jobs(faults=tuple(f"{path}: {fault}" for fault in error.faults))
     except OSError as error:

@@ -18,6 +18,8 @@ from cronhare.application.administration.notes import (
 )
 from cronhare.application.administration.preview import next_effects
 from cronhare.application.administration.views.differences import ScheduleChangeView
+from cronhare.domain.diagnosis.nodes import judge_files
+from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
@@ -73,6 +75,8 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     if any(change.change is not Change.KEEP for change in changes):
         seconds = container.settings().refresh.total_seconds()
         print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
+    nodes = container.nodes().nodes(now=now, limit=MOST_REPORTS).reports
+    print_notes(f"{each.what}: {each.cure}" for each in judge_files(nodes, file.version, now=now))
 
 
 def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[ScheduleChangeView]:

@@ -33,6 +33,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
             settings=settings,
             tasks=file.tasks,
             jobs_file=file,
+            file_version=file.version,
             subscriptions=file.subscriptions,
             queues=queues,
             weights=settings.served.of(queues),

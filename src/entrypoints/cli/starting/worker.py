@@ -42,6 +42,7 @@ def run_worker(
         Container(
             settings=settings,
             tasks=file.tasks,
+            file_version=file.version,
             subscriptions=file.subscriptions,
             queues=served.names,
             weights=served.weights,

@@ -7,9 +7,10 @@ import pytest
 
 from cronhare.domain.diagnosis.finding import NAMES_TOLD, Finding, Severity
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_unserved
-from cronhare.domain.diagnosis.nodes import Owner, judge_nodes
+from cronhare.domain.diagnosis.nodes import Owner, judge_files, judge_nodes
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.schedules.jobs_file import FileVersion
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -239,3 +240,21 @@ def test_an_owner_of_any_name_is_told_in_one_line(since: timedelta) -> None:
 
     assert len(finding.what) < 250
     assert "\n" not in finding.what
+
+
+def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() -> None:
+    same, older = FileVersion("jobs.toml", "new"), FileVersion("jobs.toml", "old")
+    nodes = [
+        node(ANT, source="jobs.toml", digest="old"),
+        node(BEE, source="jobs.toml", digest="new"),
+        node("cat-1-0a1b2c3d4e5f6073", source="user.toml", digest="old"),
+        node("dog-1-0a1b2c3d4e5f6074"),
+        node("eel-1-0a1b2c3d4e5f6075", source="jobs.toml", digest="old", seen_at=LONG_AGO),
+    ]
+
+    [told] = judge_files(nodes, same, now=NOON)
+
+    assert told.severity is Severity.WARNING
+    assert told.what == f"{ANT}: with another version of jobs.toml than this one"
+    assert "systemctl reload, or kill -HUP 7 on ant" in told.cure
+    assert [each.what.partition(":")[0] for each in judge_files(nodes, older, now=NOON)] == [BEE]
