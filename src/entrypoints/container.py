@@ -378,6 +378,8 @@ class Container(containers.DeclarativeContainer):
         retry_delay=settings.provided.retry_delay,
         seal=seal,
         redeliveries=providers.ThreadSafeSingleton(SqlRedeliveryStore, engine, clock),
+        attempts_of=records.provided.attempts,
+        grace=settings.provided.shutdown_grace,
         us=providers.Callable(this_holder, ourselves),
         lives=providers.Object(is_alive),
         crash_policy=settings.provided.crash_policy,

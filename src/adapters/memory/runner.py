@@ -45,7 +45,7 @@ class ScriptedRunner:
             reason = await self._released_or_stopped(invocation)
             if reason is not None:
                 error = TaskError(message=f"stopped: {reason.value}")
-                return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))
+                return AttemptResult(outcome=Outcome(ending=reason.ending, error=error), pid=1)
         end = self._script(invocation)
         return end if isinstance(end, AttemptResult) else AttemptResult(outcome=end)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 import attrs
@@ -11,6 +11,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.retries.crashes import Crash, Interruption
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import (
@@ -27,6 +28,8 @@ from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.records import Attempt
 from cronhare.ports.runner import AttemptResult, StopReason, TaskRunnerPort
 from cronhare.ports.tracing import TracingPort
 
@@ -43,7 +46,11 @@ log = logging.getLogger(__name__)
 
 @attrs.define(kw_only=True, eq=False)
 class AttemptRunner:
-    """Runs attempts. *read_again* reads the jobs file again if it has changed."""
+    """Runs attempts.
+
+    *read_again* reads the jobs file again if it has changed; *attempts_of* those of an execution
+    before this one. *grace* is a shutdown's.
+    """
 
     _ledger: WorkerLedger
     _runner: TaskRunnerPort
@@ -54,6 +61,8 @@ class AttemptRunner:
     _own_waits: OwnWaits
     _tracing: TracingPort
     _read_again: Callable[[], Awaitable[None]]
+    _attempts_of: Callable[[int], Sequence[Attempt]]
+    _grace: timedelta
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
     _kept_alive: set[int] = attrs.field(init=False, factory=set[int])
@@ -113,7 +122,36 @@ class AttemptRunner:
         now = await self._end(execution)
         if ran.outcome.error is not None:
             ran = attrs.evolve(ran, outcome=self._classified(execution, ran.outcome))
-        return ran, self._decide(execution, ran.outcome, now), now
+        restarts = await self._restarts(execution, ran, now)
+        return ran, self._decide(execution, ran.outcome, now, restarts=restarts), now
+
+    async def _restarts(
+        self, execution: Execution, ran: AttemptResult, now: datetime
+    ) -> tuple[Crash, ...]:
+        """Find the shutdowns that a task may have asked for itself, once they may be too many.
+
+        What stays alive is ended by each shutdown, at once.
+        """
+        policy, since = self._policies.crashes_of(execution), execution.started_at
+        if (
+            ran.outcome.ending is not Ending.INTERRUPTED
+            or ran.pid is None  # it was not run
+            or execution.attempt <= policy.limit
+            or is_standalone(execution.queue)
+        ):
+            return ()
+        try:
+            attempts = await self._ledger.ask(lambda: self._attempts_of(execution.id))
+        except LedgerUnavailable:  # the next round asks again
+            return ()
+        ended = [(each, each.finished_at or now) for each in attempts]
+        interruptions = [
+            Interruption(at, at - each.started_at, each.node)
+            for each, at in ended
+            if (each.ending == Ending.INTERRUPTED and each.pid) or each.attempt == execution.attempt
+            if since is None or each.started_at >= since  # not those from before a replay
+        ]
+        return policy.restarts(interruptions, grace=self._grace, now=now)
 
     def _give_back(
         self, execution: Execution, missing: MissingTask, queue: str, now: datetime
@@ -141,6 +179,7 @@ class AttemptRunner:
         outcome: Outcome,
         now: datetime,
         own_wait: timedelta | None = None,
+        restarts: Sequence[Crash] = (),
     ) -> Verdict:
         return decide(
             outcome,
@@ -151,6 +190,7 @@ class AttemptRunner:
             now=now,
             random_fraction=self._random_fraction(),
             own_wait=own_wait,
+            restarts=restarts,
         )
 
     async def _with_own_wait(

@@ -1,7 +1,7 @@
 """One delivery, from the queue to the ledger: fence, run, finish, publish what follows, ack."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -29,6 +29,7 @@ from cronhare.ports.attempts import Deferred, Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.records import Attempt
 from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.runner import TaskRunnerPort
 from cronhare.ports.tracing import NOT_TRACED, SpanKind, TracingPort
@@ -87,6 +88,8 @@ class DeliveryHandler:
         crash_policy: CrashPolicy,
         in_memory: bool,
         read_again: Callable[[], Awaitable[None]],
+        attempts_of: Callable[[int], Sequence[Attempt]],
+        grace: timedelta,
         accepts_foreign: bool = True,
         foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
@@ -100,7 +103,7 @@ class DeliveryHandler:
         *crash_policy* one that ends its workers is told from one that was unlucky.
         *in_memory* says where the broker is. *accepts_foreign* tells whether those of others
         are run; *foreign_queues* are other programs'. *lingers* are seconds, see `LINGERS`.
-        *read_again* reads the jobs file again if it has changed, for a run whose task is missing.
+        *read_again*, *attempts_of* and *grace* are for `AttemptRunner`.
         """
         self.counters = Counters()
         self._metrics = metrics
@@ -149,6 +152,8 @@ class DeliveryHandler:
             own_waits=OwnWaits(runner=runner),
             tracing=tracing,
             read_again=read_again,
+            attempts_of=attempts_of,
+            grace=grace,
         )
         self._recorder = Recorder(
             ledger=ledger,

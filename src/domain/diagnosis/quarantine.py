@@ -33,8 +33,8 @@ def judge_quarantine(
         yield Finding(
             Severity.WARNING,
             "runs",
-            f"{counted(runs.unresolved, 'run')} {verb} quarantined: crashing workers, refused by "
-            "the database, or with a broken row",
+            f"{counted(runs.unresolved, 'run')} {verb} quarantined: crashing or restarting "
+            "workers, refused by the database, or with a broken row",
             "`cronhare quarantine list` has the reasons; mend them, then `cronhare quarantine "
             "release ID`, or `cronhare quarantine discard ID`",
         )

@@ -14,6 +14,9 @@ from .outcome import CRASHES, Ending
 CRASH_LIMIT: Final = 3
 CRASH_WINDOW: Final = timedelta(seconds=300)
 
+#: So long a task that is stopped has to end by itself.
+TERM_TO_KILL: Final = timedelta(seconds=5)
+
 #: What may be asked for. An older crash than a day says nothing of now.
 CRASH_LIMITS: Final = range(1, 100 + 1)
 CRASH_WINDOWS_MS: Final = range(1_000, 86_400_000 + 1)
@@ -28,6 +31,15 @@ class Crash(msgspec.Struct, frozen=True):
     at: datetime
     ending: Ending
     node: str = ""
+
+
+@attrs.frozen
+class Interruption:
+    """An attempt at *node* whose task had run for *ran* when a shutdown ended it, at *at*."""
+
+    at: datetime
+    ran: timedelta
+    node: str
 
 
 @attrs.frozen
@@ -70,4 +82,21 @@ class CrashPolicy:
             if self.is_crash(crash.ending)
             and now - crash.at < self.window
             and not was_ahead(crash.at, now)
+        )
+
+    def restarts(
+        self, interruptions: Sequence[Interruption], *, grace: timedelta, now: datetime
+    ) -> tuple[Crash, ...]:
+        """Pick the shutdowns that a task may have asked for itself: they began soon after it did.
+
+        A shutdown begins *grace*, and what a process has from TERM to KILL, before it interrupts.
+        Within the same time after the task's start is soon. More than *limit* of them are too many;
+        the window has room for so many, however long the grace is.
+        """
+        soon = 2 * grace + TERM_TO_KILL
+        window = max(self.window, (self.limit + 1) * soon)
+        return tuple(
+            Crash(each.at, Ending.INTERRUPTED, each.node)
+            for each in interruptions
+            if each.ran < soon and now - each.at < window and not was_ahead(each.at, now)
         )

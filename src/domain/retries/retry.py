@@ -109,18 +109,24 @@ def decide(
     now: datetime,
     random_fraction: float,
     own_wait: timedelta | None = None,
+    restarts: Sequence[Crash] = (),
 ) -> Verdict:
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
     *deaths* counts the bad ends before this one, *crashes* are those that may count, and this one
-    if it may. *random_fraction* is in [0, 1). It fails for good once *deaths* reach the policy's
-    retries. *own_wait*, of a strategy of the task's own, takes the place of the policy's wait.
+    if it may; *restarts* are shutdowns that the task may have asked for itself. *random_fraction*
+    is in [0, 1). It fails for good once *deaths* reach the policy's retries. *own_wait*, of a
+    strategy of the task's own, takes the place of the policy's wait.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:
             return Complete()
         case Ending.CANCELLED:
             return Cancel()
+        case Ending.INTERRUPTED if len(restarts) > crash_policy.limit:
+            times = counted(len(restarts), "time")
+            text = f"was interrupted {times} soon after its start: it seems to restart its worker"
+            return Quarantine(text, tuple(restarts))
         case Ending.INTERRUPTED:
             return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
     if crash_policy.is_crash(outcome.ending):

@@ -62,6 +62,7 @@ T = TypeVar("T")
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
+GRACE = timedelta(seconds=30)
 REPORT = Task(name="daily-report", ref=TaskRef("report", 25), command=("true",))
 
 
@@ -206,6 +207,8 @@ class House:
             crash_policy=CrashPolicy(),
             in_memory=False,
             read_again=partial(self.reads_again, catalog),
+            attempts_of=self.records.attempts,
+            grace=GRACE,
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
             metrics=self.metrics,

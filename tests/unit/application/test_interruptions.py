@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from cronhare.application.administration.explain import explain_execution
 from cronhare.application.worker import recording
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
@@ -13,7 +14,7 @@ from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, foreign_body, live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
-from tests.unit.application.house import LEASE, House
+from tests.unit.application.house import GRACE, LEASE, House
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -127,6 +128,48 @@ async def test_an_interrupted_attempt_costs_nothing_and_is_made_again(lines: Lin
     await house.restart()
     await house.work()
     assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 2)
+
+
+async def interrupted(house: House, *, after: timedelta, times: int) -> None:
+    """Let shutdowns interrupt a task so long after its start, time and again."""
+    await begin(house)
+    for _ in range(times):
+        house.clock.advance(after)
+        house.keeper.renew()
+        house.worker.drain()
+        house.worker.interrupt()
+        await house.settle()
+        await house.connection.close()
+        house.under_way.clear()
+        house.build(broker=house.broker)
+        await house.open_wide()
+        await house.settle()
+
+
+async def test_a_task_that_restarts_its_worker_is_quarantined_the_fourth_time() -> None:
+    house = House(holds=True)
+
+    await interrupted(house, after=GRACE + SECOND, times=3)
+    third = house.only.state
+    house.clock.advance(GRACE + SECOND)
+    house.worker.interrupt()
+    await house.settle()
+
+    assert (third, house.only.state, house.only.attempt) == (State.RUNNING, State.QUARANTINED, 4)
+    told = explain_execution(house.only, house.records.attempts(house.only.id), now=house.now)
+    said = "was interrupted 4 times soon after its start: it seems to restart its worker"
+    assert told.answer == f"It was quarantined: {said}"
+    [archived] = house.records.archive()
+    assert archived.pill is not None
+    assert archived.pill.crash_count == 4
+
+
+async def test_a_long_task_that_shutdowns_interrupt_goes_on() -> None:
+    house = House(holds=True)
+
+    await interrupted(house, after=2 * GRACE + 5 * SECOND, times=5)
+
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RUNNING, 6, 0)
 
 
 async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_run() -> None:

@@ -8,6 +8,7 @@ from functools import partial
 
 import attrs
 
+from cronhare.domain.retries.crashes import TERM_TO_KILL
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
@@ -19,7 +20,7 @@ from ..warden.warden import Frame
 from . import outcomes
 
 #: Seconds between SIGTERM and SIGKILL.
-GRACE = 5.0
+GRACE = TERM_TO_KILL.total_seconds()
 #: Seconds after which a killed task is given up: it hangs in the kernel and runs no more code.
 KILL_TIMEOUT = 60.0
 #: Seconds until the pipes are read. Watching three of them costs the loop as much as the rest of a

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.crashes import Crash, CrashPolicy
+from cronhare.domain.retries.crashes import Crash, CrashPolicy, Interruption
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, classify
 from cronhare.domain.retries.retry import (
     LONGEST_AWAY,
@@ -262,3 +262,48 @@ def test_a_missing_task_is_waited_for_until_the_run_expires_and_ten_minutes_at_m
     over = NOW + timedelta(minutes=10)
     assert await_task("no task new", said=said, now=over, expires_at=None) is None
     assert await_task("no task new", said=None, now=NOW, expires_at=NOW) is None
+
+
+@pytest.mark.parametrize(("restarts", "verdict"), [(3, GiveBack), (4, Quarantine)])
+def test_more_restarts_than_the_limit_of_crashes_quarantine(
+    restarts: int, verdict: type[Verdict]
+) -> None:
+    ends = [
+        Interruption(NOW - place * 40 * SECOND, 31 * SECOND, "ant") for place in range(restarts)
+    ]
+    found = CrashPolicy().restarts(ends, grace=30 * SECOND, now=NOW)
+
+    decision = decide(
+        Outcome(ending=Ending.INTERRUPTED),
+        deaths=0,
+        policy=RetryPolicy(),
+        crash_policy=CrashPolicy(),
+        crashes=(),
+        now=NOW,
+        random_fraction=0.0,
+        restarts=found,
+    )
+
+    assert isinstance(decision, verdict)
+
+
+@pytest.mark.parametrize(
+    ("ran", "ago", "grace", "counts"),
+    [
+        (64, 0, 30, True),
+        (65, 0, 30, False),  # twice the grace, and 5 s to be killed in: a long task
+        (10, 299, 30, True),
+        (10, 300, 30, False),
+        (200, 819, 100, True),  # four rounds of so long a grace are longer than 300 s
+        (200, 820, 100, False),
+        (10, -600, 30, False),  # noted by a clock that was ahead
+    ],
+)
+def test_a_restart_is_an_interruption_soon_after_the_start_of_late(
+    ran: int, ago: int, grace: int, counts: bool
+) -> None:
+    one = Interruption(NOW - ago * SECOND, ran * SECOND, "ant")
+
+    found = CrashPolicy().restarts([one], grace=grace * SECOND, now=NOW)
+
+    assert bool(found) == counts
