@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from cronhare.adapters.sql.migrations.columns import add_columns
 
 revision = "0039"
-down_revision = "0037"
+down_revision = "0038"
 
 
 def upgrade() -> None:
