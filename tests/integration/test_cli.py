@@ -491,6 +491,18 @@ def test_applying_twice_changes_nothing_the_second_time(shell: Shell) -> None:
     assert {change["change"] for change in said.json()} == {"keep"}
 
 
+@pytest.mark.parametrize("command", ["check", "plan", "apply"])
+def test_without_an_argument_the_jobs_file_of_the_settings_is_used(
+    shell: Shell, command: str
+) -> None:
+    unnamed = shell(command)
+    (shell.folder / "cronhare.toml").write_text('jobs = "jobs.toml"\n')
+
+    assert unnamed.status == 2
+    assert f"Name it: cronhare {command} jobs.toml, or CRON_JOBS." in unnamed.err
+    assert shell(command).status == 0
+
+
 def test_plan_shows_what_apply_would_do(shell: Shell) -> None:
     shell.write(JOBS.replace("30 2", "45 2").partition("[schedules.by-hand]")[0])
 

@@ -20,11 +20,27 @@ if TYPE_CHECKING:
 
 Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
 JobsArgument = Annotated[
-    Path, typer.Argument(help="The jobs file.", metavar="JOBS.TOML", show_default=False)
+    Path | None,
+    typer.Argument(help="The jobs file. [env: CRON_JOBS]", metavar="JOBS.TOML", show_default=False),
 ]
 JobsArguments = Annotated[
-    list[Path], typer.Argument(help="The jobs files.", metavar="JOBS.TOML…", show_default=False)
+    list[Path] | None,
+    typer.Argument(
+        help="The jobs files. [env: CRON_JOBS]", metavar="JOBS.TOML", show_default=False
+    ),
 ]
+
+
+def named(jobs: Path | None, settings: "Settings", state: str, *, how: str, why: str = "") -> Path:
+    """Give the jobs file that the command names, else that of the settings.
+
+    Raises:
+        Refusal: there is neither; *how* says how the command names one.
+    """
+    if (path := jobs or settings.jobs) is None:
+        advice = f"{state} Name it: {how}, or CRON_JOBS."
+        raise Refusal(f"no jobs file is named{why}", advice=advice)
+    return path
 
 
 def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":

@@ -13,7 +13,7 @@ from ..processes.readiness import ledger_is_ready
 from ..settings.settings import Settings, SettingsInvalid
 from ..signals.shutdown import Shutdown
 from .errors import Refusal
-from .jobs_files import load
+from .jobs_files import load, named
 
 _NOT_SHARED = (
     "CRON_BROKER_URL: memory:// is a broker inside of one process, and this one needs one "
@@ -37,13 +37,9 @@ def jobs_file(jobs: Path | None, settings: Settings, *, without: str = FAILS) ->
     Raises:
         Refusal: it is faulty, is not named, or has no task.
     """
-    path = jobs or settings.jobs
-    if path is None:
-        raise Refusal(
-            f"no jobs file is named, and without tasks {without}",
-            advice="Nothing was started. Name it: --jobs jobs.toml, or CRON_JOBS.",
-        )
-    file = load(path, settings, state="Nothing was started.")
+    state, why = "Nothing was started.", f", and without tasks {without}"
+    path = named(jobs, settings, state, how="--jobs jobs.toml", why=why)
+    file = load(path, settings, state=state)
     if not file.tasks:  # an editor empties a file before it writes it
         raise Refusal(
             f"{file.path} has no task at all: {without}",

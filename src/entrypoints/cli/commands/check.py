@@ -18,18 +18,19 @@ from cronhare.domain.schedules.notify import DEFAULT_TIMEOUT, ByApprise
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
-from ..jobs_files import JobsArguments, load
+from ..jobs_files import JobsArguments, load, named
 from ..output import print_line, print_notes
 from ..wiring import read_settings
 
 
-def check(jobs: JobsArguments) -> None:
+def check(jobs: JobsArguments = None) -> None:
     """Validate jobs files, of several also beside each other; every fault is told at once."""
-    settings, now = read_settings(), datetime.now(UTC)
+    settings, now, state = read_settings(), datetime.now(UTC), "Nothing was applied."
+    jobs = jobs or [named(None, settings, state, how="cronhare check jobs.toml")]
     files, refused = list[JobsFile](), list[Refusal]()
     for path in {os.path.realpath(path): path for path in jobs}.values():  # each file once
         try:
-            files.append(load(path, settings, state="Nothing was applied."))
+            files.append(load(path, settings, state=state))
         except Refusal as refusal:
             refused.append(refusal)
     refused += [*_beside_each_other(files), *_unknown_users(files), *_misunderstood(files)]

@@ -23,7 +23,7 @@ from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.texts.listing import counted
 
 from ...node_identity import this_actor
-from ..jobs_files import JobsArgument, load
+from ..jobs_files import JobsArgument, load, named
 from ..output import Json, print_json, print_line, print_notes
 from ..progress import working
 from ..wiring import open_ledger, said_ledger
@@ -42,10 +42,11 @@ SIGNS = {
 }
 
 
-def plan(jobs: JobsArgument, *, json: Json = False) -> None:
+def plan(jobs: JobsArgument = None, *, json: Json = False) -> None:
     """Show what `apply` would change."""
-    container = open_ledger()
-    file = load(jobs, container.settings(), state="Nothing was compared.")
+    container, state = open_ledger(), "Nothing was compared."
+    jobs = named(jobs, container.settings(), state, how="cronhare plan jobs.toml")
+    file = load(jobs, container.settings(), state=state)
     applier = container.applier()
     with working(f"Comparing {jobs} with the ledger"):
         changes, now = applier.compare(file), container.ledger_time().now()
@@ -59,10 +60,11 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     print_line(f"Ledger: {said_ledger(container.settings())}")
 
 
-def apply(jobs: JobsArgument, *, json: Json = False) -> None:
+def apply(jobs: JobsArgument = None, *, json: Json = False) -> None:
     """Make the schedules table as the jobs file says."""
-    container = open_ledger()
-    file = load(jobs, container.settings(), state="Nothing was applied.")
+    container, state = open_ledger(), "Nothing was applied."
+    jobs = named(jobs, container.settings(), state, how="cronhare apply jobs.toml")
+    file = load(jobs, container.settings(), state=state)
     applier, now = container.applier(), container.ledger_time().now()
     with working(f"Applying {counted(len(file.drafts), 'schedule')} of {jobs}") as on_progress:
         changes = applier.apply(file, now=now, actor=this_actor(), on_progress=on_progress)
