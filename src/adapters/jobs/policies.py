@@ -18,7 +18,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 
 from .fields import read_duration
-from .schema import ClassTable, PolicyTable
+from .schema import ClassTable, DefaultsTable, PolicyTable
 
 Presets = Mapping[str, RetryPolicy]
 
@@ -27,12 +27,14 @@ Presets = Mapping[str, RetryPolicy]
 class Policies:
     """What a file says of how its tasks are run.
 
-    *environment* completes retry policies that say only a part, *folder* is the file's.
+    *environment* completes retry policies that say only a part, *folder* is the file's, and *usual*
+    has what `[defaults]` says of a command's surroundings.
     """
 
     environment: RetryPolicy
     folder: Path
     defaults: TaskPolicy = attrs.field(factory=TaskPolicy)
+    usual: DefaultsTable = attrs.field(factory=DefaultsTable)
     classes: Mapping[str, TaskPolicy] = BUILT_IN_CLASSES
 
     #: The retry policies that have names: those of classes, too.

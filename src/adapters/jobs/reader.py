@@ -40,13 +40,13 @@ from .schedules import read_draft
 from .schema import (
     CalendarTable,
     ClassTable,
+    DefaultsTable,
     FileTable,
-    PolicyTable,
     ScheduleTable,
     TaskTable,
 )
 from .tables import read_table
-from .tasks import read_task
+from .tasks import faults_of_surroundings, read_task
 
 
 @attrs.frozen
@@ -210,9 +210,11 @@ def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
 def _policies(file: FileTable, outside: Policies, faults: list[FileFault]) -> Policies:
     """Read the defaults, then the classes over them."""
     found = list[Fault]()
-    defaults = outside.read(read_table(PolicyTable, file.defaults, found), TaskPolicy(), found)
+    usual = read_table(DefaultsTable, file.defaults, found)
+    defaults = outside.read(usual, TaskPolicy(), found)
+    found += faults_of_surroundings(usual)
     faults += [FileFault("defaults", fault) for fault in found]
-    policies = attrs.evolve(outside, defaults=defaults)
+    policies = attrs.evolve(outside, defaults=defaults, usual=usual)
     classes = dict(BUILT_IN_CLASSES)
     for name, content in file.classes.items():
         if len(faults) > MOST_FAULTS:

@@ -87,7 +87,7 @@ QueueName = Annotated[
 
 @attrs.frozen(kw_only=True)
 class PolicyTable:
-    """`[defaults]`: how tasks are run where nothing nearer says it."""
+    """How tasks are run where nothing nearer says it."""
 
     retry: Any = None
     timeout: str | None = None
@@ -111,7 +111,33 @@ class ClassTable(PolicyTable):
 
 
 @attrs.frozen(kw_only=True)
-class TaskTable(PolicyTable):
+class DefaultsTable(PolicyTable):
+    """`[defaults]`: a policy, and where and with which variables commands run."""
+
+    cwd: str | None = None
+    env: dict[str, str] = attrs.field(factory=dict[str, str])
+    pass_env: list[str] | None = None
+
+    def under(self, nearer: "DefaultsTable") -> "DefaultsTable":
+        """Take from *nearer* what it says; its variables go before ours, one by one.
+
+        A value in `env` would win over a name in `pass_env`, so ours goes where it is passed.
+        """
+        ours = {name: text for name, text in self.env.items() if name not in nearer.passed}
+        return DefaultsTable(
+            cwd=nearer.cwd or self.cwd,
+            env=ours | nearer.env,
+            pass_env=self.pass_env if nearer.pass_env is None else nearer.pass_env,
+        )
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The worker's variables that are passed on."""
+        return tuple(self.pass_env or ())
+
+
+@attrs.frozen(kw_only=True)
+class TaskTable(DefaultsTable):
     """`[tasks.NAME]`: what a worker may run. Without an *id* one is assigned."""
 
     id: Id | None = None
@@ -127,9 +153,6 @@ class TaskTable(PolicyTable):
     topics: Topics | None = None
     type: TypeName | None = None
     class_: str | None = None
-    cwd: str | None = None
-    env: dict[str, str] = attrs.field(factory=dict[str, str])
-    pass_env: list[str] = attrs.field(factory=list[str])
     user: User | None = None
 
 

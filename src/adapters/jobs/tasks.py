@@ -15,7 +15,7 @@ from cronhare.domain.schedules.task import (
 from .http_calls import read_call
 from .policies import Policies
 from .reminders import read_reminder
-from .schema import TaskTable
+from .schema import DefaultsTable, TaskTable
 
 
 def read_task(
@@ -33,8 +33,9 @@ def read_task(
         faults += _without_work(table, faults)
         command = ("-",)
     elif command and http is None:
-        faults += _faults_of_command(table, command)
-    folder = policies.folder
+        faults += _faults_of_command(command)
+        faults += faults_of_surroundings(table)
+    folder, given = policies.folder, policies.usual.under(table)
     return Task(
         name=name,
         source=source,
@@ -43,9 +44,9 @@ def read_task(
         http=http,
         reminder=reminder,
         timeout=policy.timeout or DEFAULT_TIMEOUT,
-        cwd=folder / table.cwd if table.cwd else folder,
-        env=table.env,
-        pass_env=tuple(table.pass_env),
+        cwd=folder / given.cwd if given.cwd else folder,
+        env=given.env,
+        pass_env=given.passed,
         user=table.user,
         topics=tuple(dict.fromkeys(table.topics or ())),
         task_class=table.class_,
@@ -60,19 +61,23 @@ def _without_work(table: TaskTable, faults: Sequence[Fault]) -> Iterator[Fault]:
         yield Fault("command", "is missing; give a command, a url, or remind")
 
 
-def _faults_of_command(table: TaskTable, command: Sequence[str]) -> Iterator[Fault]:
+def _faults_of_command(command: Sequence[str]) -> Iterator[Fault]:
     """Find what no operating system could start."""
     if not command[0]:
         yield Fault("command", "its first text names the program, and is empty")
-    texts = {
-        "command": command,
-        "cwd": [table.cwd or ""],
-        "env": [*table.env, *table.env.values()],
-        "pass_env": table.pass_env,
-    }
-    for field, given in texts.items():
-        if any("\0" in text for text in given):
-            yield Fault(field, "has a NUL character, which no program can be given")
+    yield from _nul("command", command)
+
+
+def _nul(field: str, texts: Sequence[str]) -> Iterator[Fault]:
+    if any("\0" in text for text in texts):
+        yield Fault(field, "has a NUL character, which no program can be given")
+
+
+def faults_of_surroundings(table: DefaultsTable) -> Iterator[Fault]:
+    """Find folders and variables that no operating system could give to a program."""
+    yield from _nul("cwd", [table.cwd or ""])
+    yield from _nul("env", [*table.env, *table.env.values()])
+    yield from _nul("pass_env", table.passed)
     for name in table.env:
         if not name or "=" in name:
             yield Fault("env", f"{name!r} cannot name a variable")

@@ -116,6 +116,23 @@ def test_every_field_of_a_task_is_carried_over(read: Read, tmp_path: Path) -> No
     )
 
 
+def test_commands_run_where_and_with_what_the_defaults_say_unless_they_say_otherwise(
+    read: Read, tmp_path: Path
+) -> None:
+    usual, own = read(
+        '[defaults]\ncwd = "app"\nenv = { TZ = "UTC", LANG = "C", TOKEN = "none" }\n'
+        'pass_env = ["DATABASE_URL"]\n'
+        '[tasks.usual]\ncommand = ["true"]\n'
+        '[tasks.own]\ncommand = ["true"]\ncwd = "/srv"\nenv = { LANG = "de" }\n'
+        'pass_env = ["TOKEN"]\n'
+    ).tasks
+
+    assert (usual.cwd, usual.pass_env) == (tmp_path / "app", ("DATABASE_URL",))
+    assert usual.env == {"TZ": "UTC", "LANG": "C", "TOKEN": "none"}
+    assert (own.cwd, own.env) == (PurePath("/srv"), {"TZ": "UTC", "LANG": "de"})
+    assert own.pass_env == ("TOKEN",)
+
+
 def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
     [task] = read('[tasks.t]\ntype = "data-import"\nid = 7\ncommand = ["true"]\n').tasks
 
