@@ -48,7 +48,7 @@ def _rows() -> Iterator[str]:
         refused = ", ".join(
             str(status) for status in statuses if status >= REFUSED and status not in ALWAYS
         )
-        yield f"| `{method} {each.path}` | {scope} | {does} | {given} | {refused} |\n"
+        yield f"| `{method} {each.path_format}` | {scope} | {does} | {given} | {refused} |\n"
 
 
 if __name__ == "__main__":

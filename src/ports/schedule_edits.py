@@ -33,7 +33,7 @@ class Outdated:
 
 @attrs.frozen
 class KeptByRuns:
-    """The row stays: so many *executions* in the ledger belong to it."""
+    """The row stays: so many *executions* that are not to be deleted belong to it."""
 
     executions: int
 
@@ -59,10 +59,11 @@ class ScheduleEditsPort(Protocol):
         ...
 
     def delete(
-        self, scheduler_id: int, *, seen: datetime | None
+        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
     ) -> StoredSchedule | Outdated | KeptByRuns | None:
         """Delete a row that no execution belongs to; answers it as it was. *seen* is as in `edit`.
 
-        Its plan, its pause and its count of runs go with it.
+        Its plan, its pause and its count of runs go with it. *with_history* its executions go
+        first, in several transactions; not if one is unfinished or its failure unresolved.
         """
         ...

@@ -127,7 +127,9 @@ def labels() -> tuple[str, ...]:
     """Name the operations."""
     asker = Asker(Container(settings=Settings.read()), None)  # type: ignore[arg-type]
     return tuple(
-        f"{method} {each.path}" for each in resources.routes(asker) for method in each.methods or ()
+        f"{method} {each.path_format}"
+        for each in resources.routes(asker)
+        for method in each.methods or ()
     )
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
+from cronhare.adapters.sql import schedule_edits
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedule_edits import KeptByRuns, Outdated
@@ -76,6 +77,26 @@ def test_what_has_a_run_is_kept(ledger: Ledger) -> None:
 
     assert answer == KeptByRuns(1)
     assert found(ledger, execution.scheduler_id).name == "ran"
+
+
+def test_history_is_deleted_on_request_while_nothing_of_it_may_run_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_edits, "STEP", 1)  # so that this takes several steps
+    failed = ledger.failed("ran")
+    done = ledger.succeeded(ledger.claimed("ran"))
+    other = ledger.succeeded(ledger.claimed("stays"))
+    id_ = done.scheduler_id
+
+    waits = ledger.edits.delete(id_, seen=None, with_history=True)
+    ledger.records.discard([failed.id], note="known", now=ledger.now)
+    gone = ledger.edits.delete(id_, seen=None, with_history=True)
+
+    assert waits == KeptByRuns(1)
+    assert (isinstance(gone, StoredSchedule), ledger.schedules.with_id(id_)) == (True, None)
+    assert ledger.records.execution(done.id) is None
+    assert ledger.records.execution(other.id) == other
+    assert [row.id for row in ledger.records.archived([failed.id])] == [failed.id]
 
 
 @pytest.mark.parametrize("id_", [0, -1, 999_999, 2**63 - 1, 2**63])

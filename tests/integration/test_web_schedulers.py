@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -10,6 +11,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from tests.integration.ledgers import at_once
 from tests.integration.web import Answer, Site, site
 
 TASKS = (
@@ -212,6 +214,92 @@ def test_what_has_never_run_is_deleted_and_what_has_run_is_kept(web: Site) -> No
     assert (gone.status, gone.text) == (204, "")
     assert web.get(f"/schedulers/{never['id']}").status == 404
     assert web.ask("DELETE", "/schedulers/99", headers={"If-Match": "*"}).status == 404
+
+
+def test_what_has_run_is_deleted_with_its_history_once_all_of_it_has_ended(
+    web: Site,
+) -> None:
+    ran = create(web, "ran")
+    begun = web.post(f"/schedulers/{ran['id']}/run", {}).json()
+    path, headers = "/schedulers/by-name/ran?with_history=true", {"If-Match": "*"}
+
+    waits = web.ask("DELETE", path, headers=headers)
+    assert web.post(f"/executions/{begun['id']}/cancel", {}).status in {200, 202}
+    gone = web.ask("DELETE", path, headers=headers)
+
+    assert (waits.status, "1 execution that may still run" in waits.json()["detail"]) == (409, True)
+    assert gone.status == 204
+    assert web.get(f"/executions/{begun['id']}").status == 404
+    [newest] = web.get("/audit?limit=1").json()
+    assert (newest["action"], newest["target"], newest["outcome"]) == (
+        "schedule.delete",
+        "ran",
+        "done",
+    )
+
+
+def test_put_creates_then_replaces_and_changes_nothing_the_second_time(web: Site) -> None:
+    path, body = "/schedulers/by-name/customer-7", {**DAILY, "timeout": "5m", "params": {"a": 1}}
+
+    made, again = web.send_json("PUT", path, body), web.send_json("PUT", path, body)
+    other = web.send_json("PUT", path, {**DAILY, "schedule": "0 4 * * *"})
+
+    assert (made.status, again.status, other.status) == (201, 200, 200)
+    assert made.headers["etag"] == again.headers["etag"] != other.headers["etag"]
+    shown = web.get(path).json()
+    assert (shown["id"], shown["schedule"]) == (made.json()["id"], "0 4 * * *")
+    assert (shown["timeout_seconds"], shown["params"]) == (None, {})  # what is left out is default
+    assert len(web.get("/schedulers").json()) == 1
+
+
+def test_put_with_an_etag_changes_only_what_was_seen(web: Site) -> None:
+    path = "/schedulers/by-name/tokens"
+    unmade = web.send_json("PUT", path, DAILY, If_Match="*")
+    made = create(web)
+    edit(web, made, timeout="5m")
+
+    late = web.send_json("PUT", path, DAILY, If_Match=made["etag"])
+
+    assert (unmade.status, late.status) == (412, 412)
+    assert late.json()["current"]["scheduler"]["timeout_seconds"] == 300
+    assert web.ask("DELETE", path).status == 428
+    assert web.ask("DELETE", path, headers={"If-Match": made["etag"]}).status == 412
+    assert web.ask("DELETE", path, headers={"If-Match": "*"}).status == 204
+    assert web.get(path).status == 404
+
+
+def test_of_puts_at_once_one_creates(web: Site) -> None:
+    path = "/schedulers/by-name/contested"
+
+    answers = at_once(4, lambda _: web.send_json("PUT", path, DAILY))
+
+    assert sorted(answer.status for answer in answers) == [200, 200, 200, 201]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+
+
+def test_put_refuses_another_name_a_files_schedule_and_a_name_that_none_can_have(
+    web: Site, container: Container
+) -> None:
+    of_file(container)
+
+    other = web.send_json("PUT", "/schedulers/by-name/tokens", {**DAILY, "name": "token"})
+    files = web.send_json("PUT", "/schedulers/by-name/nightly", DAILY)
+
+    assert other.faults == {"name": "is another one in the path; leave it out here"}
+    assert (files.status, "is of jobs.toml" in files.json()["detail"]) == (409, True)
+    for odd in ("a/b", "Müller", "%2F", "a\0", "cronhare-x"):
+        path = f"/schedulers/by-name/{quote(odd, safe='')}"
+        assert web.send_json("PUT", path, DAILY).faults.keys() == {"name"}
+    assert web.send_json("PUT", "/schedulers/by-name/a/run", DAILY).faults.keys() == {"name"}
+
+
+def test_a_row_with_an_odd_name_is_found_by_it(web: Site, container: Container) -> None:
+    draft = ScheduleDraft(name="reports/Büro 1", task=TaskRef("report", 25), schedule="0 3 * * *")
+    container.schedules().create(draft, now=container.claims().now())
+
+    found = web.get(f"/schedulers/by-name/{quote(draft.name, safe='')}")
+
+    assert (found.status, found.json()["name"]) == (200, draft.name)
 
 
 def test_it_is_paused_with_a_reason_and_goes_on(web: Site) -> None:

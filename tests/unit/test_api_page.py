@@ -18,7 +18,9 @@ def test_the_table_of_operations_is_made_from_the_code() -> None:
 
 def test_each_path_in_the_examples_is_an_operations() -> None:
     shown = re.findall(r"\$API(/[^\s'\"?]*)", PAGE)
-    patterns = [re.compile(re.sub(r"\{\w+\}", "[^/]+", each.path)) for each in MADE["operations"]()]
+    patterns = [
+        re.compile(re.sub(r"\{\w+\}", "[^/]+", each.path_format)) for each in MADE["operations"]()
+    ]
 
     assert len(shown) > 10
     strange = [path for path in shown if not any(one.fullmatch(path) for one in patterns)]

@@ -18,6 +18,7 @@ from sqlalchemy import (
     update,
 )
 
+from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.clock import ClockPort
@@ -26,9 +27,13 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .mapping.exactly import exactly
 from .mapping.schedule_rows import moment_or_long_ago, row_values
+from .records.deletable import AWAITS_A_PERSON
 from .schedules import STORED, edited_at, stored
-from .schema.tables import executions, pauses, plans, schedulers
+from .schema.tables import THESE, executions, pauses, plans, schedulers
 from .transactions.database import Database, repeatable
+
+#: So many executions are deleted in one transaction.
+STEP: Final = 1_000
 
 _THIS: Final = schedulers.c.id == bindparam("scheduler_id")
 _IN_FULL: Final = STORED.where(_THIS)
@@ -48,13 +53,23 @@ _RUNS: Final = (
     .select_from(executions)
     .where(executions.c.scheduler_id == bindparam("scheduler_id"))
 )
+#: May still run: it has not ended, or its failure may be replayed.
+_UNSETTLED: Final = _RUNS.where(
+    or_(executions.c.state.in_([state.value for state in UNFINISHED]), AWAITS_A_PERSON)
+)
+_SOME_RUNS: Final = (
+    select(executions.c.id)
+    .where(executions.c.scheduler_id == bindparam("scheduler_id"))
+    .limit(bindparam("most"))
+)
+_DELETE_RUNS: Final = delete(executions).where(THESE)
 _ESCAPE: Final = "/"
 _LITERALLY: Final = str.maketrans({sign: f"{_ESCAPE}{sign}" for sign in f"{_ESCAPE}%_"})
 _DELETE: Final = delete(schedulers).where(_THIS)
 
 
 class SqlScheduleEdits:
-    """Satisfies `ScheduleEditsPort`. What has a method here is one transaction."""
+    """Satisfies `ScheduleEditsPort`. An edit is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
@@ -76,11 +91,20 @@ class SqlScheduleEdits:
             connection.execute(changed.values(**values, updated_at=edited_at(row, now)))
             return _read(connection, row.id)
 
-    @repeatable
     def delete(
-        self, scheduler_id: int, *, seen: datetime | None
+        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
     ) -> StoredSchedule | Outdated | KeptByRuns | None:
         """See `ScheduleEditsPort.delete`."""
+        while (answer := self._delete(scheduler_id, seen, with_history=with_history)) == STEP:
+            pass
+        assert not isinstance(answer, int)
+        return answer
+
+    @repeatable
+    def _delete(
+        self, scheduler_id: int, seen: datetime | None, *, with_history: bool
+    ) -> StoredSchedule | Outdated | KeptByRuns | int | None:
+        """Delete a row, or as many of its runs as one transaction should; answers their number."""
         with self._database.write(f"deleting schedule {scheduler_id}") as connection:
             row = _locked(connection, scheduler_id)
             if row is None:
@@ -88,8 +112,17 @@ class SqlScheduleEdits:
             before = _read(connection, row.id)
             if _is_other(row, seen):
                 return Outdated(before)
-            if runs := connection.scalar(_RUNS, {"scheduler_id": row.id}):
+            asked = {"scheduler_id": row.id}
+            if runs := connection.scalar(_UNSETTLED if with_history else _RUNS, asked):
                 return KeptByRuns(runs)
+            if (
+                ids := list(connection.scalars(_SOME_RUNS, asked | {"most": STEP}))
+                if with_history
+                else ()
+            ):
+                connection.execute(_DELETE_RUNS, {"ids": ids})
+            if len(ids) == STEP:
+                return STEP
             connection.execute(_DELETE, {"scheduler_id": row.id})
             return before
 

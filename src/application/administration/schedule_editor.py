@@ -17,6 +17,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .audit_trail import AuditTrail
 from .audit_values import differing, values_of
+from .files_together import FileContent
 from .lookup import NotFound
 from .named_calendars import refuse_unknown_calendars
 from .names import Names
@@ -27,6 +28,15 @@ from .views.schedules import ScheduleView
 _TRIES: Final = 5
 
 _MEANWHILE: Final = "it was edited, or deleted, since it was read"
+
+
+_HAS_HISTORY: Final = (
+    "in the ledger: delete them as well (--with-history; over HTTP ?with_history=true), or disable "
+    "it"
+)
+_STILL_RUN: Final = (
+    "that may still run: cancel what has not ended, discard what failed, then delete"
+)
 
 
 class EditedMeanwhile(ValueError):
@@ -68,6 +78,8 @@ class ScheduleEditor:
     ) -> ScheduleView:
         """Edit a schedule: *change* makes of the row, and what it says, what it is to say.
 
+        Where it says so already nothing is edited.
+
         Raises:
             NotFound: there is none.
             EditedMeanwhile: it is not what was seen.
@@ -83,6 +95,8 @@ class ScheduleEditor:
                     f"{stored.problem}. Mend it in the table"
                 )
             new = change(stored, stored.draft)
+            if new == stored.draft:
+                break
             refuse_unknown_calendars(self._schedules, new)
             now = self._now()
             was, becomes = differing(stored.draft, new)
@@ -100,9 +114,12 @@ class ScheduleEditor:
                 case Outdated(current):
                     raise self._edited_meanwhile(current)
                 case edited:
-                    [shown] = self._shown([edited], now)
-                    return shown
-        raise self._edited_meanwhile(stored)
+                    stored = edited
+                    break
+        else:
+            raise self._edited_meanwhile(stored)
+        [shown] = self._shown([stored], self._now())
+        return shown
 
     def delete(
         self,
@@ -110,8 +127,14 @@ class ScheduleEditor:
         *,
         seen: Callable[[StoredSchedule], bool] | None,
         actor: Actor,
+        file: FileContent | None = None,
+        with_history: bool = False,
     ) -> None:
         """Delete a schedule that has no run, and that no jobs file would bring back.
+
+        *file* shows that a schedule of its source is in it no more. *with_history* the runs are
+        deleted, too, unless one may still run; they go in steps, so those that are gone when an
+        error comes stay so.
 
         Raises:
             NotFound: there is none.
@@ -120,23 +143,21 @@ class ScheduleEditor:
         """
         stored = self._seen(scheduler_id, seen)
         if stored.source is not None:
-            raise CannotEdit(
-                f"schedule {stored.name} is of {stored.source}, whose next `cronhare apply`, or "
-                "start of `up`, would make it anew: delete it there, or disable it"
-            )
+            _refuse_named(stored.name, stored.source, file)
         at, was = None if seen is None else stored.updated_at, values_of(stored.draft)
-        with self._trail.change(actor, Action.DELETE, stored.name, now=self._now(), before=was):
-            match self._edits.delete(scheduler_id, seen=at):
+        after = {"history": "deleted"} if with_history else None
+        with self._trail.change(
+            actor, Action.DELETE, stored.name, now=self._now(), before=was, after=after
+        ):
+            match self._edits.delete(scheduler_id, seen=at, with_history=with_history):
                 case None:
                     raise _not_found(scheduler_id)
                 case Outdated(current):
                     raise self._edited_meanwhile(current)
                 case KeptByRuns(runs):
-                    raise CannotEdit(
-                        f"schedule {stored.name} has {counted(runs, 'execution')} in the ledger, "
-                        "which would be lost: disable it; once they are cleaned up it can be "
-                        "deleted"
-                    )
+                    why = _STILL_RUN if with_history else _HAS_HISTORY
+                    said = f"schedule {stored.name} has {counted(runs, 'execution')}"
+                    raise CannotEdit(f"{said} {why}")
 
     def _seen(
         self, scheduler_id: int, seen: Callable[[StoredSchedule], bool] | None
@@ -154,6 +175,25 @@ class ScheduleEditor:
 
     def _shown(self, found: Sequence[StoredSchedule], now: datetime) -> Sequence[ScheduleView]:
         return shown_schedules(found, self._records, self._names, policy=self._policy, now=now)
+
+
+def _refuse_named(name: str, source: str, file: FileContent | None) -> None:
+    """Refuse to delete a schedule of a jobs file, unless that *file* shows that it is gone there.
+
+    Raises:
+        CannotEdit: it names the schedule, or is not this file.
+    """
+    if file is None or file.source != source:
+        raise CannotEdit(
+            f"schedule {name} is of {source}, whose next `cronhare apply`, or start of `up`, would "
+            "make it anew if it is still there. Take it out of the file, then show the file to "
+            f"`cronhare schedules delete {name} --jobs FILE`; or disable it"
+        )
+    if name in {draft.name for draft in file.drafts}:
+        raise CannotEdit(
+            f"schedule {name} is in {source}, whose next `cronhare apply`, or start of `up`, would "
+            "make it anew: take it out there first, or disable it"
+        )
 
 
 def _not_found(scheduler_id: int) -> NotFound:

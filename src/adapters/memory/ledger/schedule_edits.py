@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause
 from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
@@ -32,7 +33,7 @@ class MemoryScheduleEdits:
             return stored(self._schedules, self._schedules.replace(row, draft, now=now))
 
     def delete(
-        self, scheduler_id: int, *, seen: datetime | None
+        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
     ) -> StoredSchedule | Outdated | KeptByRuns | None:
         """See `ScheduleEditsPort.delete`."""
         with self._ledger.lock:
@@ -42,10 +43,19 @@ class MemoryScheduleEdits:
             before = stored(self._schedules, row)
             if seen not in {None, row.updated_at}:
                 return Outdated(before)
-            if runs := sum(
-                each.scheduler_id == row.id for each in self._ledger.executions.newest_first()
+            newest = self._ledger.executions.newest_first()
+            runs = [each for each in newest if each.scheduler_id == row.id]
+            open_ = {
+                each.execution_id
+                for each in self._ledger.archive.values()
+                if each.resolution is None
+            }
+            if kept := sum(
+                not with_history or each.state in UNFINISHED or each.id in open_ for each in runs
             ):
-                return KeptByRuns(runs)
+                return KeptByRuns(kept)
+            for each in runs:
+                self._ledger.executions.delete(each)
             self._schedules.delete(row)
             return before
 

@@ -62,6 +62,7 @@ def _moment(text: object) -> object:
 
 
 Id = Annotated[int, BeforeValidator(digits), Path(ge=1, le=LARGEST_ID)]
+Name = Annotated[str, Path(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
 AfterId = Annotated[
     int | None,
     BeforeValidator(digits),

@@ -1,15 +1,17 @@
 """`/schedulers`: the users' table, and its rows."""
 
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
 from fastapi import Header, Request, Response
 
+from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.notes import notes_on_schedule
 from cronhare.application.administration.repetition import RequestReused
 from cronhare.application.administration.schedule_desk import NameTaken
-from cronhare.application.administration.schedule_editor import EditedMeanwhile
+from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
@@ -19,9 +21,10 @@ from cronhare.ports.schedules import StoredSchedule
 from ..access import actor_of
 from ..asking import Asker
 from ..bodies import digest_of_object, read_object
+from ..problems import Problem
 from .answers import as_answer, as_page
 from .operations import Operation, operation
-from .parameters import ROWS, Id, IdempotencyKey, Limit, Switch, Text, named
+from .parameters import ROWS, Id, IdempotencyKey, Limit, Name, Switch, Text, named
 from .scheduler_bodies import NewScheduler, name_for, read_new
 from .scheduler_patches import SchedulerPatch, read_patch
 from .scheduler_views import SchedulerView
@@ -32,6 +35,9 @@ _NAMED_TWICE: Final = (
     "with an Idempotency-Key the key names the schedule; leave out one of them: a name is taken "
     "once, too (409)"
 )
+
+#: So often a name is looked for that others make and delete at the same time.
+_TRIES: Final = 5
 
 #: A schedule that was made or edited, and what is noted on it.
 Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
@@ -70,6 +76,37 @@ class Schedulers:
             takes=NewScheduler,
             gives=SchedulerView,
             refuses=(409,),
+        )
+        # Before what has an id in this place; a name in the table may have a slash.
+        by_name = "/schedulers/by-name/{name:path}"
+        yield operation(
+            "GET",
+            by_name,
+            self.show_named_scheduler,
+            scope=Scope.READ,
+            what="the schedule",
+            gives=SchedulerView,
+            refuses=(404,),
+        )
+        yield operation(
+            "PUT",
+            by_name,
+            self.put_scheduler,
+            scope=Scope.ADMIN,
+            what="it says what the body says, and may have done so before",
+            takes=NewScheduler,
+            gives=SchedulerView,
+            also={201: ("it was created", SchedulerView)},
+            refuses=(409, 412),
+        )
+        yield operation(
+            "DELETE",
+            by_name,
+            self.delete_named_scheduler,
+            scope=Scope.ADMIN,
+            status=204,
+            what="it was deleted",
+            refuses=(400, 404, 409, 412, 428),
         )
         one = "/schedulers/{scheduler_id}"
         yield operation(
@@ -153,6 +190,52 @@ class Schedulers:
         queries = self._container.queries()
         return _shown(await self._asker.ask(lambda: queries.schedule_with_id(scheduler_id)))
 
+    async def show_named_scheduler(self, name: Name) -> Response:
+        """Show a schedule by its name."""
+        queries = self._container.queries()
+        return _shown(await self._asker.ask(lambda: queries.schedule(name)))
+
+    async def put_scheduler(
+        self, request: Request, name: Name, if_match: IfMatch = None
+    ) -> Response:
+        """Make a schedule with this name and body, or make the one that there is say that alone.
+
+        Asked again it changes nothing. With `If-Match` it only changes what was seen.
+        """
+        del if_match
+        must_exist, actor = "if-match" in request.headers, actor_of(request)
+        seen = read_if_match(request) if must_exist else None
+        faults: list[Fault] = []
+        content = await read_object(request, faults)
+        if content.get("name") not in {None, name}:
+            faults.append(Fault("name", "is another one in the path; leave it out here"))
+
+        def ask() -> tuple[int, Made]:
+            draft = read_new(
+                {**content, "name": name},
+                faults,
+                name=name,
+                catalog=self._container.catalog(),
+                policy=self._container.settings().policy,
+            )
+            return self._put(draft, must_exist=must_exist, seen=seen, actor=actor)
+
+        try:
+            status, (view, notes) = await self._asker.ask(ask)
+        except EditedMeanwhile as error:
+            raise stale(error, request, content) from error
+        return _shown(view, status, notes=notes, Location=f"/schedulers/{view.id}")
+
+    async def delete_named_scheduler(
+        self, request: Request, name: Name, *, if_match: IfMatch = None, with_history: Switch = None
+    ) -> Response:
+        """Delete a schedule by its name, as by its id."""
+        queries = self._container.queries()
+        found = await self._asker.ask(lambda: queries.schedule(name))
+        return await self.delete_scheduler(
+            request, found.id, if_match=if_match, with_history=with_history
+        )
+
     async def edit_scheduler(
         self, request: Request, scheduler_id: Id, if_match: IfMatch = None
     ) -> Response:
@@ -170,14 +253,24 @@ class Schedulers:
         return _shown(view, notes=notes)
 
     async def delete_scheduler(
-        self, request: Request, scheduler_id: Id, if_match: IfMatch = None
+        self,
+        request: Request,
+        scheduler_id: Id,
+        *,
+        if_match: IfMatch = None,
+        with_history: Switch = None,
     ) -> Response:
-        """Delete a schedule that has no execution and is of no jobs file; others are disabled."""
+        """Delete a schedule of no jobs file that has no execution, or `with_history` those as well.
+
+        Not while one may still run: it has not ended, or its failure is not resolved.
+        """
         del if_match
         seen, actor = read_if_match(request), actor_of(request)
-        editor = self._container.schedule_editor()
+        editor, past = self._container.schedule_editor(), bool(with_history)
         try:
-            await self._asker.ask(lambda: editor.delete(scheduler_id, seen=seen, actor=actor))
+            await self._asker.ask(
+                lambda: editor.delete(scheduler_id, seen=seen, actor=actor, with_history=past)
+            )
         except EditedMeanwhile as error:
             raise stale(error, request, None) from error
         return Response(status_code=204)
@@ -201,6 +294,41 @@ class Schedulers:
             return view, ()
         named = self._container.draft_notes().of(draft)
         return view, [*notes_on_schedule(draft, now=now), *named]
+
+    def _put(
+        self, draft: ScheduleDraft, *, must_exist: bool, seen: Seen | None, actor: Actor
+    ) -> tuple[int, Made]:
+        """Create or edit; beside another one who does, look again."""
+        for _ in range(_TRIES):
+            found = self._container.schedules().schedules([draft.name])
+            try:
+                if found:
+                    return 200, self._replace(found[0], draft, seen=seen, actor=actor)
+                if must_exist:
+                    detail = f"there is no schedule {draft.name}: without If-Match it is created"
+                    raise Problem(HTTPStatus.PRECONDITION_FAILED, detail)
+                return 201, self._create(draft, actor, said=None)
+            except (NameTaken, NotFound):
+                continue
+        raise Problem(HTTPStatus.CONFLICT, f"schedule {draft.name} is made and deleted by others")
+
+    def _replace(
+        self, found: StoredSchedule, draft: ScheduleDraft, *, seen: Seen | None, actor: Actor
+    ) -> Made:
+        if found.source is not None:
+            raise CannotEdit(
+                f"schedule {found.name} is of {found.source}, which has the last word: edit it "
+                f"there, or PATCH /schedulers/{found.id}"
+            )
+        notes, now = list[str](), self._container.ledger_time().now()
+
+        def change(_: StoredSchedule, before: ScheduleDraft) -> ScheduleDraft:
+            notes[:] = notes_on_schedule(draft, before=before, now=now)
+            notes.extend(self._container.draft_notes().of(draft, before=before))
+            return draft
+
+        editor = self._container.schedule_editor()
+        return editor.edit(found.id, change, seen=seen, actor=actor), notes
 
     def _edit(
         self,
