@@ -514,6 +514,28 @@ def test_plan_shows_what_apply_would_do(shell: Shell) -> None:
     assert shell("schedules").out.count("30 2 * * *") == 1
 
 
+def test_a_schedule_is_deleted_with_its_history_once_no_file_names_it(shell: Shell) -> None:
+    begun = shell("run", "by-hand", "--json").json()["id"]
+    unseen = shell("schedules", "delete", "by-hand")
+    named = shell("schedules", "delete", "by-hand", "--jobs", "jobs.toml")
+    shell.write(JOBS.partition("[schedules.by-hand]")[0])
+    waits = shell("schedules", "delete", "by-hand", "--jobs", "jobs.toml", "--with-history")
+    shell("executions", "cancel", str(begun))
+    kept = shell("schedules", "delete", "by-hand", CRON_JOBS="jobs.toml")
+
+    gone = shell("schedules", "delete", "by-hand", "--with-history", CRON_JOBS="jobs.toml")
+
+    assert {unseen.status, named.status, waits.status, kept.status} == {2}
+    assert "show the file to `cronhare schedules delete by-hand --jobs FILE`" in unseen.err
+    assert "take it out there first" in named.err
+    assert "1 execution that may still run" in waits.err
+    assert "--with-history" in kept.err
+    assert (gone.status, gone.out[:15]) == (0, "Deleted by-hand")
+    assert shell("schedules", "show", "by-hand").status == 2
+    newest = shell("audit", "list", "--json").json()[0]
+    assert (newest["action"], newest["target"]) == ("schedule.delete", "by-hand")
+
+
 def test_a_change_is_typed_as_the_schedule_is(shell: Shell) -> None:
     other = 'timeout = "90s"\nmisfire = { policy = "once", window = "1h" }'
     shell.write(JOBS.replace('timezone = "Europe/Berlin"', other))

@@ -124,6 +124,7 @@ def _report_of_inside(error: BaseException) -> int:
     from cronhare.application.administration.jobs_files import CannotApply  # noqa: PLC0415
     from cronhare.application.administration.lookup import NotFound  # noqa: PLC0415
     from cronhare.application.administration.node_desk import NotDrainable  # noqa: PLC0415
+    from cronhare.application.administration.schedule_editor import CannotEdit  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
     from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
 
@@ -132,7 +133,14 @@ def _report_of_inside(error: BaseException) -> int:
             found = [clash_refusal(error.clashes)] if error.clashes else []
             found += [calendar_refusal(error.calendars)] if error.calendars else []
             return report(Refusals(found))
-        case NotFound() | NotDrainable() | CannotPause() | CannotRun() | LedgerRefused():
+        case (
+            NotFound()
+            | NotDrainable()
+            | CannotPause()
+            | CannotRun()
+            | CannotEdit()
+            | LedgerRefused()
+        ):
             _print(str(error))
             return Status.WRONG_INPUT
         case LedgerUnavailable() | BrokerUnavailable():

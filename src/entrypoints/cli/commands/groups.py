@@ -17,6 +17,7 @@ class Schedules(CommandsOnDemand):
         "resume": ("schedules:resume", "End pauses."),
         "enable": ("schedules_switch:enable", "Let them be due again, from now on."),
         "disable": ("schedules_switch:disable", "Let them not be due, until they are enabled."),
+        "delete": ("schedules_switch:delete", "Delete one that no jobs file names."),
         "run": ("run:run", "Run one now; its next due instant does not move."),
         "backfill": ("schedules_backfill:backfill", "Run past due instants, in the background."),
         "export": ("schedules_export:export", "Write a jobs file of what is in the table."),

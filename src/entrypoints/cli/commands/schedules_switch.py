@@ -1,6 +1,7 @@
-"""`cronhare schedules enable | disable`."""
+"""`cronhare schedules enable | disable | delete`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,8 +10,10 @@ from cronhare.domain.texts.listing import listed
 
 from ...node_identity import this_actor
 from ..completion import SCHEDULES
+from ..jobs_files import load
 from ..output import Json, print_json, print_line
-from ..wiring import open_ledger
+from ..wiring import open_ledger, said_ledger
+from .schedules_show import Name
 
 if TYPE_CHECKING:
     from cronhare.application.administration.commands import Switched
@@ -32,6 +35,31 @@ def disable(names: Names, *, json: Json = False) -> None:
     `cronhare schedules pause` does so with a reason, and records what does not run.
     """
     _switch(names, on=False, json=json)
+
+
+def delete(
+    name: Name,
+    *,
+    with_history: Annotated[
+        bool, typer.Option("--with-history", help="Delete its executions and their output, too.")
+    ] = False,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(help="The file that it came from, and is gone from. [env: CRON_JOBS]"),
+    ] = None,
+) -> None:
+    """Delete a schedule that no jobs file names. Its failures stay in the archive."""
+    container = open_ledger()
+    settings, schedule = container.settings(), container.queries().schedule(name)
+    path = None if schedule.source is None else jobs or settings.jobs
+    container.schedule_editor().delete(
+        schedule.id,
+        seen=None,
+        actor=this_actor(),
+        file=path and load(path, settings, state="Nothing was deleted."),
+        with_history=with_history,
+    )
+    print_line(f"Deleted {name} from {said_ledger(settings)}.")
 
 
 def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
