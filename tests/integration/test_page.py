@@ -171,9 +171,10 @@ def test_a_moment_that_no_calendar_has_is_refused(web: Site, schedule: str) -> N
 def test_it_is_paused_with_a_reason_resumed_run_and_disabled(
     web: Site, container: Container, schedule: str
 ) -> None:
-    paused = web.ask("POST", f"{schedule}/pause", "reason=caf%c3%a9&for=2h", FORM)
+    paused = web.ask("POST", f"{schedule}/pause", "reason=caf%c3%a9&for=9d", FORM)
     assert (paused.status, paused.headers["location"]) == (303, schedule)
     said = web.get(schedule, Cookie=paused.headers["set-cookie"].split(";")[0])
+    assert "will not run: paused by " in said.text
     assert "nightly is paused" in said.text
     assert "café" in said.text
 

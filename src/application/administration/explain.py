@@ -307,7 +307,7 @@ def _without_record(
         return Explanation(
             ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, instant))
         )
-    why = _why_not(schedule, stored, instant, circumstances, now)
+    why = circumstances.why_never(schedule, instant, now)
     if instant > now:
         answer, because = _future(schedule, stored, why)
         return Explanation(ran=False, answer=answer, because=because)
@@ -346,21 +346,6 @@ def _future(
         said = f"It is due then, and will not run unless that changes: {why}"
         return said, tuple(remedies(why, stored.name))
     return "It is due then", ()
-
-
-def _why_not(
-    schedule: Schedule,
-    stored: StoredSchedule,
-    instant: datetime,
-    circumstances: Circumstances,
-    now: datetime,
-) -> str | None:
-    """Say which of its conditions, or its pause, keeps an instant from running."""
-    if circumstances.runs_left(schedule) == 0:
-        return f"max_runs: it had its {counted(stored.claimed, 'run')}"
-    if (problem := circumstances.problem_with(schedule)) is not None:
-        return f"it cannot be planned: {problem}"
-    return circumstances.why_not(schedule, instant, now)
 
 
 def _never(

@@ -16,6 +16,7 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.nodes import NodeStorePort
@@ -23,7 +24,7 @@ from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .follow import FOLLOW_EVERY, Followed, follow
-from .lookup import NotFound, find_execution, find_schedule, understood, zone_of
+from .lookup import NotFound, find_calendars, find_execution, find_schedule, understood, zone_of
 from .preview import preview
 from .schedule_lists import shown_schedules
 from .views.due import DueView
@@ -131,7 +132,7 @@ class Queries:
         return watch(lambda: self.executions(which), stand=_stand, pause=pause)
 
     def upcoming(self, name: str, *, count: int) -> Sequence[DueView]:
-        """List the instants at which a schedule is due next, by its row alone.
+        """List the instants at which a schedule is due next, and why some will not run.
 
         Raises:
             NotFound: there is no such schedule.
@@ -140,8 +141,14 @@ class Queries:
         schedule = understood(stored)
         if schedule is None or stored.problem is not None:
             return ()
-        zone = find_zone(zone_of(stored))
-        return [*preview(schedule, zone, after=self._now(), count=count)]
+        zone, now, found = find_zone(zone_of(stored)), self._now(), list[DueView]()
+        calendars, has_run = find_calendars(self._schedules, stored), stored.claimed
+        for due in preview(schedule, zone, after=now, count=count):
+            around = Circumstances(pause=stored.pause, claimed=has_run, calendars=calendars)
+            why = around.why_never(schedule, due.utc, now) if due.runs else None
+            has_run += due.runs and why is None
+            found.append(attrs.evolve(due, why_not=why))
+        return found
 
     def execution(self, execution_id: int) -> ExecutionWithAttempts:
         """Show an execution.

@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from cronhare.domain.texts.listing import counted
+
 from .calendars import BrokenCalendar, FoundCalendar, missing
 from .conditions import Conditions, expired
 from .pause import Pause
@@ -67,6 +69,14 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         return self.why_not_that_day(schedule, instant) or _why_too_late(
             schedule.conditions, instant, now
         )
+
+    def why_never(self, schedule: Schedule, instant: datetime, now: datetime) -> str | None:
+        """Say why an instant does not run, if only because the schedule is not planned any more."""
+        if self.runs_left(schedule) == 0:
+            return f"max_runs: it had its {counted(self.claimed, 'run')}"
+        if (problem := self.problem_with(schedule)) is not None:
+            return f"it cannot be planned: {problem}"
+        return self.why_not(schedule, instant, now)
 
     def why_not_that_day(self, schedule: Schedule, instant: datetime) -> str | None:
         """Say which calendar or blackout window keeps an instant from running."""

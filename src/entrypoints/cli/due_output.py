@@ -21,12 +21,14 @@ _SHORT: Final = {
 
 
 def show_due(found: Sequence["DueView"], timezone: str) -> None:
-    """Print when they are, in UTC and in *timezone*, and what the clock does to them."""
-    rows = [(_utc(due), _local(due), _clock(due)) for due in found]
+    """Print when they are, in UTC and in *timezone*, what the clock does, and which do not run."""
+    columns = [("UTC", _utc), (timezone, _local)]
     if any(due.clock for due in found):
-        table("UTC", timezone, "CLOCK", rows=rows, empty="")
-    else:
-        table("UTC", timezone, rows=[row[:2] for row in rows], empty="")
+        columns.append(("CLOCK", _clock))
+    if any(due.why_not for due in found):
+        columns.append(("SKIPPED", lambda due: due.why_not or ""))
+    rows = [[show(due) for _, show in columns] for due in found]
+    table(*(name for name, _ in columns), rows=rows, empty="")
 
 
 def _utc(due: "DueView") -> str:

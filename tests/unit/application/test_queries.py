@@ -31,6 +31,8 @@ from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
@@ -781,6 +783,21 @@ def test_what_is_due_next_is_told_by_the_row_alone() -> None:
     assert queries(house).upcoming("off", count=5) == []
     with pytest.raises(NotFound):
         queries(house).upcoming("nobody", count=5)
+
+
+def test_of_what_is_due_next_that_is_marked_which_will_not_run() -> None:
+    house = House()
+    skip = Conditions(blackout=("13:00-14:00",), max_runs=2)
+    house.add(schedule="0 * * * *", conditions=skip)  # it is 12:00
+    house.add("held", schedule="0 * * * *")
+    pause = Pause(since=house.now, until=NOON + timedelta(hours=2), reason="it moves")
+    house.schedules.pause("held", pause, now=house.now)
+
+    marked = [one.why_not for one in queries(house).upcoming("report", count=4)]
+    held = [one.why_not for one in queries(house).upcoming("held", count=2)]
+
+    assert marked == ["blackout: 13:00-14:00", None, None, "max_runs: it had its 2 runs"]
+    assert held == [str(pause), None]
 
 
 async def test_the_failures_of_a_renamed_schedule_are_listed_and_shown_as_its_own() -> None:

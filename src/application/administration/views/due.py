@@ -32,9 +32,11 @@ class DueView:
     """A due instant, in UTC and in its schedule's zone.
 
     Where *runs* is false it is a change of the clock that leapt over a time, which is skipped.
+    *why_not* says which condition, or pause, will not let it run as things are.
     """
 
     utc: datetime
     local: datetime
     runs: bool
     clock: tuple[ClockEffectView, ...]
+    why_not: str | None = None

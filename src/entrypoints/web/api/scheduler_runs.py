@@ -113,7 +113,7 @@ class SchedulerRuns:
         )
 
     async def list_next_runs(self, scheduler_id: Id, *, count: Count = INSTANTS) -> Response:
-        """List when a schedule is due next, by its row alone: a pause is not looked at."""
+        """List when a schedule is due next, and why some of these instants will not run."""
         queries = self._container.queries()
 
         def ask() -> Any:  # noqa: ANN401 - views
