@@ -102,6 +102,38 @@ def test_a_ledger_on_a_server_is_named_without_its_user_and_password(
     assert "Made" not in said.out
 
 
+def test_a_ledger_is_copied_while_somebody_writes_and_nothing_is_written_over(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as writer:
+        writer.execute("UPDATE Scheduler SET status = 0")  # and does not commit
+        said = shell("db", "backup", "copy.sqlite3")
+    again = shell("db", "backup", "copy.sqlite3")
+
+    assert (said.status, again.status) == (0, 2)
+    assert "copy.sqlite3: File exists" in again.err
+    assert (shell.folder / "copy.sqlite3").stat().st_mode & 0o777 == 0o600
+    listed = [
+        shell("schedules", "--json", CRON_DATABASE_URL=f"sqlite:///{name}.sqlite3").json()
+        for name in ("cronhare", "copy")
+    ]
+    assert listed[0] == listed[1] != []
+
+
+def test_a_backup_of_a_ledger_that_is_no_file_or_not_sound_leaves_none(empty: Shell) -> None:
+    (empty.folder / "bad.sqlite3").write_bytes(b"SQLite format 3\0 and so on")
+    servers = {
+        url: empty("db", "backup", "copy", CRON_DATABASE_URL=f"{url}://u:secret@db/cron")
+        for url in ("mysql", "postgresql")
+    }
+
+    broken = empty("db", "backup", "copy", CRON_DATABASE_URL="sqlite:///bad.sqlite3")
+
+    assert {servers["mysql"].status, servers["postgresql"].status} == {2}
+    assert "mariadb-dump --single-transaction cron" in servers["mysql"].err
+    assert "pg_dump cron" in servers["postgresql"].err
+    assert (broken.status, empty("db", "backup", "copy").status) == (3, 2)
+    assert not (empty.folder / "copy").exists()
+
+
 def test_next_shows_the_instants_around_a_change_of_the_clock(empty: Shell) -> None:
     said = empty(
         *("next", "30 2 * * *", "--timezone", "Europe/Berlin"),

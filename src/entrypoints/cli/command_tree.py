@@ -52,7 +52,7 @@ class Commands(CommandsOnDemand):
         "audit": ("groups:Audit", "Who changed what, when, from where."),
         "import": ("groups:Import", "Bring schedules from elsewhere."),
         "service": ("groups:Service", "Units for systemd."),
-        "db": ("groups:Database", "The ledger's schema."),
+        "db": ("groups:Database", "The ledger: its schema, and copies of it."),
     }
 
 

@@ -1,16 +1,19 @@
-"""`cronhare db upgrade`."""
+"""`cronhare db upgrade | backup`."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from cronhare.domain.access.audit import Action
 from cronhare.domain.addresses import LedgerFile
 
 from ...node_identity import this_actor
+from ..errors import Refusal, file_refusal
 from ..output import print_line
 from ..progress import working
-from ..wiring import said_ledger, wire
+from ..wiring import read_settings, said_ledger, wire
 
 if TYPE_CHECKING:
     from ...container import Container
@@ -33,6 +36,28 @@ def upgrade_schema() -> None:
         print_line(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
     else:
         print_line(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The copy: a new file.", show_default=False)],
+) -> None:
+    """Copy a ledger in a file, also while others work on it; the copy is checked."""
+    from cronhare.adapters.sql.dialects.sqlite.file import copy_to, is_there  # noqa: PLC0415
+
+    settings, state = read_settings(), "Nothing was copied."
+    ledger = settings.ledger
+    if not isinstance(ledger, LedgerFile):
+        tool = "pg_dump" if ledger.kind == "postgresql" else "mariadb-dump --single-transaction"
+        advice = f"{state} Its own tool copies it: {tool} {ledger.database}"
+        raise Refusal(f"{said_ledger(settings)} is on a server", advice=advice)
+    if not is_there(path := Path(ledger.path)):
+        raise Refusal(f"there is no ledger at {path.absolute()}", advice=state)
+    try:
+        with working(f"Copying {ledger}"):
+            size = copy_to(path, file)
+    except OSError as error:
+        raise file_refusal(error, file, state) from error
+    print_line(f"Copied {said_ledger(settings)} to {file}: {size:,} bytes, and it is sound.")
 
 
 def _write_down(container: "Container", done: Sequence[str]) -> None:

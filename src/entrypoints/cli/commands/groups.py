@@ -162,6 +162,7 @@ class Database(CommandsOnDemand):
     """`cronhare db …`."""
 
     places = {  # noqa: RUF012 - as above
+        "backup": ("db:backup", "Copy a ledger in a file, also while others work on it."),
         "upgrade": ("db:upgrade_schema", "Bring the schema to this version; nothing is lost."),
     }
 

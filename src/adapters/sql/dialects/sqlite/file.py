@@ -5,7 +5,9 @@ Its path is a setting: there may be a device, a link, or another program's file.
 
 import logging
 import os
+import sqlite3
 import stat
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +58,32 @@ def make_file(path: Path) -> None:
         raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
     if ledger is not None:
         _close_to_others(path, ledger)
+
+
+def copy_to(path: Path, target: Path) -> int:
+    """Copy a ledger that others may be writing to a new file, its owner's alone; answers its bytes.
+
+    The copy is one moment of the ledger: `VACUUM INTO` reads in one transaction, and syncs nothing.
+
+    Raises:
+        OSError: the copy cannot be made, or something has its name.
+        LedgerUnavailable: the ledger cannot be read, or is not sound; no copy is left.
+    """
+    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor) as file, ExitStack() as undo:
+        undo.callback(target.unlink)
+        try:
+            with closing(sqlite3.connect(path, isolation_level=None)) as ledger:
+                ledger.execute("VACUUM INTO ?", (str(target),))
+            with closing(sqlite3.connect(target)) as copy:
+                faults = [text for (text,) in copy.execute("PRAGMA integrity_check(5)")]
+        except sqlite3.Error as error:
+            raise LedgerUnavailable(f"copying the ledger {path}: {error}") from error
+        if faults != ["ok"]:
+            raise LedgerUnavailable(f"copying the ledger {path}: {'; '.join(faults)}")
+        os.fsync(file.fileno())
+        undo.pop_all()
+        return os.fstat(file.fileno()).st_size
 
 
 def located(path: Path) -> Path:
