@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.process.attempt.outcomes import RIGHTS
 from cronhare.adapters.sql import SqlScheduleStore, check_schema, open_engine, upgrade
 from tests.integration.ledgers import NOON, draft
 from tests.services.mariadb import run
@@ -35,32 +34,6 @@ def test_systemd_understands_every_line_of_a_unit(name: str, tmp_path: Path) -> 
 
     complaints = [line for line in said.stderr.splitlines() if name in line]
     assert (said.returncode, complaints) == (0, [])
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-@pytest.mark.parametrize("name", ["cronhare.service", "cronhare-worker@.service"])
-def test_systemd_understands_what_jobs_of_root_need_besides(name: str, tmp_path: Path) -> None:
-    unit = tmp_path / name
-    text = (ROOT / "deploy/systemd" / name).read_text()
-    unit.write_text(re.sub("^ExecStart=.*", "ExecStart=/bin/true", text, flags=re.MULTILINE))
-    edit = tmp_path / f"{name}.d" / "override.conf"
-    edit.parent.mkdir()
-    page = (ROOT / "docs/howto/from-cron.md").read_text(encoding="utf-8")
-    [override] = re.findall(r"```ini override.conf\n(.*?)```", page, flags=re.DOTALL)
-
-    said = []
-    for wrong in ("", "Capability=~\n"):  # is it looked at?
-        edit.write_text(override + wrong)
-        verify = ["systemd-analyze", "verify", "--man=no", str(unit)]
-        done = subprocess.run(verify, capture_output=True, text=True, check=False)
-        said.append([line for line in done.stderr.splitlines() if "override.conf" in line])
-
-    assert said[0] == []
-    assert len(said[1]) == 1
-    assert set(re.findall("CAP_[A-Z_]+", override)) == set(re.findall("CAP_[A-Z_]+", RIGHTS))
-    changed = dict(re.findall(r"^(\w+)=(.*)$", override, flags=re.MULTILINE))
-    assert (changed["User"], changed["CapabilityBoundingSet"]) == ("root", "~")
-    assert {key for key in changed if f"\n{key}=" not in text} == set(), "no more than is narrowed"
 
 
 def test_secrets_are_made_once_for_us_and_for_the_servers(tmp_path: Path) -> None:

@@ -84,6 +84,25 @@ def test_units_are_those_of_the_repository_with_this_hosts_user_and_program(
     assert re.search(r"^u cron -", users, flags=re.MULTILINE)
 
 
+@pytest.mark.parametrize("process", [Process.UP, Process.WORKER])
+def test_like_cron_tasks_of_root_are_confined_by_nothing(process: Process, tmp_path: Path) -> None:
+    install([process], root=tmp_path, program=Path("/usr/bin/env"), like_cron=True)
+
+    [unit] = (tmp_path / "etc/systemd/system").iterdir()
+    text = unit.read_text()
+    said = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"[A-Z]\w+=", line))
+    assert (said["User"], said["UMask"], said["KillMode"]) == ("root", "0022", "mixed")
+    confines = ("Protect", "Private", "Restrict", "Capability", "NoNew", "Lock", "System", "Tasks")
+    assert [name for name in said if name.startswith(confines)] == []
+    assert said["StateDirectory"] == "cronhare"  # of the ledger
+    assert not (tmp_path / "etc/sysusers.d").exists()  # root is there
+
+
+def test_like_cron_is_for_what_runs_tasks() -> None:
+    with pytest.raises(Refusal, match="web runs no tasks"):
+        install([Process.WORKER, Process.WEB], like_cron=True)
+
+
 def test_up_finds_its_ledger_and_its_jobs_where_its_unit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +121,11 @@ def test_up_finds_its_ledger_and_its_jobs_where_its_unit_says(
 def test_systemd_understands_each_unit(tmp_path: Path) -> None:
     for processes in EACH:
         install_in(tmp_path, *processes)
+    install(None, root=tmp_path / "free", program=Path("/usr/bin/env"), like_cron=True)
+    shutil.copy(
+        tmp_path / "free/etc/systemd/system/cronhare.service",
+        tmp_path / "etc/systemd/system/cronhare-free.service",
+    )
     names = [
         shutil.copy(unit, tmp_path / unit.name.replace("@", "@1"))
         for unit in (tmp_path / "etc/systemd/system").iterdir()

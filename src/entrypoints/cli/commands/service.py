@@ -43,6 +43,7 @@ _FILES: Final = {
     Process.WORKER: "cronhare-worker@.service",
     Process.WEB: "cronhare-web.service",
 }
+_WITH_TASKS: Final = (Process.UP, Process.WORKER)
 #: What systemctl starts; of a worker any number.
 _NAMES: Final = {
     Process.UP: "cronhare",
@@ -58,7 +59,13 @@ def install(
         typer.Argument(help="What to run: `up` on one machine, by default; or the others."),
     ] = None,
     *,
-    user: Annotated[str, typer.Option(help="Whom services and tasks run as.")] = "cronhare",
+    user: Annotated[
+        str | None,
+        typer.Option(help="Whom services and tasks run as: cronhare; with --like-cron root."),
+    ] = None,
+    like_cron: Annotated[
+        bool, typer.Option("--like-cron", help="Let tasks do whatever they may under cron.")
+    ] = False,
     program: Annotated[
         Path | None, typer.Option(help="The command that they start; this one, by default.")
     ] = None,
@@ -80,11 +87,20 @@ def install(
     wanted = tuple(dict.fromkeys(processes or [Process.UP]))
     if Process.UP in wanted and len(wanted) > 1:
         raise Refusal("`up` is scheduler, worker and web in one: install it alone, or these")
+    user = user or ("root" if like_cron else "cronhare")
     if not _USER.fullmatch(user):
         raise Refusal(f"--user: {user!r} cannot name a user")
-    command = _program(program, dry_run=dry_run)
+    if like_cron and (taskless := [each for each in wanted if each not in _WITH_TASKS]):
+        raise Refusal(
+            f"--like-cron: {taskless[0]} runs no tasks",
+            advice="Nothing was written. Install what runs none first, without the option.",
+        )
+    command = _program(program, dry_run=dry_run or like_cron)
     units = {root / _UNITS / _FILES[each]: _adapted(_FILES[each], user, command) for each in wanted}
-    units[root / "etc/sysusers.d/cronhare.conf"] = _adapted("cronhare.sysusers", user, command)
+    if like_cron:
+        units = {path: _unconfined(text) for path, text in units.items()}
+    else:
+        units[root / "etc/sysusers.d/cronhare.conf"] = _adapted("cronhare.sysusers", user, command)
     settings = "cronhare.toml" if Process.UP in wanted else "environment"
     beside = {root / _OURS / settings: _adapted(settings, user, command)}
     if dry_run:
@@ -102,7 +118,7 @@ def install(
         )
     for line in (*_write(units, again=True), *_write(beside, again=False)):
         print_line(line)
-    for line in _next(wanted, command):
+    for line in _next(wanted, command, makes_user=not like_cron):
         print_line(line)
 
 
@@ -128,6 +144,14 @@ def _adapted(name: str, user: str, program: str) -> str:
     text = text.replace(_PROGRAM, program)
     text = re.sub(r"^(User|Group)=cronhare$", rf"\1={user}", text, flags=re.MULTILINE)
     return re.sub(r"^u cronhare ", f"u {user} ", text, flags=re.MULTILINE)
+
+
+def _unconfined(unit: str) -> str:
+    """Give tasks what they have under cron: all rights of the user, all files, a umask of 022."""
+    unit = re.sub(r"^(Group|TasksMax)=.*\n", "", unit, flags=re.MULTILINE)
+    free = "# As under cron: tasks may do whatever this user may.\n"
+    unit = re.sub(r"# What tasks may do.*(?=StateDirectory=)", free, unit, flags=re.DOTALL)
+    return unit.replace("UMask=0077", "UMask=0022")
 
 
 def _refuse_outside(root: Path, paths: Iterable[Path]) -> None:
@@ -180,10 +204,11 @@ def _replace(path: Path, content: str) -> None:
         new.unlink(missing_ok=True)
 
 
-def _next(wanted: Sequence[Process], command: str) -> Iterator[str]:
+def _next(wanted: Sequence[Process], command: str, *, makes_user: bool) -> Iterator[str]:
     names = " ".join(_NAMES[each] for each in wanted)
     yield "Next:"
-    yield "  systemd-sysusers"
+    if makes_user:
+        yield "  systemd-sysusers"
     if Process.UP in wanted:
         yield f"  {command} init /etc/cronhare/jobs.toml      # unless you have one"
     else:
