@@ -25,9 +25,9 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
 from cronhare.ports.schedules import StoredSchedule
 
+from .mapping.deletable import AWAITS_A_PERSON
 from .mapping.exactly import exactly
 from .mapping.schedule_rows import moment_or_long_ago, row_values
-from .records.deletable import AWAITS_A_PERSON
 from .schedules import STORED, edited_at, stored
 from .schema.tables import THESE, executions, pauses, plans, schedulers
 from .transactions.database import Database, repeatable

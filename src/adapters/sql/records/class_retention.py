@@ -15,12 +15,12 @@ from sqlalchemy import ColumnElement, Select, bindparam, func, select
 from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.domain.schedules.retention import ClassRetention, KeptClass, by_class
 
+from ..mapping.deletable import AWAITS_A_PERSON, COUNTS, ENDED
 from ..mapping.execution_rows import batches
 from ..mapping.retentions import LONGEST_RETENTION, read_retention
 from ..schema.tables import executions, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database
-from .deletable import AWAITS_A_PERSON, COUNTS, ENDED
 
 #: So many schedules are asked for in one statement.
 _SCHEDULES: Final = 1_000

@@ -19,11 +19,11 @@ from ..audit import forget_audit
 from ..gates.forgetting import forget_gates
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.refusals import bisect_batch
+from ..mapping.deletable import AWAITS_A_PERSON, COUNTS, ENDED
 from ..schema.tables import THESE, by_id, executions
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database
 from .class_retention import surplus_of_classes
-from .deletable import AWAITS_A_PERSON, COUNTS, ENDED
 from .old_replays import forget_replays
 
 #: So many executions are looked at, or deleted, in one transaction.
