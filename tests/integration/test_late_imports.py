@@ -40,7 +40,14 @@ TELLING = {
 }
 
 #: Who names a first calendar has its libraries imported then.
-OF_CALENDARS = ("icalendar", "dateutil", "winreg")
+OF_CALENDARS = (
+    "icalendar",
+    "recurring_ical_events",
+    "x_wr_timezone",
+    "dateutil",
+    "click",
+    "winreg",
+)
 
 JOBS = """
 [tasks.good]

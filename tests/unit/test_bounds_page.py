@@ -12,7 +12,7 @@ from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
 from cronhare.adapters.jobs import apprise as jobs_apprise
-from cronhare.adapters.jobs import http_calls, ics, ics_bounds, ics_zones
+from cronhare.adapters.jobs import http_calls, ics
 from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.notify import apprise_sender, mail, smtp
@@ -228,10 +228,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "an iCalendar file of a calendar": [
         size(ics.LARGEST_ICS),
-        f"{ics_bounds.MOST_OCCURRENCES:,} occurrences",
-        f"{ics_zones.MOST_ZONES} time zones with yearly rules",
-        f"change {ics_zones.MOST_CHANGES:,} times",
-        f"{ics_bounds.LONGEST_SEARCH:.0f} s of the processor",
+        f"{ics.MOST_EVENTS:,} events",
+        f"{ics.LONGEST_READING:.0f} s of the processor",
     ],
     "an interval (`every`, `every_ms`)": [
         f"{every.SHORTEST // every.SECOND} s to {every.LONGEST.days} days"

@@ -16,7 +16,7 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.windows import FORMS, WindowInvalid, parse_window
 from cronhare.domain.texts.echo import echo
 
-from .ics_bounds import IcsInvalid, SearchTime
+from .ics import IcsInvalid, ReadingTime, read_ics
 from .schema import CalendarTable
 
 _DAYS = f"is a list of windows, or a table of windows and what they are called: {FORMS}"
@@ -28,17 +28,17 @@ def read_calendar_table(
     folder: Path,
     *,
     today: date,
-    search: SearchTime,
+    reading: ReadingTime,
     faults: list[Fault],
 ) -> CalendarDraft:
     """Make a calendar; *folder* is that of the jobs file, *today* the day of the reading.
 
-    *search* is that of all its calendars.
+    *reading* is the time for all its calendars.
     """
     zone = _zone(table.timezone, faults)
     windows = list(_days(table.days, faults))
     if table.file is not None:
-        windows += _from_file(folder / table.file, zone, today, search, faults)
+        windows += _from_file(folder / table.file, zone, today, reading, faults)
     elif table.days is None:
         faults.append(Fault("days", 'are missing; give days, or file = "holidays.ics"'))
     if len(windows) > MOST_WINDOWS:
@@ -82,15 +82,13 @@ def _days(given: object, faults: list[Fault]) -> Iterator[NamedText]:
 
 
 def _from_file(
-    path: Path, zone: ZoneInfo, today: date, search: SearchTime, faults: list[Fault]
+    path: Path, zone: ZoneInfo, today: date, reading: ReadingTime, faults: list[Fault]
 ) -> tuple[NamedText, ...]:
-    from .ics import read_ics  # noqa: PLC0415 - most files name none
-
     try:
-        return read_ics(path, zone, today=today, search=search)
+        return read_ics(path, zone, today=today, reading=reading)
     except IcsInvalid as error:
         faults.append(Fault("file", f"{path}: {error}"))
-    except (OSError, ValueError) as error:  # a NUL in a path is a ValueError
+    except (OSError, ValueError) as error:  # ExtraMissing is a ValueError, as is a NUL in a path
         said = getattr(error, "strerror", None) or error
         faults.append(Fault("file", f"{path}: {said}"))
     return ()

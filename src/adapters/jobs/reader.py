@@ -32,7 +32,7 @@ from cronhare.domain.texts.listing import first_faults
 from cronhare.domain.texts.names import NAME
 
 from .calendars import read_calendar_table
-from .ics_bounds import SearchTime
+from .ics import ReadingTime
 from .limits import NO_INTEGER, beyond_toml
 from .notify import SubscriptionReader
 from .policies import Policies
@@ -274,13 +274,13 @@ def _calendars(
     tables: Mapping[str, Any], folder: Path, faults: list[FileFault]
 ) -> Iterator[CalendarDraft]:
     # Recurring days of a file are written out for the years around this one.
-    today, search = datetime.now(UTC).date(), SearchTime()
+    today, reading = datetime.now(UTC).date(), ReadingTime()
     for name, content in tables.items():
         if len(faults) > MOST_FAULTS:
             return
         found = _name_faults(name)
         table = read_table(CalendarTable, content, found)
-        yield read_calendar_table(name, table, folder, today=today, search=search, faults=found)
+        yield read_calendar_table(name, table, folder, today=today, reading=reading, faults=found)
         faults += [FileFault(f"calendars.{name}", fault) for fault in found]
 
 

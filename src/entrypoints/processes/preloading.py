@@ -11,9 +11,6 @@ import encodings.idna  # noqa: F401 - a host's name is looked up
 
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
 
-# What commands do without: a file that is read again may have a calendar, a log be of JSON.
-import cronhare.adapters.jobs.ics
-
 # What lists of a ledger do without.
 import cronhare.adapters.sql.claims.manual_claims
 import cronhare.adapters.sql.inspection.scheduler_activity

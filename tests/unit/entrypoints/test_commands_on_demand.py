@@ -42,7 +42,6 @@ HEAVY = {
     "aio_pika",
     "aiormq",
     "concurrent.futures.thread",
-    "cronhare.adapters.jobs.ics",
     "cronhare.adapters.memory",
     "cronhare.adapters.process.runner",
     "cronhare.adapters.rabbitmq",
@@ -53,6 +52,7 @@ HEAVY = {
     "cronhare.entrypoints.processes",
     "dependency_injector",
     "icalendar",
+    "recurring_ical_events",
     "pika",
     "psycopg",
     "pymysql",
@@ -84,7 +84,7 @@ TYPER = {"annotated_doc", "shellingham", "typer"}
 VALUES = {"attr", "attrs", "msgspec", "typing_extensions"}
 
 #: What lists the values of a range.
-RANGES = {"croniter", "dateutil"}
+RANGES = {"croniter", "dateutil", "pytz", "six"}
 
 #: What a container and a ledger are made with; pydantic is the container's.
 OF_A_LEDGER = {

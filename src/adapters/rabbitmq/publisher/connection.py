@@ -223,7 +223,7 @@ class PublisherConnection:
             mandatory=True,
         )
 
-    def _on_confirm(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
+    def _on_confirm(self, frame: "Method[Basic.Ack | Basic.Nack]") -> None:
         answer = frame.method
         outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.REFUSED
         if self._is_on_trial:
