@@ -57,7 +57,7 @@ test: $(EQUIPPED)  ## format check, lint, strict types, import contracts, unit a
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache
-	@scripts/ensure-servers
+	@scripts/ensure-programs
 	@$(MAKE) --no-print-directory --jobs=3 types alone tests
 
 types:  # beside the tests, which wait for servers at their beginning
@@ -84,21 +84,21 @@ unit-others:
 
 .PHONY: browser
 browser: $(EQUIPPED)  ## the page in a real browser, which it installs; leaves screenshots in build/pictures
-	@scripts/ensure-browser
+	@scripts/ensure-programs chromium
 	CI=true $(BIN)/pytest --quiet -p no:xdist tests/browser
 
 CYCLES ?= 20
 
 .PHONY: faults
 faults: $(EQUIPPED)  ## every fault again and again, on private servers: CYCLES=20, some minutes each
-	@scripts/ensure-servers
+	@scripts/ensure-programs
 	$(BIN)/pytest --quiet -m long tests/integration
 	$(BIN)/python -m tests.faults --cycles $(CYCLES)
 	$(BIN)/python -m tests.faults.limits
 
 .PHONY: fuzz
 fuzz: $(EQUIPPED)  ## every boundary with all that may come from outside, beside the innocent
-	@scripts/ensure-servers
+	@scripts/ensure-programs
 	$(BIN)/python -m tests.fuzz $(BOUNDARIES)
 
 .PHONY: bench

@@ -45,7 +45,7 @@ def chromium() -> Iterator[Browser]:
     """Start one, or do without."""
     program = binary("chromium")
     if program is None:
-        missing("Chromium", "`make browser` installs it")
+        missing("Chromium", "scripts/ensure-programs installs it")
     # Its sandbox needs another user than root.
     arguments = [*_ARGUMENTS, "--no-sandbox"] if os.getuid() == 0 else list(_ARGUMENTS)
     with sync_playwright() as playwright:
