@@ -74,13 +74,13 @@ if TYPE_CHECKING:
     from cronhare.application.administration.commands import Administrator
     from cronhare.application.administration.days import Days
     from cronhare.application.administration.doctor import Doctor
-    from cronhare.application.administration.draft_notes import DraftNotes
     from cronhare.application.administration.explanations import Explanations
     from cronhare.application.administration.files_together import FileContent
     from cronhare.application.administration.jobs_files import JobsFileApplier
     from cronhare.application.administration.metrics import Metrics
     from cronhare.application.administration.names import Names
     from cronhare.application.administration.node_desk import NodeDesk
+    from cronhare.application.administration.notes import DraftNotes
     from cronhare.application.administration.outbox import Outbox
     from cronhare.application.administration.output_pages import OutputPages
     from cronhare.application.administration.overview import Overview

@@ -12,7 +12,7 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql import upgrade
 from cronhare.application.administration.difference import Change
-from cronhare.application.administration.file_change import change_by_file
+from cronhare.application.administration.jobs_files import change_by_file
 from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
 from cronhare.entrypoints.container import Container

@@ -1,8 +1,8 @@
-"""Following what an execution writes, out of the ledger, whichever process runs it."""
+"""Following what an execution writes, and lists, out of the ledger, whichever process works."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -111,3 +111,35 @@ class Reading:
 
 def _mark(reported: Reported, *, is_over: bool) -> tuple[object, ...]:
     return reported.bytes, reported.as_of, is_over
+
+
+class Numbered(Protocol):
+    """A row that is known again by its number."""
+
+    @property
+    def id(self) -> int:
+        """The number."""
+        ...
+
+
+Row = TypeVar("Row", bound=Numbered)
+
+
+def watch(
+    look: Callable[[], Sequence[Row]],
+    *,
+    stand: Callable[[Row], object],
+    pause: Callable[[float], None],
+) -> Iterator[Sequence[Row]]:
+    """Yield what a *look*, newest first, finds, oldest first; then what is new or has moved on.
+
+    A row has moved on when its *stand* is another. It never ends; *pause* waits for so many
+    seconds.
+    """
+    seen: dict[int, object] = {}
+    while True:
+        found = look()
+        moved = [row for row in found if row.id not in seen or seen[row.id] != stand(row)]
+        seen = {row.id: stand(row) for row in found}
+        yield moved[::-1]
+        pause(FOLLOW_EVERY)

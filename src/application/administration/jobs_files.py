@@ -23,6 +23,8 @@ from .audit_trail import AuditTrail
 from .audit_values import names_of, values_of_change
 from .difference import Change, ChangedKind, ScheduleChange, calendar_difference, difference
 from .files_together import FileContent
+from .lookup import find_schedule
+from .views.differences import ScheduleChangeView
 
 
 class CannotApply(ValueError):
@@ -238,3 +240,19 @@ def _run_by_others(
         and schedule.draft is not None
         and schedule.draft.status
     ]
+
+
+def change_by_file(
+    schedules: ScheduleStorePort, name: str, file: FileContent | None
+) -> ScheduleChangeView | None:
+    """Compare a schedule with the jobs file that is at hand; None if it is of another, or of none.
+
+    Raises:
+        NotFound: there is no such schedule.
+    """
+    stored = find_schedule(schedules, name)
+    if file is None or stored.source != file.source:
+        return None
+    drafts = [draft for draft in file.drafts if draft.name == stored.name]
+    found = difference(drafts, [stored], source=file.source)
+    return ScheduleChangeView.of(found[0], ()) if found else None

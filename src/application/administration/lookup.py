@@ -6,8 +6,9 @@ from typing import Final
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
-from cronhare.domain.schedules.draft import compile_schedule
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
+from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -98,3 +99,22 @@ def find_calendars(
         else BrokenCalendar(each.name, each.problem or "")
         for each in found
     }
+
+
+def refuse_unknown_calendars(schedules: ScheduleStorePort, draft: ScheduleDraft) -> None:
+    """Refuse a draft that names a calendar which nobody has applied.
+
+    Raises:
+        ScheduleInvalid: with each of them.
+    """
+    if draft.conditions is None or not draft.conditions.calendars:
+        return
+    known = [each.name for each in schedules.calendars()]
+    faults = tuple(
+        Fault(field, f"there is no calendar {name}; {hint(name, known)}")
+        for field in ("skip_on", "only_on")
+        for name in getattr(draft.conditions, field)
+        if name not in known
+    )
+    if faults:
+        raise ScheduleInvalid(faults)

@@ -1,18 +1,20 @@
 """Notes on jobs files: what is allowed, and probably not meant."""
 
 import enum
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 
 import attrs
 
 from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
+from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.schedules.calendar_faults import unknown_calendars
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.schedules.task import Task
 from cronhare.domain.schedules.unreached import (
     note_unheard,
     note_unserved,
@@ -22,6 +24,7 @@ from cronhare.domain.schedules.unreached import (
 )
 from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.echo import echo
+from cronhare.ports.nodes import NodeStorePort
 
 from .difference import Change, ChangedKind, ScheduleChange
 from .files_together import FileContent
@@ -225,3 +228,29 @@ def notes_on_queues(shared: Mapping[str, Sequence[str]]) -> Iterator[Note]:
     for queue, sources in shared.items():
         text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
         yield Note(NoteReason.SHARED_QUEUE, text)
+
+
+@attrs.define(kw_only=True, eq=False)
+class DraftNotes:
+    """Knows the tasks of this process's jobs file, and the workers; *now* is the ledger's clock."""
+
+    _nodes: NodeStorePort
+    _tasks: Iterable[Task]
+    _now: Callable[[], datetime]
+
+    def of(self, draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> Sequence[str]:
+        """Note the queue and the topic of a schedule of no file, if nobody here has them.
+
+        After an edit they are noted where that brought others than *before*.
+
+        Raises:
+            LedgerUnavailable: it is not known who serves a queue.
+        """
+        found = list[str | None]()
+        if (queue := queue_of(draft, before=before)) is not None:
+            now = self._now()
+            there = served(self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, now)
+            found.append(note_unserved(queue, there))
+        if (topic := topic_of(draft, before=before)) is not None:
+            found.append(note_unheard(topic, topics_of(self._tasks)))
+        return [note for note in found if note is not None]

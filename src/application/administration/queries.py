@@ -23,7 +23,7 @@ from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .follow import FOLLOW_EVERY, Followed, follow
+from .follow import FOLLOW_EVERY, Followed, follow, watch
 from .lookup import NotFound, find_calendars, find_execution, find_schedule, understood, zone_of
 from .preview import preview
 from .schedule_lists import shown_schedules
@@ -38,7 +38,6 @@ from .views.executions import (
 from .views.failures import FailureView, FailureWithDetails, QuarantineView
 from .views.schedules import ScheduleView
 from .views.work import NodesView, QueueView
-from .watching import watch
 
 if TYPE_CHECKING:
     # Here: most questions ask no broker, and name nothing.
@@ -122,7 +121,7 @@ class Queries:
     def watch(
         self, which: ExecutionFilter, *, pause: Callable[[float], None]
     ) -> Iterator[Sequence[ExecutionView]]:
-        """Yield executions, and again those that are new or have moved on: see `watching`.
+        """Yield executions, and again those that are new or have moved on: see `watch`.
 
         Of more than *limit* changes between two looks the oldest are left out.
 
@@ -284,7 +283,7 @@ class Queries:
     def watch_failures(
         self, which: FailureFilter, *, limit: int, pause: Callable[[float], None]
     ) -> Iterator[Sequence[FailureView]]:
-        """Yield failures, and again those that are new or were resolved: see `watching`.
+        """Yield failures, and again those that are new or were resolved: see `watch`.
 
         Of more than *limit* between two looks the oldest are left out.
 

@@ -20,8 +20,7 @@ from cronhare.ports.schedules import ScheduleStorePort
 from .audit_trail import AuditTrail
 from .audit_values import values_of
 from .commands import Administrator, CannotRun
-from .lookup import NotFound
-from .named_calendars import refuse_unknown_calendars
+from .lookup import NotFound, refuse_unknown_calendars
 
 #: How the names begin under which reports are run on request. No schedule of a jobs file can have
 #: such a name, as that has no slash.

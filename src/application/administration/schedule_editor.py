@@ -18,8 +18,7 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from .audit_trail import AuditTrail
 from .audit_values import differing, values_of
 from .files_together import FileContent
-from .lookup import NotFound
-from .named_calendars import refuse_unknown_calendars
+from .lookup import NotFound, refuse_unknown_calendars
 from .names import Names
 from .schedule_lists import shown_schedules
 from .views.schedules import ScheduleView

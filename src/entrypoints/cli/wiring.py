@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cronhare.domain.schedules.task import Task
+
     from ..container import Container
     from ..settings.settings import Settings
 
@@ -56,7 +58,6 @@ def wire_with(settings: "Settings") -> "Container":
         SettingsInvalid: with every fault at once.
     """
     from ..container import Container
-    from .registered import RegisteredTasks
 
     container = usable(Container(settings=settings, registered=RegisteredTasks(settings)))
     close_at_exit(container)
@@ -135,3 +136,25 @@ def said_ledger(settings: "Settings") -> str:
 
         return f"{ledger} ({located(Path(ledger.path))})"
     return str(ledger)
+
+
+class RegisteredTasks:
+    """The tasks of the jobs file that the settings name: for commands that run none of them.
+
+    They are read when somebody looks through them: who asks for a task by its name.
+    """
+
+    def __init__(self, settings: "Settings") -> None:
+        """*settings* may name a file, or none."""
+        self._settings = settings
+
+    def __iter__(self) -> "Iterator[Task]":
+        """Give them; none where the file cannot be read, of which `check` and `doctor` tell."""
+        if self._settings.jobs is None:
+            return iter(())
+        from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+
+        try:
+            return iter(read_jobs(self._settings.jobs, policy=self._settings.policy).tasks)
+        except (JobsFileInvalid, OSError):
+            return iter(())

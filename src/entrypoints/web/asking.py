@@ -43,3 +43,12 @@ class Asker:
             raise
         self._outage.is_over()
         return answer
+
+
+class Asking:
+    """A part of the application that asks use cases."""
+
+    def __init__(self, asker: Asker) -> None:
+        """*asker* has them."""
+        self._asker = asker
+        self._container = asker.container

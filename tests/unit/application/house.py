@@ -24,9 +24,9 @@ from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
-from cronhare.application.administration.draft_notes import DraftNotes
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.names import Names
+from cronhare.application.administration.notes import DraftNotes
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper

@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.alerts import AlertSeverity
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.texts.moments import iso_moment
 
-from ..asking import Asker
+from ..asking import Asking
 from .answers import as_page
 from .operations import Operation, operation
 from .parameters import LONGEST_TEXT, ROWS, Limit, Text
@@ -32,13 +32,8 @@ After = Annotated[
 ]
 
 
-class Alerts:
+class Alerts(Asking):
     """Alerts, page by page."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

@@ -16,7 +16,7 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 from cronhare.domain.schedules.draft import Fault
 
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import invalid_request
 from .answers import as_answer
 from .failure_bodies import failure_filter
@@ -27,13 +27,8 @@ Groups = Annotated[list[By], Query(description="counted by these; by day and typ
 Which = Annotated[FailureFilter, Depends(failure_filter)]
 
 
-class Counts:
+class Counts(Asking):
     """Counts of the last week, unless another time is asked for."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

@@ -18,7 +18,7 @@ from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import Problem
 from .answers import as_page, as_resource, as_text, last_id
 from .body import read_body
@@ -41,13 +41,8 @@ AfterPosition = Annotated[
 ]
 
 
-class Executions:
+class Executions(Asking):
     """Executions, page by page and one by one."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

@@ -13,7 +13,7 @@ from cronhare.domain.access import Scope
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import Fault
 
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import invalid_request
 from .answers import as_answer, as_page, last_id
 from .operations import Operation, operation
@@ -23,13 +23,8 @@ Named = Annotated[str, Path(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^
 ExecutionId = Annotated[int | None, BeforeValidator(digits), Query(ge=1, le=LARGEST_ID)]
 
 
-class Facts:
+class Facts(Asking):
     """Calendars, explanations, and the audit."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

@@ -14,8 +14,7 @@ from cronhare.adapters.jobs.tables import REQUIRED
 
 from .. import problems
 from ..problems import Problem, answer_problems
-from .negotiation import methods_of
-from .operations import REF, Operation
+from .operations import REF, Operation, methods_of
 
 #: How who asks is known, in the words of OpenAPI.
 _TOKEN: Final = {

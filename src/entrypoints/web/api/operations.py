@@ -1,11 +1,13 @@
 """How an operation is declared: who may ask it, what it takes and gives, and what it refuses."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from http import HTTPStatus
 from typing import Any, Final, get_args, get_origin
 
 import attrs
-from fastapi import Depends, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
+from starlette.routing import Match, Route
 
 from cronhare.domain.access import Scope
 from cronhare.domain.schedules.draft import Fault
@@ -14,8 +16,7 @@ from cronhare.domain.texts.hint import hint
 
 from .. import problems
 from ..access import needs
-from ..problems import invalid_request
-from .negotiation import refuse_unless_acceptable
+from ..problems import MEDIA_TYPE, Problem, invalid_request
 
 #: Where the description of a value is found in that of the API.
 REF: Final = "#/components/schemas/{name}"
@@ -142,3 +143,25 @@ async def _only_known(request: Request) -> None:
             faults.append(Fault(name, "is there several times"))
     if faults:
         raise invalid_request(faults)
+
+
+def refuse_unless_acceptable(request: Request, given: str) -> None:
+    """Refuse a request that takes neither what its operation gives, nor a problem.
+
+    Raises:
+        Problem: with what it gives.
+    """
+    accepted = ",".join(request.headers.getlist("accept")).lower()
+    ranges = {each.partition(";")[0].strip() for each in accepted.split(",")} - {""}
+    possible = {"*/*", given, f"{given.partition('/')[0]}/*", MEDIA_TYPE}
+    if ranges and not ranges & possible:
+        raise Problem(HTTPStatus.NOT_ACCEPTABLE, f"the answer is {given}, and Accept has it not")
+
+
+def methods_of(app: FastAPI, request: Request) -> str:
+    """List the methods that the path of a request has, whichever route each is of."""
+    routes = [each for each in app.router.routes if isinstance(each, Route)]
+    there = [
+        each.methods or () for each in routes if each.matches(request.scope)[0] is not Match.NONE
+    ]
+    return ", ".join(sorted({method for methods in there for method in methods}))

@@ -10,7 +10,7 @@ from cronhare.domain.access import Actor, Scope
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import Problem
 from .answers import as_page, as_resource, last_id
 from .body import read_body
@@ -19,13 +19,8 @@ from .parameters import ROWS, AfterId, Id, Limit
 from .scheduler_switches import Nothing
 
 
-class Replays:
+class Replays(Asking):
     """Replays, page by page and one by one."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

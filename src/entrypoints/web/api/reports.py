@@ -11,7 +11,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.draft import Fault
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..bodies import read_object
 from .answers import as_answer
 from .operations import Operation, operation
@@ -19,12 +19,8 @@ from .parameters import IdempotencyKey, named
 from .report_bodies import GenerateReport, read_report
 
 
-class Reports:
+class Reports(Asking):
     """Reports, run by their names."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

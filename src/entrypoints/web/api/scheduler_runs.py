@@ -23,7 +23,7 @@ from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.schedules.draft import Fault
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import invalid_request
 from .answers import as_answer
 from .body import read_body
@@ -66,13 +66,8 @@ class BackfillRequest:
     dry_run: bool = False
 
 
-class SchedulerRuns:
+class SchedulerRuns(Asking):
     """Runs of one schedule."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

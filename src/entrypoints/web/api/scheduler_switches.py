@@ -12,7 +12,7 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.schedules.draft import Fault
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..problems import invalid_request
 from .answers import as_answer
 from .body import read_body
@@ -38,13 +38,8 @@ class Nothing:
     """There is nothing to say."""
 
 
-class SchedulerSwitches:
+class SchedulerSwitches(Asking):
     """Pauses and resumes, enables and disables."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

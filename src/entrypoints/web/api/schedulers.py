@@ -19,7 +19,7 @@ from cronhare.ports.schedule_edits import ScheduleFilter
 from cronhare.ports.schedules import StoredSchedule
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from ..bodies import digest_of_object, read_object
 from ..problems import Problem
 from .answers import as_answer, as_page
@@ -46,13 +46,8 @@ Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
 IfMatch = Annotated[str | None, Header(description="the ETag that was seen, or *")]
 
 
-class Schedulers:
+class Schedulers(Asking):
     """Schedules, page by page and one by one."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

@@ -10,7 +10,7 @@ from cronhare.application.administration.views.work import NodesView, NodeView, 
 from cronhare.domain.access import Scope
 
 from ..access import actor_of
-from ..asking import Asker
+from ..asking import Asking
 from .answers import as_answer
 from .body import read_body
 from .operations import Operation, operation
@@ -20,13 +20,8 @@ from .scheduler_switches import Nothing
 Named = Annotated[str, Path(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00/]+$")]
 
 
-class Work:
+class Work(Asking):
     """Nodes, queues, and the limits of retries."""
-
-    def __init__(self, asker: Asker) -> None:
-        """See `Asker`."""
-        self._asker = asker
-        self._container = asker.container
 
     def operations(self) -> Iterator[Operation]:
         """Declare what can be asked."""

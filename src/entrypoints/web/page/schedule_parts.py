@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from cronhare.application.administration.file_change import change_by_file
+from cronhare.application.administration.jobs_files import change_by_file
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.texts.naming import called
 from cronhare.ports.overview import Run

@@ -31,13 +31,15 @@ from ..schedule_form import (
     CHOICES,
     FIELDS,
     content_of,
+    edited_of,
     empty_values,
+    merged,
+    read_base,
     task_choices,
     values_of,
     values_sent,
 )
 from ..schedule_labels import AT_ONCE, LABELS, of_fields
-from ..schedule_merge import edited_of, merged, read_base
 
 _NEW: Final = "/ui/new-schedule"
 _EDIT: Final = "/ui/schedules/{name:path}/edit"
