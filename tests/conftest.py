@@ -1,6 +1,7 @@
 import gc
 import signal
 
+import pytest
 from hypothesis import settings
 
 # How long an example takes is the machine's affair: others may be at work on it.
@@ -12,11 +13,18 @@ settings.load_profile("shared")
 gc.disable()
 
 
-def pytest_configure() -> None:
-    # What a shell runs in the background ignores Ctrl-C, and so do the processes that tests start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(1_800))
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    # A shell's background leaves SIGINT ignored and `nohup` SIGHUP, and every process that a test
+    # starts would inherit that. It does not inherit a handler: exec restores the default. With
+    # this one the run itself still outlives its terminal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
