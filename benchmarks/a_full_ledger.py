@@ -23,6 +23,7 @@ from full_history import (
 )
 from full_schedules import HOLIDAYS, QUEUES, SOURCE, full_schedules, name_of
 from production import opened
+from samples import size
 from sqlalchemy import select, update
 
 from cronhare.adapters.sql import open_engine, upgrade
@@ -36,8 +37,8 @@ from cronhare.adapters.sql.schema.tables import (
 )
 from cronhare.domain.schedules.pause import Pause
 
-SCHEDULES = 100_000
-EXECUTIONS = 1_000_000
+SCHEDULES = size(100_000, 1_600)
+EXECUTIONS = size(1_000_000, 12_000)
 
 #: How long ago the schedules were made.
 MADE = timedelta(days=30)

@@ -21,15 +21,15 @@ from croniter import croniter
 from cronsim import CronSim
 from rich.console import Console
 from rich.table import Table
-from samples import TWENTY_ZONES, distinct_texts
+from samples import TWENTY_ZONES, distinct_texts, size
 
 from cronhare.domain.cron import CronExpression
 
-ROUNDS = 7
-ROUND_SECONDS = 0.03
+ROUNDS = size(7, 1)
+ROUND_SECONDS = size(0.03, 0.0001)
 ZONES = ("UTC", "America/New_York")
 START = datetime(2026, 5, 5, 5, 5, tzinfo=UTC)
-MANY = 100_000
+MANY = size(100_000, 200)
 
 # From usual to sparse; croniter and cronsim understand all of them.
 EXPRESSIONS = {

@@ -3,10 +3,9 @@
     .venv/bin/python benchmarks/bench_web.py [SECTION …]
 
 Sections: questions (straight to the use cases), pages and lists (over HTTP, from `cronhare web`),
-commands, dispatch (with ten pages open and with none), retention, peers (Flower and Django's admin,
-in environments that are made for it). On SQLite, filled by `a_full_ledger.py`, and thrown away;
-BENCH_LEDGER=mariadb or postgresql starts a server of its own instead, and BENCH_LEDGER=URL names a
-ledger that is filled already: these are for questions, pages and lists.
+commands, dispatch (with ten pages open and with none), retention. On SQLite, filled by
+`a_full_ledger.py`, and thrown away; BENCH_LEDGER=mariadb or postgresql starts a server instead, and
+BENCH_LEDGER=URL names a ledger that is filled already: for questions, pages and lists only.
 Figures of a machine that others use too are to be compared within one run.
 """
 
@@ -16,7 +15,6 @@ import web_addresses
 from figures import Figure
 from full_ledger import FullLedger, full_ledger
 from open_pages import beside_open_pages
-from peers import peers
 from production import opened
 from questions import measure, questions
 from retaining import retention
@@ -75,7 +73,6 @@ SECTIONS = {
     "commands": commands,
     "dispatch": beside_open_pages,
     "retention": retention,
-    "peers": peers,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from croniter import croniter
 from figures import Figure, median_of, seconds_of
 from original_algorithm import OriginalScheduler, Row
 from rig import Ledgers, ShiftedClock, opened
-from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
+from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts, size
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
@@ -23,21 +23,24 @@ from cronhare.domain.schedules.planning import Planned, plan
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.entrypoints.processes.scheduler import scheduler_round
 
-MANY = 100_000
-FEW = 10_000
-RUNS = 5
+MANY = size(100_000, 60)
+FEW = size(10_000, 60)
+RUNS = size(5, 1)
 
 #: How many concurrency keys 10,000 schedules share, each with a limit of 5; and how much longer
 #: their dispatch may take than without.
-KEYS = {"each with a key of its own": FEW, "with 300 keys": 300, "all with one key": 1}
+KEYS = size(
+    {"each with a key of its own": FEW, "with 300 keys": 300, "all with one key": 1},
+    {"all with one key": 1},
+)
 DEARER = 1.5
 
 #: The idle loop is watched for so long; its cost is then told for a minute.
-WATCHED_SECONDS = 20.0
+WATCHED_SECONDS = size(20.0, 0.5)
 
 #: The original algorithm is let loose on every so many-th row, and on so many claims.
 EVERY = 10
-CLAIMS = 2_000
+CLAIMS = size(2_000, 50)
 
 
 def planning(ledgers: Ledgers) -> list[Figure]:

@@ -11,13 +11,14 @@ from dependency_injector import providers
 from figures import Figure
 from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
-from samples import BUSY, TRUE
+from samples import BUSY, TRUE, size
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.redelivery.waiting_room import WaitingRoom
+from cronhare.application.worker.places import Places
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
@@ -27,9 +28,9 @@ from cronhare.entrypoints.signals.shutdown import Shutdown
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: How many are run, by how many at a time: each case takes a few seconds.
-SCRIPTED = {1: 1_000, 8: 4_000, 64: 10_000}
-COMMANDS = {1: 500, 8: 2_000}
-AS_EXECUTIONS = 2_000
+SCRIPTED = size({1: 1_000, 8: 4_000, 64: 10_000}, dict.fromkeys((1, 8, 64), 60))
+COMMANDS = size({1: 500, 8: 2_000}, {1: 60, 8: 60})
+AS_EXECUTIONS = size(2_000, 60)
 
 
 def executions(ledgers: Ledgers) -> list[Figure]:
@@ -68,7 +69,7 @@ async def _rate(
         container.runner.override(providers.Object(runner()))
         connection = container.broker().connect()
         keeper = container.lease_keeper(stop=container.runner().stop)
-        worker = container.worker(broker=connection, keeper=keeper, places=at_once)
+        worker = container.worker(broker=connection, keeper=keeper, places=Places(at_once))
         runs = container.runner()
         working = WorkerConsumer(
             broker=connection,

@@ -10,13 +10,13 @@ from pathlib import Path
 from dependency_injector import providers
 from figures import Figure
 from rig import Ledgers, opened
-from samples import BUSY, QUIET
+from samples import BUSY, QUIET, size
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.ports.broker import Envelope, Published
 
-FEW, MANY = 10_000, 100_000
+FEW, MANY = size((10_000, 100_000), (60, 60))
 
 #: The table may grow tenfold, and the memory by so much.
 FLAT = 1.2

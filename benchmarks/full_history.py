@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 from bulk import Row
 from full_schedules import EVERY_TEN_MINUTES, HOURLY, KEYS, SOURCE, name_of, queue_of, task_of
+from samples import size
 
 from cronhare.adapters.sql.schema.types import to_text
 from cronhare.domain.execution import State
@@ -20,14 +21,16 @@ WEEK: Final = timedelta(days=7)
 FAILED, QUARANTINED, SKIPPED, RETRIED = 80, 1_500, 60, 25
 
 #: The newest runs of so many schedules have not ended yet, in these states by turns.
-OPEN: Final = 4_000
+OPEN: Final = size(4_000, 100)
 OPEN_STATES: Final = (
     *[State.PUBLISHED] * 14, *[State.RETRYING] * 3, State.RUNNING, State.HELD, State.CLAIMED,
 )  # fmt: skip
 
 #: Failures of a year that are in the archive beside those of the week; most are resolved.
-OLDER_FAILURES: Final = 60_000
+OLDER_FAILURES: Final = size(60_000, 100)
 UNRESOLVED: Final = 12
+
+EVENTS: Final = size(100_000, 1_000)
 
 #: Every so many-th attempt has written something.
 WRITES: Final = 2
@@ -260,11 +263,11 @@ def others(now: datetime, ids: list[int]) -> dict[str, tuple[tuple[str, ...], li
     ]  # fmt: skip
     events = [
         (f"failed:{n}", "failed", f"hook-{n % 8}", SOURCE, ids[n * 31 % len(ids)],
-         name_of(n * 31 % len(ids)), n, to_text(now - timedelta(seconds=10 * (100_000 - n))),
+         name_of(n * 31 % len(ids)), n, to_text(now - timedelta(seconds=10 * (EVENTS - n))),
          '{"id":"x","type":"scheduled_job.failed","data":{}}',
          "delivered" if n % 50 else "given-up", 1, None,
-         to_text(now - timedelta(seconds=10 * (100_000 - n) - 2)))
-        for n in range(100_000)
+         to_text(now - timedelta(seconds=10 * (EVENTS - n) - 2)))
+        for n in range(EVENTS)
     ]  # fmt: skip
     topics = [(f"orders.{n}", n * 3, seen) for n in range(40)]
     breakers = [(f"report {100 + n}", f"task-{n}", 60_000, "[]", 0, 0, 0, seen) for n in range(60)]

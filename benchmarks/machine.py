@@ -10,11 +10,12 @@ from contextlib import closing
 import pika
 from figures import Figure, median_of, seconds_of
 from production import Production
+from samples import size
 
 from tests.services import mariadb
 
-RUNS = 3
-TIMES = 500
+RUNS = size(3, 1)
+TIMES = size(500, 10)
 
 
 def machine(servers: Production) -> list[Figure]:

@@ -9,12 +9,12 @@ from statistics import median
 from cpu import cpu_of
 from figures import Figure
 from rig import Ledgers, opened
-from samples import BUSY, QUIET
+from samples import BUSY, QUIET, size
 
 from cronhare.adapters.memory.clock import FrozenClock
 
-FEW = 10_000
-PAIRS = 9
+FEW = size(10_000, 60)
+PAIRS = size(9, 1)
 
 #: How much more CPU it may take.
 DEARER = 1.05

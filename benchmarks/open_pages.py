@@ -13,7 +13,7 @@ import attrs
 from figures import Figure
 from full_ledger import FullLedger
 from rig import opened
-from samples import TRUE
+from samples import TRUE, size
 from sqlalchemy import Engine
 from web_client import cpu_of_process, cronhare_web, open_pages
 
@@ -21,9 +21,10 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.schedules.draft import ScheduleDraft
 
-DUE: Final = 10_000
-ROUNDS: Final = 6
-PAGES: Final = 10
+DUE: Final = size(10_000, 100)
+ROUNDS: Final = size(6, 1)
+PAGES: Final = size(10, 2)
+WATCHED_SECONDS: Final = size(10.0, 0.5)
 LIVE: Final = "/ui/live?feed=now"
 _MINUTE: Final = timedelta(minutes=1)
 
@@ -108,9 +109,9 @@ def _ratio(rounds: Sequence[tuple[Seconds, ...]], place: int, kind: int) -> floa
     return median(each[place][kind] / each[1][kind] for each in rounds)
 
 
-def _cost_of_pages(port: int, pid: int, seconds: float = 10.0) -> float:
+def _cost_of_pages(port: int, pid: int) -> float:
     with open_pages(port, PAGES, LIVE):
         time.sleep(1)
         before = cpu_of_process(pid)
-        time.sleep(seconds)
-        return (cpu_of_process(pid) - before) / seconds
+        time.sleep(WATCHED_SECONDS)
+        return (cpu_of_process(pid) - before) / WATCHED_SECONDS

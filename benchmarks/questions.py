@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 import attrs
+from a_full_ledger import SCHEDULES
 from full_schedules import name_of
+from samples import size
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.events import OutboxState
@@ -19,13 +21,13 @@ from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.schedule_edits import ScheduleFilter
 
 PAGE: Final = 50
-RUNS: Final = 5
+RUNS: Final = size(5, 0)
 
 #: After so many seconds a question is asked no more: its median is of fewer runs.
 ENOUGH: Final = 4.0
 
 #: Runs every ten minutes; daily; has no run at all.
-BUSY, DAILY, IDLE = name_of(7), name_of(30_000), name_of(99_999)
+BUSY, DAILY, IDLE = name_of(7), name_of(size(30_000, 100)), name_of(SCHEDULES - 1)
 
 Question = Callable[[], Any]
 

@@ -20,7 +20,7 @@ from figures import Figure, median_of, seconds_of
 from original_on_servers import original_on_servers
 from production import Production, opened
 from rig import ShiftedClock
-from samples import BUSY, LIMIT, QUIET
+from samples import BUSY, LIMIT, QUIET, size
 from sqlalchemy import Engine, make_url
 
 from cronhare.adapters.sql import SqlClaimStore
@@ -32,16 +32,16 @@ from tests.services import databases, postgresql
 
 T = TypeVar("T")
 
-MANY = 100_000
-FEW = 10_000
-RUNS = 5
+MANY = size(100_000, 60)
+FEW = size(10_000, 60)
+RUNS = size(5, 1)
 
 #: The original algorithm is let loose on every so many-th row, and on so many claims.
 EVERY = 10
-CLAIMS = 1_000
+CLAIMS = size(1_000, 20)
 
 #: The idle loop is watched for so long; its cost is then told for a minute.
-WATCHED_SECONDS = 20.0
+WATCHED_SECONDS = size(20.0, 0.5)
 
 #: The table may grow tenfold, and the memory by so much.
 FLAT = 1.2

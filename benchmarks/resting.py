@@ -11,7 +11,7 @@ from pathlib import Path
 import workers
 from figures import Figure
 from production import Production, opened
-from samples import BUSY
+from samples import BUSY, size
 
 from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution
@@ -19,11 +19,11 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import Published
 from cronhare.ports.records import ExecutionFilter
 
-SINGLE = 200
+SINGLE = size(200, 60)
 
 #: Seconds between two messages, and for a worker to come to rest.
-PAUSE, SETTLED = 0.02, 10.0
-MINUTE = 60.0
+PAUSE, SETTLED = 0.02, size(10.0, 2.0)
+MINUTE = size(60.0, 0.5)
 
 
 def figures(servers: Production) -> list[Figure]:

@@ -9,6 +9,7 @@ from typing import Final
 from figures import Figure
 from full_ledger import FullLedger
 from open_pages import busy_minutes
+from samples import size
 from sqlalchemy import func, select
 
 from cronhare.adapters.sql.records.store import SqlRecords
@@ -17,7 +18,7 @@ from cronhare.ports.records import Retention
 
 #: Days ahead, so that so many days of runs have outlived their retention.
 AHEAD: Final = timedelta(days=1)
-ROUNDS: Final = 5
+ROUNDS: Final = size(5, 1)
 
 
 def retention(ledger: FullLedger) -> list[Figure]:

@@ -1,12 +1,25 @@
 """What the benchmarks are fed: cron texts, zones and schedules, the same in every run."""
 
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
+
+T = TypeVar("T")
+
+
+def size(full: T, smallest: T) -> T:
+    """Take *smallest* where the environment has BENCH_SMALLEST: to see that a benchmark runs.
+
+    All of the smallest ledgers have 60 schedules, so that one that is filled serves many sections.
+    """
+    return smallest if os.environ.get("BENCH_SMALLEST") else full
+
 
 TWENTY_ZONES = (
     "UTC", "America/New_York", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo",

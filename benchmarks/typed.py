@@ -11,8 +11,9 @@ from typing import Final
 from figures import Figure
 from full_ledger import FullLedger
 from questions import BUSY, DAILY
+from samples import size
 
-RUNS: Final = 5
+RUNS: Final = size(5, 1)
 
 COMMANDS: Final = (
     ["--version"],
@@ -25,11 +26,11 @@ COMMANDS: Final = (
     ["failed", "list"],
     ["quarantine", "list"],
     ["queues"],
-    ["nodes"],
+    ["nodes", "list"],
     ["replays", "list"],
-    ["events"],
+    ["events", "list"],
     ["explain", BUSY],
-    ["stats", "failures"],
+    ["failed", "stats"],
     ["metrics"],
     ["doctor"],
 )
@@ -37,7 +38,7 @@ COMMANDS: Final = (
 
 def commands(ledger: FullLedger) -> list[Figure]:
     """Run each command, its output thrown away."""
-    return [_figure(ledger, arguments) for arguments in COMMANDS]
+    return [_figure(ledger, arguments) for arguments in size(COMMANDS, COMMANDS[:2])]
 
 
 def _figure(ledger: FullLedger, arguments: list[str]) -> Figure:

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Final
 
 import attrs
+from samples import size
 
-RUNS: Final = 15
+RUNS: Final = size(15, 0)
 
 #: After so many seconds an address is asked no more.
 ENOUGH: Final = 3.0
 
 #: A server takes at most so long to begin, and to answer.
-PATIENCE: Final = 600
+PATIENCE: Final = size(600, 60)
 
 
 @attrs.frozen
@@ -119,7 +120,7 @@ def listen():
     connection.getresponse().read()
     connection.request("GET", address)
     answer = connection.getresponse()
-    print(answer.status, flush=True)
+    print(f"{answer.status}\\n", end="", flush=True)  # in one piece: others print beside it
     while answer.read1(65536):
         pass
 for _ in range(count):
@@ -136,10 +137,10 @@ def open_pages(port: int, count: int, address: str) -> Iterator[None]:
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as pages:
         assert pages.stdout is not None
-        for _ in range(count):
-            status = pages.stdout.readline().strip()
-            assert status == "200", f"{address} is answered {status}"
         try:
+            for _ in range(count):
+                status = pages.stdout.readline().strip()
+                assert status == "200", f"{address} is answered {status}"
             yield
         finally:
             pages.kill()

@@ -9,17 +9,18 @@ import resting
 import workers
 from figures import Figure
 from production import Production, opened
-from samples import BUSY
+from samples import BUSY, size
 from sqlalchemy import make_url
 
 from cronhare.ports.runner import TaskRunnerPort
 from tests.services import mariadb
 
-RUNS = 3
+RUNS = size(3, 1)
+PROCESSES = size((1, 2), (2,))
 
 #: How many are run, by how many at a time: each case takes a few seconds.
-NOTHING = {1: 1_000, 8: 8_000, 64: 16_000}
-COMMANDS = {8: 3_000, 64: 6_000}
+NOTHING = size({1: 1_000, 8: 8_000, 64: 16_000}, {8: 60})
+COMMANDS = size({8: 3_000, 64: 6_000}, {8: 60})
 
 Runner = Callable[[workers.Post], TaskRunnerPort]
 
@@ -29,13 +30,13 @@ def work(servers: Production) -> list[Figure]:
     nothing = partial(_figure, servers, "no work", runner=workers.in_process)
     commands = partial(_figure, servers, "/bin/true", runner=workers.commands)
     figures = []
-    for processes in (1, 2):
+    for processes in PROCESSES:
         theirs = _original(servers, NOTHING[8], processes, workers.do_nothing)
         figures += [
             nothing(count, at_once, processes, theirs=theirs, goal=_goal(3_000, at_once, processes))
             for at_once, count in NOTHING.items()
         ]
-    for processes in (1, 2):
+    for processes in PROCESSES:
         theirs = _original(servers, COMMANDS[8], processes, workers.run_true)
         for at_once, count in COMMANDS.items():
             goal = _goal(1_000, at_once, processes)
