@@ -124,6 +124,21 @@ lock:  ## resolve the dependencies anew into requirements/*.lock (needs uv)
 	$(COMPILE) --constraint requirements/dev.lock --all-extras pyproject.toml --output-file requirements/all-extras.lock
 	echo hatchling | $(COMPILE) --constraint requirements/dev.lock - --output-file requirements/build.lock
 
+# Old libraries use what the newer ones below them call deprecated.
+LOWEST := build/lowest
+ON_LOWEST = TMPDIR=$$(scripts/scratch-folder) $(LOWEST)/bin/pytest --quiet -p no:xdist -W default::DeprecationWarning
+
+.PHONY: lowest
+lowest:  ## unit tests, the ledger's and the broker's on the oldest libraries that pyproject.toml allows
+	@scripts/ensure-servers
+	@scripts/make-venv "$(PYTHON)" $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet uv
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	  --all-extras --group pyproject.toml:test --editable .
+	@$(LOWEST)/bin/uv pip freeze --quiet --python $(LOWEST)/bin/python --exclude-editable | xargs echo "On"
+	$(ON_LOWEST) tests/unit
+	$(ON_LOWEST) tests/integration/test_claim_store_contract.py tests/integration/test_async_broker_contract.py
+
 .PHONY: clean
 clean:  ## remove the environment and what tools left behind
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -47,6 +47,7 @@ OF_CALENDARS = (
     "dateutil",
     "click",
     "winreg",
+    "six",
 )
 
 JOBS = """

@@ -488,8 +488,7 @@ def test_the_runtime_lock_holds_every_dependency_and_nothing_of_an_extra() -> No
 
 
 def test_make_run_installs_the_page_as_well() -> None:
-    extras = PROJECT["optional-dependencies"]
-    page = named(extras["web"] + extras["calendars"])
+    page = named(PROJECT["optional-dependencies"]["web"])
 
     assert pins("runtime.lock").items() <= pins("with-page.lock").items()
     assert page <= pins("with-page.lock").keys()
