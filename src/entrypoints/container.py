@@ -111,13 +111,11 @@ if TYPE_CHECKING:
     from cronhare.application.worker.leases import LeaseKeeper
     from cronhare.application.worker.ledger import WorkerLedger
     from cronhare.application.worker.live_output import OutputKeeper
-    from cronhare.application.worker.standalone import StandaloneKeeper
-    from cronhare.application.worker.standalone_finder import StandaloneFinder
+    from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
     from cronhare.application.worker.task_runners import TaskRunners
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
     from cronhare.domain.schedules.catalog import Catalog
-    from cronhare.domain.schedules.jobs_file import FileVersion
     from cronhare.domain.schedules.notify import Subscriptions
 
     from .probes.measuring import make_registry
@@ -146,7 +144,7 @@ class Container(containers.DeclarativeContainer):
     #: The jobs file that the tasks are of, as it was read last; where people look at it.
     jobs_file: "providers.Provider[FileContent | None]" = providers.Object(None)
     #: The version of that file, where tasks of it are run.
-    file_version: "providers.Provider[FileVersion | None]" = providers.Object(None)
+    file_version: "providers.Provider[Any]" = providers.Object(None)
     subscriptions = providers.ThreadSafeSingleton(Subscriptions)
     queues = providers.Object(())
     #: The weights of those of the queues that have another than 1.

@@ -94,7 +94,7 @@ _PLACES: Final = (
     "cronhare.application.worker.ledger:WorkerLedger",
     "cronhare.application.worker.live_output:OutputKeeper",
     "cronhare.application.worker.standalone:StandaloneKeeper",
-    "cronhare.application.worker.standalone_finder:StandaloneFinder",
+    "cronhare.application.worker.standalone:StandaloneFinder",
     "cronhare.application.worker.task_runners:TaskRunners",
     "cronhare.domain.lifecycle.retry_policies:RetryPolicies",
     "cronhare.domain.messages.signing:Seal",

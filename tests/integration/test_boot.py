@@ -12,7 +12,7 @@ from cronhare.adapters.sql import upgrade
 from cronhare.domain.schedules.boot import Boot
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
-from cronhare.entrypoints.processes.state_report import StateReport
+from cronhare.entrypoints.processes.lifetime import StateReport
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown

@@ -23,7 +23,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, RetryPolicy, Verdict
 from cronhare.domain.schedules.boot import Boot
-from cronhare.entrypoints.processes.boot_runs import run_at_start, run_for
+from cronhare.entrypoints.processes.worker import run_at_start, run_for
 from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, Refused
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Retention

@@ -27,7 +27,7 @@ from cronhare.ports.runner import AttemptResult, Captured
 from ..logs import say
 from ..outcome_log import log_refused
 from ..worker.leases import ROW_LOCKED
-from ..worker.ledger_retry import LOCK_PAUSES
+from ..worker.ledger import LOCK_PAUSES
 
 log = logging.getLogger(__name__)
 

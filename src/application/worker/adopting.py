@@ -30,8 +30,7 @@ from ..logs import say
 from ..publishing.execution_publisher import envelope
 from ..redelivery.delay import delay_count, without_delay_count
 from ..redelivery.waiting_room_sender import WaitingRoomSender
-from .ledger import WorkerLedger
-from .ledger_retry import CallKind, Draining
+from .ledger import CallKind, Draining, WorkerLedger
 from .lock_waits import lock_wait
 
 log = logging.getLogger(__name__)

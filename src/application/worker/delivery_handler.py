@@ -42,17 +42,12 @@ from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
 from ..redelivery.waiting_room_sender import WaitingRoomSender
 from .adopting import Adopter
 from .attempt_runner import AttemptRunner
-from .attempt_starter import AttemptStarter
-from .availability import Availability
-from .counters import Counters
-from .gate_opener import GateOpener
+from .attempt_starter import AttemptStarter, Availability
 from .leases import LeaseKeeper
-from .ledger import WorkerLedger
-from .ledger_retry import Draining
-from .lock_waits import LockWaits
+from .ledger import Draining, WorkerLedger
+from .lock_waits import LockWaits, Places
 from .own_waits import OwnWaits
-from .places import Places
-from .recording import End, Recorder
+from .recording import Counters, End, GateOpener, Recorder
 from .redelivered import Redelivered
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
 from ..redelivery.waiting_room_sender import WaitingRoomSender
-from .ledger_retry import Draining, LedgerRetry
+from .ledger import Draining, LedgerRetry
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,26 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import attrs
+
 from cronhare.ports.ledger import LedgerBusy
 
-from .places import Places
+
+@attrs.define(eq=False)
+class Places:
+    """So many are *shared* by the queues of a worker; each queue *apart* has one of its own.
+
+    What a worker serves apart changes while it runs; any thread may ask.
+    """
+
+    shared: int
+    apart: frozenset[str] = frozenset()
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.shared + len(self.apart)
+
 
 #: Seconds between the looks for one that was not put off before.
 PAUSES: Final = (0.01, 0.02, 0.04, 0.08)

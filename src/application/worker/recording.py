@@ -7,37 +7,147 @@ the lease lapses, and the attempt counts as lost.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import attrs
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.texts.naming import called
 from cronhare.ports.attempts import Busy, EndRefused, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.ledger import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.metrics import MetricsPort
 from cronhare.ports.tracing import TracingPort
 
+from ..let_go_log import log_let_go
 from ..limit_log import log_limits
 from ..logs import say
 from ..outcome_log import log_outcome
+from ..publishing.execution_publisher import envelope
 from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
 from .batching import Batcher
-from .gate_opener import GateOpener
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .lock_waits import LOCKED_AT_ONCE, lock_wait
-from .unheard_events import count_unheard
 
 log = logging.getLogger(__name__)
+
+
+#: Seconds between the looks at a gate that another process is at; it has it for milliseconds.
+PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
+
+
+class GateOpener:
+    """Opens gates, those that are asked for meanwhile together."""
+
+    def __init__(
+        self,
+        ledger: WorkerLedger,
+        broker: AsyncBrokerPort,
+        seal: Seal,
+        *,
+        foreign_queues: Collection[str] = (),
+    ) -> None:
+        """What is let go for one of *foreign_queues* is published by a scheduler."""
+        self._ledger = ledger
+        self._broker = broker
+        self._seal = seal
+        self._foreign_queues = frozenset(foreign_queues)
+        self._wanted: set[str] = set()
+        self._opening: asyncio.Task[None] | None = None
+
+    def open(self, gates: Iterable[str]) -> None:
+        """Let go what may pass these gates, soon; nearly always there are none."""
+        self._wanted.update(gates)
+        if self._wanted and self._opening is None:
+            self._opening = asyncio.create_task(self._open_all())
+
+    async def settled(self) -> None:
+        """Wait until all that was asked for is done."""
+        while self._opening is not None:
+            await asyncio.wait({self._opening})
+
+    async def _open_all(self) -> None:
+        pauses = iter(PAUSES)
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, set()
+                busy = await self._open(wanted)
+                if not busy:
+                    pauses = iter(PAUSES)
+                elif (pause := next(pauses, None)) is not None:
+                    self._wanted |= busy
+                    await asyncio.sleep(pause)
+        except LedgerUnavailable:
+            self._wanted.clear()
+        except Exception:
+            self._wanted.clear()
+            text = "What was held back is let go by a scheduler: a fault of ours"
+            log.exception("%s", text, extra={"action": "gate.fault"})
+        finally:
+            self._opening = None
+
+    async def _open(self, wanted: Collection[str]) -> frozenset[str]:
+        claims, clock = self._ledger.claims, self._ledger.clock
+        answer = await self._ledger.in_thread(lambda: claims.let_go(wanted, now=clock.now()))
+        log_let_go(answer)
+        ours = [one for one in answer.executions if one.queue not in self._foreign_queues]
+        if ours:
+            await self._publish(ours)
+        return answer.busy
+
+    async def _publish(self, executions: Collection[Execution]) -> None:
+        """Publish what was let go; if that is in doubt, a reconciler sends it again."""
+        now = await self._ledger.in_thread(self._ledger.clock.now)
+        published = await asyncio.gather(
+            *(
+                self._broker.publish(envelope(execution, now=now, seal=self._seal))
+                for execution in executions
+            )
+        )
+        pairs = zip(executions, published, strict=True)
+        confirmed = [one for one, answer in pairs if answer is Published.CONFIRMED]
+        if confirmed:
+            with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
+                mark = partial(self._ledger.claims.mark_published, confirmed, now=now)
+                await self._ledger.in_thread(mark)
+
+
+@attrs.define
+class Counters:
+    """What a worker did since it began."""
+
+    succeeded: int = 0
+    retried: int = 0
+    ended: int = 0
+    adopted: int = 0
+    fenced: int = 0
+    held: int = 0
+    deferred: int = 0
+    superseded: int = 0
+    parked: int = 0
+
+    def count(self, recorded: State | EndRefused | Superseded) -> None:
+        """Count an end, by what the ledger recorded of it."""
+        match recorded:
+            case State.SUCCEEDED:
+                self.succeeded += 1
+            case State.RETRYING:
+                self.retried += 1
+            case Superseded() | EndRefused(is_over=False):
+                self.superseded += 1
+            case _:
+                self.ended += 1
+
 
 #: So many ends may wait without a place, and so many bytes of output and params with them; any
 #: further one keeps its place until it is recorded.
@@ -233,3 +343,18 @@ def _say_given_up(end: End, error: LedgerUnavailable) -> None:
 
 
 FinishBatcher = Batcher[Finish, Recorded | Busy]
+
+
+async def count_unheard(
+    ledger: WorkerLedger, finish: Finish, recorded: State | EndRefused | Superseded
+) -> None:
+    """Count the event of an end once that is recorded; what cannot be counted is told, no more."""
+    if not finish.ran.unheard or recorded is not State.SUCCEEDED:
+        return
+    name = called(finish.execution.task, topic=finish.execution.topic)
+    try:
+        now = await ledger.in_thread(ledger.clock.now)
+        await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))
+    except (LedgerUnavailable, LedgerRefused) as error:
+        text = f"An event of {name} without a listener is not counted: {error}"
+        say(log, logging.WARNING, "event.not-counted", text, finish.execution)

@@ -9,7 +9,7 @@ from cronhare.adapters.sql.dialects.sqlite.alone import Occupied, occupy
 from cronhare.domain.addresses import LedgerFile
 
 from ..container import Container
-from ..processes.readiness import ledger_is_ready
+from ..processes.loops import ledger_is_ready
 from ..settings.settings import Settings, SettingsInvalid
 from ..signals.shutdown import Shutdown
 from .errors import Refusal

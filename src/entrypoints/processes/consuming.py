@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
+from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
 from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
-from cronhare.application.worker.counters import Counters
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.recording import Counters
 from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
@@ -19,8 +24,7 @@ from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort
 
 from ..signals.shutdown import Shutdown
-from .bounded_wait import wait_at_most
-from .readiness import answered
+from .loops import answered, wait_at_most, wait_unless
 
 log = logging.getLogger(__name__)
 
@@ -252,3 +256,111 @@ class FailedQueueConsumer:
     async def close(self) -> None:
         """Close the connection."""
         await wait_at_most(CLOSING, "the farewell of the failed queue", self._broker.close())
+
+
+class ServingApart:
+    """Lets one other thread have queues served, and left, in the worker's event loop.
+
+    What is served is reported, with its place.
+    """
+
+    def __init__(
+        self, *, consumer: WorkerConsumer, places: Places, heartbeat: Heartbeat, shutdown: Shutdown
+    ) -> None:
+        """Make it in the worker's event loop."""
+        self._consumer = consumer
+        self._places = places
+        self._heartbeat = heartbeat
+        self._shutdown = shutdown
+        self._loop = asyncio.get_running_loop()
+        self._beginning: dict[str, asyncio.Task[None]] = {}
+        #: One that is left may be asked for again before it has been: each thing in its turn.
+        self._turns = defaultdict[str, asyncio.Lock](asyncio.Lock)
+
+    def serve(self, queue: str) -> None:
+        """Have a queue served, once the broker gives it."""
+        self._places.apart |= {queue}
+        self._report((*self._heartbeat.queues, queue))
+        self._in_loop(self._begin(queue))
+
+    def leave(self, queue: str) -> None:
+        """Have it served no more; what is at hand of it goes on."""
+        self._places.apart -= {queue}
+        self._report(tuple(each for each in self._heartbeat.queues if each != queue))
+        self._in_loop(self._end(queue))
+
+    def _in_loop(self, doing: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(doing, self._loop).add_done_callback(_log_fault)
+
+    def _report(self, queues: tuple[str, ...]) -> None:
+        self._heartbeat.queues, self._heartbeat.concurrency = queues, self._places.count
+
+    async def _begin(self, queue: str) -> None:
+        async with self._turns[queue]:
+            begun = self._consumer.begin_apart(queue, shutdown=self._shutdown)
+            self._beginning[queue] = asyncio.create_task(begun, name=f"serving {queue}")
+            self._beginning[queue].add_done_callback(_log_fault)
+
+    async def _end(self, queue: str) -> None:
+        async with self._turns[queue]:
+            beginning = self._beginning.pop(queue)
+            beginning.cancel()  # it may still wait, as the worker rests
+            await asyncio.wait({beginning})
+            await self._consumer.leave(queue)
+
+
+def _log_fault(done: "Future[None] | asyncio.Task[None]") -> None:
+    """Nobody waits for it."""
+    if not done.cancelled() and (fault := done.exception()) is not None:
+        text = "Serving a queue apart met a fault of ours"
+        log.error("%s", text, exc_info=fault, extra={"action": "fault"})
+
+
+class Draining:
+    """Has the worker consume as the ledger wants it."""
+
+    def __init__(
+        self,
+        *,
+        rest: Callable[[], Awaitable[object]],
+        resume: Callable[[], Awaitable[object]],
+        shutdown: Shutdown,
+    ) -> None:
+        """Make it in the worker's event loop."""
+        self._rest = rest
+        self._resume = resume
+        self._shutdown = shutdown
+        self._loop = asyncio.get_running_loop()
+        self._wanted = False
+        self._changed = asyncio.Event()
+
+    def told(self, drain: bool) -> None:  # noqa: FBT001 - it is the heartbeat's answer
+        """Hear from the heartbeat, in its thread, what is wanted."""
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            self._loop.call_soon_threadsafe(self._note, drain)
+
+    async def follow(self) -> None:
+        """Do as is wanted, until a shutdown: that waits for no broker that hangs meanwhile."""
+        drained = False
+        while not self._shutdown.requested.is_set():
+            if self._wanted != drained:
+                drained = self._wanted
+                change = self._drain() if drained else self._undrain()
+                await wait_unless(self._shutdown.requested, change)
+                continue
+            self._changed.clear()
+            await wait_unless(self._shutdown.requested, self._changed.wait())
+
+    async def _drain(self) -> None:
+        text = "Draining: no more work is taken, what runs goes on, until `cronhare nodes undrain`"
+        say(log, logging.INFO, "node.drain", text)
+        await self._rest()
+
+    async def _undrain(self) -> None:
+        await self._resume()
+        say(log, logging.INFO, "node.undrain", "Drained no longer: work is taken again")
+
+    def _note(self, drain: bool) -> None:  # noqa: FBT001
+        if drain != self._wanted:
+            self._wanted = drain
+            self._changed.set()

@@ -25,9 +25,9 @@ from ..container import Container
 from ..node_identity import is_alive, this_actor
 from ..signals.shutdown import Shutdown
 from . import worker
-from .boot_runs import run_at_start
+from .lifetime import StateReport
 from .scheduler import ROUND, alert_loop, replay_loop, scheduler_loop, state_lines, watch_scheduler
-from .state_report import StateReport
+from .worker import run_at_start
 
 log = logging.getLogger(__name__)
 

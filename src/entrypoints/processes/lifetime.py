@@ -4,22 +4,208 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.system.host import be_private
+from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
 from cronhare.domain.addresses import BrokerServer
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.queues import Kind
+from cronhare.domain.diagnosis.servers import InMemory, Unreachable
+from cronhare.domain.topology import topology
+from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.ledger import LedgerUnavailable
 
 from .. import logs
 from ..container import Container
+from ..probes.turns import Turn
+from ..settings.settings import SettingsInvalid
 from ..signals.forced_exit import ForcedExit
 from ..signals.handlers import Answer, SignalHandlers
 from ..signals.shutdown import Shutdown
+from .loops import Loop
 from .preloading import preload
-from .probing import Probes
-from .state_report import StateReport
 
 log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from ..probes.server import ProbeServer
+
+#: Seconds between two beats of the event loop.
+BEAT = 5.0
+
+
+class Probes:
+    """Answers at `CRON_PROBE_ADDRESS`, if there is one."""
+
+    def __init__(self, container: Container, shutdown: Shutdown) -> None:
+        """Take the address.
+
+        Raises:
+            SettingsInvalid: it cannot be had.
+        """
+        self._container = container
+        self._vitals = container.vitals()
+        self._vitals.proofs.ends_with(shutdown.requested.is_set)
+        self._server = _bound(container)
+
+    def start(self) -> None:
+        """Begin to answer, and to look at the servers."""
+        if self._server is None:
+            return
+        self._server.start()
+        Loop("proofs", self._vitals.proofs.round).start()
+        host, port = self._server.server_name, self._server.server_port
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        text = f"Probes at http://{where}: /healthz, /readyz, /metrics"
+        say(log, logging.INFO, "probes", text)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Show that the event loop turns, whether it is asked for here or beside the page."""
+        task = asyncio.create_task(self._beat(), name="beat")
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _beat(self) -> None:
+        turn = Turn("event loop")
+        self._vitals.turns.watch([turn])
+        try:
+            while True:
+                turn.begin()
+                turn.rest(BEAT)
+                await asyncio.sleep(BEAT)
+        finally:
+            turn.end()
+
+    def close(self) -> None:
+        """Answer no more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+def answers(claims: ClaimStorePort) -> bool:
+    """Tell whether the ledger answers; it may raise that it does not.
+
+    With its time alone a ledger in a file would prove nothing.
+    """
+    claims.next_due()
+    return True
+
+
+def offset_of(heartbeat: Heartbeat) -> Callable[[], float | None]:
+    """Tell how many seconds our clock is ahead of the ledger's, as a heartbeat last measured it."""
+    return lambda: None if heartbeat.offset is None else heartbeat.offset.total_seconds()
+
+
+def _bound(container: Container) -> "ProbeServer | None":
+    settings = container.settings()
+    if (address := settings.probes) is None:
+        return None
+    # Of those who answer no probes nobody waits for this: 20 ms.
+    from prometheus_client import make_wsgi_app  # noqa: PLC0415
+
+    from ..probes.application import probe_application  # noqa: PLC0415
+    from ..probes.server import ProbeServer  # noqa: PLC0415
+
+    container.counting()  # it joins the registry
+    vitals = container.vitals()
+    app = probe_application(
+        health=vitals.turns.faults,
+        readiness=vitals.proofs.faults,
+        metrics=make_wsgi_app(container.registry()),
+    )
+    try:
+        return ProbeServer(address, app)
+    except OSError as error:
+        fault = f"{settings.called('probe_address')}: {address}: {error.strerror}"
+        raise SettingsInvalid((fault,)) from error
+
+
+#: Seconds that a server has for its answer; what runs is reported before.
+TIMEOUT: Final = 10.0
+
+#: A sentence, and the context in its brackets.
+StateLine = tuple[str, dict[str, Any]]
+StateLines = Callable[[], Iterable[StateLine]]
+
+
+class StateReport:
+    """Writes the state of this process to the log."""
+
+    def __init__(self, container: Container) -> None:
+        """The time since now is reported as well."""
+        self._container = container
+        self._began = time.monotonic()
+        self._parts: list[StateLines] = []
+
+    def add(self, part: StateLines) -> None:
+        """Let a part of the process report as well; it is called in the event loop."""
+        self._parts.append(part)
+
+    async def write(self) -> None:
+        """Write first what is known here, then what the servers answer."""
+        up = time.monotonic() - self._began
+        _say(f"Node {self._container.node()}, running for {up:.0f} s")
+        for part in self._parts:
+            for text, context in part():
+                _say(text, **context)
+        looks = {"ledger": self._look_at_ledger, "broker": self._look_at_broker}
+        await asyncio.gather(*(_look(server, look) for server, look in looks.items()))
+
+    def _look_at_ledger(self) -> str:
+        began = time.monotonic()
+        try:
+            self._container.ledger_time().now()
+        except LedgerUnavailable as error:
+            return f"unreachable: {error}"
+        return f"answers within {(time.monotonic() - began) * 1000:.0f} ms"
+
+    def _look_at_broker(self) -> str:
+        queues: tuple[str, ...] = self._container.queues()
+        retry_delay = self._container.settings().retry_delay
+        wanted = topology(retry_delay=retry_delay, queues=queues)
+        found = self._container.broker_inspection().inspect(wanted)
+        if isinstance(found, Unreachable):
+            return f"unreachable: {found.said}"
+        if isinstance(found, InMemory):
+            if not queues:
+                return "in memory, inside of `cronhare up`"
+            broker: MemoryBroker = self._container.memory_broker()
+            waiting = "; ".join(f"{each}: {broker.depth(each)} waiting" for each in queues)
+            return f"in this process; {waiting}"
+        alarm = f", takes no messages: {found.alarm}" if found.alarm else ""
+        return f"{found.product} {found.version} answers{alarm}; {_waiting(found, queues)}"
+
+
+def _waiting(facts: BrokerFacts, queues: Sequence[str]) -> str:
+    return "; ".join(
+        f"{thing.name}: {thing.messages} waiting, {thing.consumers} consumers"
+        for thing in facts.things
+        if thing.kind is Kind.QUEUE and thing.name in queues
+    )
+
+
+async def _look(server: str, look: Callable[[], str]) -> None:
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            answer = await asyncio.to_thread(look)
+    except TimeoutError:
+        answer = f"no answer within {TIMEOUT:.0f} s"
+    _say(f"The {server}: {answer}")
+
+
+def _say(text: str, **context: Any) -> None:  # noqa: ANN401 - whatever is shown in brackets
+    say(log, logging.INFO, "state", text, **context)
+
 
 #: So many new values may be made before the garbage collector looks for cycles: a busy minute makes
 #: ten thousand, and few of ours are in one.

@@ -1,19 +1,25 @@
-"""A thread that calls a function again and again until it is stopped."""
+"""A thread that calls a function again and again until it is stopped; and waits with an end."""
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Protocol
 
+from sqlalchemy import Engine
+
+from cronhare.adapters.sql import check_schema
+from cronhare.application.logs import say
 from cronhare.application.outages import Outage
 from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
 from ..probes.turns import Turn
-from .bounded_wait import wait_at_most
+from ..signals.shutdown import Shutdown
 
 log = logging.getLogger(__name__)
 
@@ -126,3 +132,94 @@ class Loop:
             return
         self._deaf_until = time.monotonic() + DEAF
         self._on_ring()
+
+
+async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown: Shutdown) -> bool:
+    """Ask a server until it answers; False if a shutdown is requested before.
+
+    Raises:
+        LedgerOutdated: waiting does not mend that.
+    """
+    outage = Outage(log, f"The {server} can be used", back=f"{server}.back")
+    pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
+    while not shutdown.requested.is_set():
+        try:
+            if not await wait_unless(shutdown.requested, ask()):
+                return False
+        except LedgerOutdated:
+            raise
+        except (LedgerUnavailable, BrokerUnavailable) as error:
+            text = f"The {server} cannot be used, asking again"
+            outage.lasts(logging.ERROR, f"{server}.unavailable", text, error)
+        else:
+            outage.is_over()
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pauses.next()):
+                await shutdown.requested.wait()
+    return False
+
+
+async def ledger_is_ready(engine: Engine, shutdown: Shutdown) -> bool:
+    """Wait for the ledger; False if a shutdown is requested before.
+
+    Raises:
+        LedgerOutdated: its schema needs `cronhare db upgrade`.
+    """
+    return await answered("ledger", partial(asyncio.to_thread, _check, engine), shutdown=shutdown)
+
+
+def _check(engine: Engine) -> None:
+    """Accept a newer schema: a release removes nothing that the one before it uses.
+
+    A process that dies during an upgrade can then start again.
+    """
+    try:
+        check_schema(engine)
+    except LedgerNewer as error:
+        text = f"{error}. Until then this one goes on with it"
+        say(log, logging.WARNING, "schema.newer", text)
+
+
+async def wait_at_most(seconds: float, what: str, waiting: Coroutine[Any, Any, object]) -> bool:
+    """Wait for *waiting* at most so long; False if it was given up.
+
+    It is then cancelled, and not waited for: that may take as long again.
+    """
+    task = asyncio.create_task(waiting, name=what)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    if not done:
+        text = f"Not waited for any longer than {seconds:g} s: {what}"
+        say(log, logging.WARNING, "shutdown.given-up", text)
+        task.add_done_callback(_forget)
+        return False
+    await task
+    return True
+
+
+async def wait_unless(stop: asyncio.Event, waiting: Awaitable[object]) -> bool:
+    """Wait for *waiting* unless *stop* comes first; False if it was given up.
+
+    It is then cancelled, and not waited for: a server that hangs would hold up what comes next.
+    """
+    task = asyncio.ensure_future(waiting)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        task.cancel()
+    if not task.done():
+        task.add_done_callback(_forget)
+        return False
+    await task
+    return True
+
+
+def _forget(task: "asyncio.Future[object]") -> None:
+    """Retrieve its exception, or Python would warn that it never was."""
+    if not task.cancelled():
+        task.exception()

@@ -15,9 +15,11 @@ import attrs
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.application.logs import say
-from cronhare.application.worker.ledger_retry import FIRST_PAUSE, LONGEST_PAUSE
+from cronhare.application.worker.ledger import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.schedules.notify import ByApprise, ByWebhook, Subscriptions
 from cronhare.domain.schedules.task import Task
+from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
@@ -27,7 +29,6 @@ from ..injection import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
 from ..signals.forced_exit import ForcedExit
-from .untold import warn_of_untellable
 
 log = logging.getLogger(__name__)
 
@@ -226,3 +227,17 @@ def _difference(before: Mapping[str, Task], after: Mapping[str, Task]) -> Iterat
     for kind, names in kinds.items():
         if names:
             yield f"{kind}: {listed(names)}"
+
+
+def warn_of_untellable(subscriptions: Subscriptions, settings: Settings) -> Collection[str]:
+    """Log them: an error where a secret is wanting, a warning where mail was never set up.
+
+    Returns their names.
+    """
+    lacking = untellable(subscriptions, has_mail=settings.mail_server is not None)
+    for name, why in lacking.items():
+        needs_secret = isinstance(subscriptions.targets[name].means, ByWebhook | ByApprise)
+        level = logging.ERROR if needs_secret else logging.WARNING
+        text = f"notify.{name} cannot be told by this process: {why}. The rest goes on"
+        say(log, level, "notify.lacking", text)
+    return lacking.keys()

@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
+from cronhare.application.events import relay
+from cronhare.application.events.subscribers import Subscribers
 from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.gaps import GapDetector
 from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.schedules.untellable import without, without_programs
 from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.moments import say_due, say_time
 from cronhare.ports.claims import ClaimStorePort
@@ -21,11 +25,9 @@ from cronhare.ports.ledger import LedgerUnavailable
 
 from ..container import Container
 from ..signals.shutdown import Shutdown
-from .bounded_wait import wait_at_most
-from .loops import Loop, Rings
-from .probing import answers, offset_of
-from .standing_in import StandIn
-from .state_report import StateLine, StateReport
+from .lifetime import StateLine, StateReport, answers, offset_of
+from .loops import Loop, Rings, wait_at_most
+from .reloading import warn_of_untellable
 
 log = logging.getLogger(__name__)
 
@@ -181,6 +183,29 @@ def state_lines(container: Container) -> Iterator[StateLine]:
     seen = say_time(looked_at) if looked_at else "never yet"
     due = say_due(next_due) if next_due else "nothing"
     yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
+
+
+class StandIn:
+    """Tells those targets for alerts alone that need no program of this host."""
+
+    def __init__(self, container: Container) -> None:
+        """Take the targets that the container has."""
+        self._container = container
+        self._told = Subscribers()
+        self.take(container.subscribers().current)
+
+    def take(self, subscriptions: Subscriptions) -> None:
+        """Tell from now on the targets of a file; those that this host cannot tell are logged."""
+        asked = without_programs(subscriptions)
+        lacking = warn_of_untellable(asked, self._container.settings())
+        self._told.current = without(lacking, asked)
+
+    async def run(self, ending: asyncio.Event) -> None:
+        """Tell until the end is asked for."""
+        telling = self._container.outbox_relay(
+            subscribers=self._told, only_after=relay.STAND_IN_AFTER
+        )
+        await telling.run(ending)
 
 
 async def run(

@@ -3,19 +3,24 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 
 import attrs
 
-from cronhare.application.heartbeat import LEAVING
-from cronhare.application.logs import say
+from cronhare.application.administration.commands import Administrator, CannotRun, NotOfThisBoot
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.heartbeat import LEAVING, LedgersClock
+from cronhare.application.logs import place_of, say
 from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
-from cronhare.application.worker.places import Places
-from cronhare.application.worker.standalone_finder import FIND_EVERY
-from cronhare.domain.lease_times import renewed_every
+from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.standalone import FIND_EVERY
+from cronhare.domain.diagnosis.clock import WORRYING_SKEW
+from cronhare.domain.lease_times import measured_every, renewed_every
+from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.listing import listed
@@ -24,17 +29,80 @@ from cronhare.ports.runner import TaskRunnerPort, Written
 from ..container import Container
 from ..node_identity import is_alive
 from ..signals.shutdown import Shutdown
-from .boot_runs import run_at_boot
-from .clock_watch import ClockWatch
-from .consuming import FailedQueueConsumer, WorkerConsumer
-from .draining import Draining
+from .consuming import Draining, FailedQueueConsumer, ServingApart, WorkerConsumer
+from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop
-from .probing import answers, offset_of
-from .serving_apart import ServingApart
-from .state_report import StateLine, StateReport
-from .untold import warn_of_untellable
+from .reloading import warn_of_untellable
 
 log = logging.getLogger(__name__)
+
+
+def run_at_start(administrator: Administrator, names: Sequence[str], *, now: datetime) -> None:
+    """Ask for a run of each schedule with `on_start`.
+
+    Raises:
+        LedgerUnavailable: those before it have their run.
+    """
+    for name in names:
+        try:
+            administrator.run_at_start(name, now=now)
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "start.refused", f"{name} cannot run at the start: {error}")
+
+
+def run_at_boot(container: Container, names: Sequence[str]) -> None:
+    """Ask for the run of each schedule with `on_boot` that this boot of the host concerns.
+
+    Raises:
+        LedgerUnavailable: to be repeated; what was begun is not run twice.
+    """
+    if not names:
+        return
+    try:
+        boot = container.boot()
+    except OSError as error:
+        text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
+        say(log, logging.WARNING, "boot.unknown", text)
+        return
+    run_for(boot, container.administrator(), names, now=container.ledger_time().now())
+
+
+def run_for(
+    boot: Boot, administrator: Administrator, names: Sequence[str], *, now: datetime
+) -> None:
+    """Ask for the runs of one boot; see `run_at_boot`."""
+    for name in names:
+        try:
+            execution = administrator.run_at_boot(name, boot, now=now)
+        except NotOfThisBoot as error:
+            say(log, logging.INFO, "boot.passed", str(error))
+            continue
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
+            continue
+        text = f"{name} has its run of this boot of the host"
+        say(log, logging.INFO, "boot", text, **place_of(execution))
+
+
+class ClockWatch:
+    """Logs once for each change how far this node's clock is off."""
+
+    def __init__(self, clock: LedgersClock, *, lease: timedelta) -> None:
+        """Leases of length *lease* are written by the *clock*."""
+        self._clock = clock
+        self._rest = measured_every(lease).total_seconds()
+        self._said = timedelta(0)
+
+    def round(self) -> float:
+        """Measure once; answers how many seconds to rest."""
+        skew = self._clock.measure()
+        if abs(skew - self._said) > WORRYING_SKEW:
+            self._said = skew
+            off = f"This node's clock is {skew.total_seconds():+.1f} s off the ledger's"
+            level = logging.WARNING if abs(skew) > WORRYING_SKEW else logging.INFO
+            say(log, level, "clock.skew", f"{off}, which decides")
+        return self._rest
+
 
 #: Seconds that the event loop may take to read what attempts have written.
 READING = 5.0

@@ -19,7 +19,7 @@ from cronhare.ports.ledger import LedgerUnavailable
 
 from ..container import Container
 from ..processes.admitting import refuse_without_token
-from ..processes.bounded_wait import wait_at_most
+from ..processes.loops import wait_at_most
 from ..settings.settings import SettingsInvalid
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from cronhare.application.logs import say
 from cronhare.domain.addresses import ListenAddress
 
 from ..container import Container
-from ..processes.bounded_wait import wait_at_most
-from ..processes.probing import answers
+from ..processes.lifetime import answers
+from ..processes.loops import wait_at_most
 from ..signals.shutdown import Shutdown
 from .application import make_application
 from .asking import AT_A_TIME

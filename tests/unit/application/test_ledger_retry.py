@@ -7,7 +7,7 @@ from itertools import repeat
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.application.worker.ledger_retry import (
+from cronhare.application.worker.ledger import (
     LOCK_PAUSES,
     MOST_FAILURES,
     YIELD_EVERY,

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.application.worker.lock_waits import LIMITED_FOR, PAUSES, LockWaits
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.lock_waits import LIMITED_FOR, PAUSES, LockWaits, Places
 from cronhare.ports.ledger import LedgerBusy
 
 

@@ -17,9 +17,8 @@ from cronhare.application.administration.lookup import find_schedule
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.application.administration.waits import what_it_waits_for
 from cronhare.application.administration.without_times import what_it_came_of, who_begins_it
-from cronhare.application.worker.invocation import prepare
-from cronhare.application.worker.standalone import StandaloneKeeper
-from cronhare.application.worker.standalone_finder import StandaloneFinder
+from cronhare.application.worker.attempt_runner import prepare
+from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from cronhare.entrypoints.processes.draining import Draining
+from cronhare.entrypoints.processes.consuming import Draining
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown
 

@@ -23,8 +23,8 @@ from cronhare.entrypoints.probes.proofs import GOOD_FOR, LOOK_AGAIN, LOOK_EVERY,
 from cronhare.entrypoints.probes.server import MOST_CONNECTIONS, ProbeServer
 from cronhare.entrypoints.probes.turns import LONGEST_TURN, MARGIN, Turn, Turns
 from cronhare.entrypoints.probes.vitals import Vitals
-from cronhare.entrypoints.processes import probing
-from cronhare.entrypoints.processes.probing import Probes
+from cronhare.entrypoints.processes import lifetime
+from cronhare.entrypoints.processes.lifetime import Probes
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown
@@ -86,7 +86,7 @@ def test_a_loop_that_has_ended_or_not_begun_is_not_missed(watch: Stopwatch) -> N
 async def test_an_event_loop_is_watched_without_an_address_of_its_probes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probing, "BEAT", 0.05)
+    monkeypatch.setattr(lifetime, "BEAT", 0.05)
     monkeypatch.setattr(turns, "MARGIN", 0.1)
     container = Container(settings=Settings.read())
     probes, watched = Probes(container, Shutdown(ForcedExit(grace=0))), container.vitals().turns

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.worker.places import Places
-from cronhare.entrypoints.processes import serving_apart
-from cronhare.entrypoints.processes.serving_apart import ServingApart
+from cronhare.application.worker.lock_waits import Places
+from cronhare.entrypoints.processes import consuming
+from cronhare.entrypoints.processes.consuming import ServingApart
 
 
 @attrs.define
@@ -76,7 +76,7 @@ async def test_a_fault_of_ours_that_nobody_waits_for_is_logged(
         assert extra == {"action": "fault"}
         told.put_nowait(str(exc_info))
 
-    monkeypatch.setattr(serving_apart.log, "error", error)
+    monkeypatch.setattr(consuming.log, "error", error)
     if does != "leave":
         await asyncio.to_thread(serving.serve, "pump")
     if does != "serve":

@@ -13,7 +13,7 @@ from ...container import Container
 from ...processes import scheduler as scheduler_process
 from ...processes.lifetime import Lifetime, announce
 from ...processes.reloading import Reloading
-from ...processes.standing_in import StandIn
+from ...processes.scheduler import StandIn
 from ...settings.settings import Settings
 from ..long_lived import refuse_memory_broker, with_ledger
 from ..wiring import read_settings, usable

@@ -18,7 +18,7 @@ from ... import logs
 from ...container import Container
 from ...processes.admitting import refuse_without_token
 from ...processes.lifetime import Lifetime
-from ...processes.readiness import ledger_is_ready
+from ...processes.loops import ledger_is_ready
 from ...processes.reloading import Reloading
 from ...settings.settings import Settings
 from ...signals.shutdown import Shutdown
