@@ -16,10 +16,10 @@ class Commands(CommandsOnDemand):
 
     places = {  # noqa: RUF012 - a class variable, as its base says
         "init": ("init:init", "Make a jobs file to begin with."),
-        "up": ("up:up", "Apply a jobs file; run scheduler and worker in one process."),
-        "scheduler": ("scheduler:scheduler", "Run a scheduler: one of any number."),
-        "worker": ("worker:worker", "Run a worker: one of any number."),
-        "web": ("web:web", "Show the page, and answer for the API and metrics."),
+        "up": ("processes:up", "Apply a jobs file; run scheduler and worker in one process."),
+        "scheduler": ("processes:scheduler", "Run a scheduler: one of any number."),
+        "worker": ("processes:worker", "Run a worker: one of any number."),
+        "web": ("processes:web", "Show the page, and answer for the API and metrics."),
         "check": ("check:check", "Validate jobs files, of several also beside each other."),
         "plan": ("plan_apply:plan", "Show what `apply` would change."),
         "apply": ("plan_apply:apply", "Make the schedules table as the jobs file says."),

@@ -1,14 +1,16 @@
 """A replay or a backfill as people see it, and while they watch it."""
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.texts.listing import counted
 
 from .output import facts, json_line, print_json, print_line, state
-from .replay_bar import followed
+from .progress import make_bar
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.replays import ReplayView
@@ -121,3 +123,32 @@ def _how_to_go_on(replay: "ReplayView") -> str | None:
     is_broken = replay.which is None
     is_stopped = replay.state == ReplayState.STOPPED and replay.waiting and not is_broken
     return f"cronhare replays resume {replay.id}" if is_stopped else None
+
+
+#: Seconds between two looks.
+LOOK_EVERY: Final = 1.0
+
+_GOES_ON: Final = "active"
+
+
+def followed(look: "Callable[[], ReplayView]", *, pause: Callable[[float], None]) -> "ReplayView":
+    """Look again and again, with a bar on a terminal, until it is done or stopped."""
+    bar = make_bar() if sys.stderr.isatty() else None
+    with bar or nullcontext():
+        task = None if bar is None else bar.add_task("", total=None)
+        while True:
+            replay = look()
+            done, total = ended_of(replay)
+            if bar is not None and task is not None:
+                said = f"{replay.kind or 'replay'} {replay.id}: {replay.failed} failed"
+                shown = total if replay.is_collected else None  # it is still being counted
+                bar.update(task, completed=done, total=shown, description=said)
+            if replay.state != _GOES_ON:
+                return replay
+            pause(LOOK_EVERY)
+
+
+def ended_of(replay: "ReplayView") -> tuple[int, int]:
+    """Say how many have come to an end, of how many."""
+    done = replay.succeeded + replay.failed + replay.refused + replay.left_out
+    return done, done + replay.released + replay.waiting

@@ -13,7 +13,7 @@ from cronhare.domain.progress import passing
 from cronhare.entrypoints.cli import progress
 from cronhare.entrypoints.cli.commands.logs import Looks
 from cronhare.entrypoints.cli.progress import working
-from cronhare.entrypoints.cli.replay_bar import _GOES_ON, ended_of, followed
+from cronhare.entrypoints.cli.replay_output import _GOES_ON, ended_of, followed
 
 
 def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:

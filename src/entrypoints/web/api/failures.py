@@ -26,7 +26,7 @@ from ..access import actor_of
 from ..asking import Asker
 from ..problems import Problem, invalid_request
 from .answers import as_answer, as_page, as_resource, last_id
-from .body import read_body
+from .body import pacing, read_body
 from .failure_bodies import (
     DiscardOneRequest,
     DiscardRequest,
@@ -36,7 +36,6 @@ from .failure_bodies import (
     read_selection,
 )
 from .operations import Operation, operation
-from .pacing import pacing
 from .parameters import ROWS, AfterId, Id, IdempotencyKey, Limit, named
 
 Which = Annotated[FailureFilter, Depends(failure_filter)]

@@ -26,9 +26,8 @@ from ..access import actor_of
 from ..asking import Asking
 from ..problems import invalid_request
 from .answers import as_answer
-from .body import read_body
+from .body import pacing, read_body
 from .operations import Operation, operation
-from .pacing import pacing
 from .parameters import Id, IdempotencyKey, digits, named
 
 #: Instants that are told, by default and at most.

@@ -18,8 +18,7 @@ from .answers import as_answer
 from .body import read_body
 from .operations import Endpoint, Operation, operation
 from .parameters import Id
-from .scheduler_views import SchedulerView
-from .versions import etag
+from .scheduler_views import SchedulerView, etag
 
 
 @attrs.frozen(kw_only=True)

@@ -1,12 +1,23 @@
-"""A schedule as the API shows it."""
+"""A schedule as the API shows it, and its versions: `ETag` and `If-Match` (RFC 9110).
 
-from collections.abc import Sequence
+A version is that of what people edit: a run, or a pause, makes no other one. So an edit is refused
+because of another edit alone.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Self
 
 import attrs
+from fastapi import Request
 
+from cronhare.application.administration.schedule_editor import EditedMeanwhile
 from cronhare.application.administration.views.schedules import ScheduleView
+from cronhare.ports.schedules import StoredSchedule
 
+from ..problems import Problem
 from .scheduler_bodies import COLUMNS
 
 
@@ -43,3 +54,47 @@ class SchedulerView(ScheduleView):
         payload = None if view.topic is None else view.params
         shown = attrs.asdict(view, recurse=False)
         return cls(**shown, **numbers, payload=payload, notice=notice, notes=tuple(notes))
+
+
+Seen = Callable[[StoredSchedule], bool]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+
+
+def etag(of: ScheduleView | StoredSchedule) -> str:
+    """Write the version of a schedule."""
+    return f'"{of.id}-{(of.updated_at - _EPOCH) // _MICROSECOND}"'
+
+
+def read_if_match(request: Request) -> Seen | None:
+    """Read which versions may be changed; None for `*`, which is any.
+
+    Raises:
+        Problem: the header is missing, or cannot be read.
+    """
+    text = ",".join(request.headers.getlist("if-match")).strip()
+    if not text:
+        detail = (
+            "say which version you have seen: If-Match with the ETag of its GET, or * to change "
+            "whatever is there"
+        )
+        raise Problem(HTTPStatus.PRECONDITION_REQUIRED, detail)
+    if text == "*":
+        return None
+    tags = [each.strip() for each in text.split(",")]
+    if not all(map(_TAG.fullmatch, tags)):
+        detail = 'If-Match is to be an ETag such as "16-1764016800123456", several, or *'
+        raise Problem(HTTPStatus.BAD_REQUEST, detail)
+    return lambda stored: etag(stored) in tags
+
+
+def stale(error: EditedMeanwhile, request: Request, asked: dict[str, Any] | None) -> Problem:
+    """Show both versions: what was *asked* of the one that was seen, and the one there is."""
+    yours = {"etag": ",".join(request.headers.getlist("if-match")), "changes": asked}
+    current = {"etag": etag(error.current), "scheduler": SchedulerView.with_columns(error.current)}
+    detail = f"{error}: look at what it says now, then send yours again with that ETag"
+    return Problem(
+        HTTPStatus.PRECONDITION_FAILED, detail, more={"yours": yours, "current": current}
+    )

@@ -27,8 +27,7 @@ from .operations import Operation, operation
 from .parameters import ROWS, Id, IdempotencyKey, Limit, Name, Switch, Text, named
 from .scheduler_bodies import NewScheduler, name_for, read_new
 from .scheduler_patches import SchedulerPatch, read_patch
-from .scheduler_views import SchedulerView
-from .versions import Seen, etag, read_if_match, stale
+from .scheduler_views import SchedulerView, Seen, etag, read_if_match, stale
 
 #: The key is the name of the row: under another one nothing would find what it made.
 _NAMED_TWICE: Final = (

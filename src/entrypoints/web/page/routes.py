@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +13,7 @@ from ..problems import Problem
 from .assets import Assets
 from .pages import Pages
 from .rendering import Renderer
-from .views import VIEWS, missing
+from .views import VIEWS
 
 
 def refusals(asker: Asker) -> Callable[[Request, Problem], Response]:
@@ -26,8 +27,12 @@ def routes(asker: Asker) -> Iterator[BaseRoute]:
     yield Route("/ui/static/{rest:path}", _assets().answer, methods=["GET"])
     for view in VIEWS:
         yield from view(pages)
+
+    async def refuse(_: Request) -> Response:
+        raise Problem(HTTPStatus.NOT_FOUND, "there is no page at this address")
+
     # The last: whatever else is asked for under /ui/ is told as a page.
-    yield from missing.routes(pages)
+    yield pages.get("/ui/{rest:path}", refuse, takes=None)
 
 
 @cache

@@ -22,7 +22,7 @@ from cronhare.ports.schedules import StoredSchedule
 from ...access import actor_of
 from ...api.scheduler_bodies import name_for, read_new
 from ...api.scheduler_patches import read_patch
-from ...api.versions import etag
+from ...api.scheduler_views import etag
 from ..addresses import schedule_path
 from ..forms import form_of
 from ..pages import HEADERS, Pages
