@@ -9,8 +9,6 @@ from typing import Final
 
 import attrs
 
-from .schedules.jobs_file import FileVersion
-
 _NAME = re.compile(
     r"(?P<host>.+)-(?P<pid>[1-9]\d{0,9})-(?P<place>[0-9a-f]{8})(?P<nonce>[0-9a-f]{8})"
 )
@@ -201,17 +199,6 @@ def serving(
         node
         for node in present(nodes, now, watched_since=watched_since)
         if node.works and not node.is_disconnected(now, watched_since=watched_since)
-    ]
-
-
-def with_another(
-    file: FileVersion, nodes: Iterable[NodeReport], now: datetime
-) -> Sequence[NodeReport]:
-    """Pick the nodes that have read another version of a jobs file; older ones report none."""
-    return [
-        node
-        for node in alive(nodes, now)
-        if node.source == file.source and node.digest not in {None, file.digest}
     ]
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.nodes import NodeReport, present, read_node, with_another
+from cronhare.domain.nodes import NodeReport, alive, present, read_node
 from cronhare.domain.retries.retry import TASK_WAIT
 from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.domain.texts.echo import shown
@@ -66,7 +66,12 @@ def judge_files(
     nodes: Sequence[NodeReport], file: FileVersion, *, now: datetime
 ) -> Iterator[Finding]:
     """Name those who run tasks of another version of the jobs file that was read here."""
-    if differing := with_another(file, nodes, now):
+    differing = [
+        node
+        for node in alive(nodes, now)
+        if node.source == file.source and node.digest not in {None, file.digest}
+    ]
+    if differing:
         names = named([node.name for node in differing])
         known = [(each.host, read_node(each.name)) for each in differing[:NAMES_TOLD]]
         where = "; ".join(f"kill -HUP {node.pid} on {host}" for host, node in known if node)

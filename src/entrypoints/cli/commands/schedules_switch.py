@@ -56,7 +56,7 @@ def delete(
         schedule.id,
         seen=None,
         actor=this_actor(),
-        file=path and load(path, settings, state="Nothing was deleted."),
+        file=load(path, settings, state="Nothing was deleted.") if path else None,
         with_history=with_history,
     )
     print_line(f"Deleted {name} from {said_ledger(settings)}.")

@@ -56,7 +56,7 @@ def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> li
     Raises:
         LedgerUnavailable: there is no number left.
     """
-    before = connection.scalar(_NEWEST)
+    before = connection.scalars(_NEWEST).one()
     if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
         raise LedgerUnavailable(errors.EXHAUSTED, changed_nothing=True)
     with _numbering():
