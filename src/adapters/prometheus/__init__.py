@@ -1,7 +1,7 @@
 """Metrics for Prometheus, by its own client; `catalogue.py` has all names."""
 
 from .catalogue import CATALOGUE, Described, Kind, Source
-from .ledger import LedgerCollector, exposition, write_textfile
+from .ledger import LedgerCollector, VitalsCollector, exposition, write_textfile
 
 __all__ = [
     "CATALOGUE",
@@ -9,6 +9,7 @@ __all__ = [
     "Kind",
     "LedgerCollector",
     "Source",
+    "VitalsCollector",
     "exposition",
     "write_textfile",
 ]

@@ -1,13 +1,18 @@
 """What a process counts of itself."""
 
+import math
+import threading
 import time
+from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
@@ -17,13 +22,49 @@ from cronhare.ports.ledger import LedgerUnavailable
 
 from . import catalogue as all_of
 from .catalogue import Described
-from .histogram import BatchHistogram
 
 #: The bounds of the histograms, in seconds.
 LATE: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 LONG: Final = (0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400)
 
 _due_at: Callable[[Execution], datetime] = attrgetter("due_at")
+
+
+class BatchHistogram:
+    """A histogram with one label that takes many equal values at once: a busy minute brings them.
+
+    Its bounds are in seconds, rising.
+    """
+
+    def __init__(self, described: Described, bounds: Sequence[float]) -> None:
+        """*bounds* are without the last one, infinity."""
+        self._described = described
+        self._bounds = [*bounds, math.inf]
+        self._lock = threading.Lock()
+        self._counts: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
+
+    def observe(self, label: str, seconds: float, times: int = 1) -> None:
+        """Take a value, so many *times*; a clock that was set makes no value negative."""
+        seconds = max(seconds, 0.0)
+        with self._lock:
+            counts = self._counts.setdefault(label, [0] * len(self._bounds))
+            counts[bisect_left(self._bounds, seconds)] += times
+            self._sums[label] = self._sums.get(label, 0.0) + seconds * times
+
+    def collect(self) -> Iterator[Metric]:
+        """Give its family."""
+        family = self._described.family(HistogramMetricFamily)
+        with self._lock:
+            for label, counts in sorted(self._counts.items()):
+                sums = zip(self._bounds, accumulate(counts), strict=True)
+                buckets = [(_said(bound), float(count)) for bound, count in sums]
+                family.add_metric((label,), buckets, self._sums[label])
+        yield family
+
+
+def _said(bound: float) -> str:
+    return "+Inf" if bound == math.inf else repr(float(bound))
 
 
 class PrometheusMetrics:

@@ -1,7 +1,8 @@
-"""What was counted in the ledger, in Prometheus' text format."""
+"""What is asked for at the moment of an answer: what the ledger counts, and a process's gauges."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 from prometheus_client import CollectorRegistry, generate_latest, write_to_textfile
@@ -58,6 +59,36 @@ class LedgerCollector:
         yield _gauges(all_of.ROWS, measured.rows)
         yield _gauge(all_of.LEFT_OUT, measured.schedules_left_out)
         yield _gauge(all_of.MEASURED_AT, measured.measured_at.timestamp())
+
+
+#: What is one number, if it is known.
+_NUMBERS: Final = {
+    "clock_offset": all_of.CLOCK_OFFSET,
+    "running": all_of.RUNNING,
+    "slots": all_of.SLOTS,
+}
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class VitalsCollector:
+    """Gauges that are read when they are asked for; None where there is nothing to read."""
+
+    version: str
+    connections: Callable[[], Mapping[str, bool]]
+    last_turns: Callable[[], Mapping[str, float]]
+    numbers: Callable[[], Mapping[str, float | None]]
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the families, as the client asks for them."""
+        yield _gauges(all_of.BUILD, {(self.version,): 1})
+        for described, series in (
+            (all_of.CONNECTION_UP, self.connections()),
+            (all_of.LAST_TURN, self.last_turns()),
+        ):
+            yield _gauges(described, {(label,): value for label, value in series.items()})
+        for name, value in self.numbers().items():
+            if value is not None:
+                yield _gauge(_NUMBERS[name], value)
 
 
 def _gauge(described: Described, value: float) -> Metric:

@@ -7,7 +7,7 @@ would look like a run that never ends.
 import re
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -88,15 +88,10 @@ def end_of(
 def read_ping(row: OutboxRow) -> Ping | None:
     """Read what is asked; None if somebody wrote into the row what is none."""
     try:
-        said = msgspec.json.decode(row.payload, type=dict[str, Any])["data"]
-        ping = Ping(path=said["path"], run=said["run"], body=said["body"], is_start=said["isStart"])
-    except (msgspec.DecodeError, KeyError, TypeError, UnicodeError, RecursionError):
+        said = msgspec.json.decode(row.payload)["data"]
+        return Ping(path=said["path"], run=said["run"], body=said["body"], is_start=said["isStart"])
+    except (msgspec.DecodeError, KeyError, TypeError):
         return None
-    texts = (ping.path, ping.run, ping.body)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(ping.is_start, bool):
-        return None
-    is_known = re.fullmatch(r"|/start|/fail|/[0-9]{1,3}", ping.path)
-    return ping if is_known and re.fullmatch(r"[0-9a-f-]{36}", ping.run) else None
 
 
 def _row(

@@ -13,8 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 
-from cronhare.adapters.prometheus import LedgerCollector
-from cronhare.adapters.prometheus.vitals import VitalsCollector
+from cronhare.adapters.prometheus import LedgerCollector, VitalsCollector
 from cronhare.application.administration.views.metrics import MetricsView
 from cronhare.ports.ledger import LedgerUnavailable
 
