@@ -130,7 +130,7 @@ ON_LOWEST = TMPDIR=$$(scripts/scratch-folder) $(LOWEST)/bin/pytest --quiet -p no
 
 .PHONY: lowest
 lowest:  ## unit tests, the ledger's and the broker's on the oldest libraries that pyproject.toml allows
-	@scripts/ensure-servers
+	@scripts/ensure-programs rabbitmq-server mariadb-server postgresql openssl
 	@scripts/make-venv "$(PYTHON)" $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install --quiet uv
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
