@@ -6,6 +6,7 @@ The clock runs from the tick that claims to the last ack. Log lines are off.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from dependency_injector import providers
 from figures import Figure
@@ -18,7 +19,7 @@ from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.redelivery.waiting_room import WaitingRoom
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.lock_waits import Places
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
@@ -69,7 +70,12 @@ async def _rate(
         container.runner.override(providers.Object(runner()))
         connection = container.broker().connect()
         keeper = container.lease_keeper(stop=container.runner().stop)
-        worker = container.worker(broker=connection, keeper=keeper, places=Places(at_once))
+        worker = container.worker(
+            broker=connection,
+            keeper=keeper,
+            places=Places(at_once),
+            read_again=partial(asyncio.sleep, 0),
+        )
         runs = container.runner()
         working = WorkerConsumer(
             broker=connection,

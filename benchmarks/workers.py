@@ -21,7 +21,7 @@ from production import opened
 
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.lock_waits import Places
 from cronhare.domain.lease_times import renewed_every
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending, Outcome
@@ -152,7 +152,12 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     container.runner.override(providers.Object(runner))
     connection = await container.connection().connect()
     keeper = container.lease_keeper(stop=runner.stop)
-    worker = container.worker(broker=connection, keeper=keeper, places=Places(at_once))
+    worker = container.worker(
+        broker=connection,
+        keeper=keeper,
+        places=Places(at_once),
+        read_again=partial(asyncio.sleep, 0),
+    )
     container.ledger_clock().measure()
 
     async def handle(delivery: Delivery) -> None:
