@@ -11,7 +11,6 @@ from . import (
     audit,
     executions,
     failed,
-    keys,
     live,
     load,
     now,
@@ -39,7 +38,6 @@ VIEWS: Final[tuple[Callable[[Pages], Iterable[BaseRoute]], ...]] = (
     queues.routes,
     load.routes,
     audit.routes,
-    keys.routes,
     live.routes,
     sign_in.routes,
 )

@@ -1,4 +1,4 @@
-"""*Now*: what runs, is late, fails, comes within the hour, and who is there."""
+"""*Now*: what runs, is late, fails, comes within the hour, and who is there; and the keys."""
 
 from collections.abc import Iterable
 
@@ -19,4 +19,7 @@ def routes(pages: Pages) -> Iterable[BaseRoute]:
         chart = minutes_chart(view.coming_minutes)
         return pages.render(request, "now.html", now=view.now, view=view, chart=chart, feed=NOW)
 
-    return [pages.get("/", show)]
+    async def keys(request: Request) -> Response:
+        return pages.render(request, "keys.html")
+
+    return [pages.get("/", show), pages.get("/ui/keys", keys)]
