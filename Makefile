@@ -134,7 +134,7 @@ lowest:  ## unit tests, the ledger's and the broker's on the oldest libraries th
 	@scripts/make-venv "$(PYTHON)" $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install --quiet uv
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
-	  --all-extras --group pyproject.toml:test --editable .
+	  --all-extras --group test --requirement pyproject.toml --editable .
 	@$(LOWEST)/bin/uv pip freeze --quiet --python $(LOWEST)/bin/python --exclude-editable | xargs echo "On"
 	$(ON_LOWEST) tests/unit
 	$(ON_LOWEST) tests/integration/test_claim_store_contract.py tests/integration/test_async_broker_contract.py
