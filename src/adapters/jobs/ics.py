@@ -142,7 +142,8 @@ def read_ics(
 def _windows(content: bytes, zone: ZoneInfo, today: date) -> tuple[NamedText, ...]:
     import icalendar  # noqa: PLC0415 - see `read_ics`
 
-    icalendar.use_zoneinfo()  # which forgets the time zones of the file before
+    # It forgets the time zones of the file before.
+    icalendar.use_zoneinfo()  # type: ignore[no-untyped-call]
     try:
         found = icalendar.Calendar.from_ical(content).walk("VEVENT")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -260,11 +261,15 @@ def _end(event: Any, start: date) -> date:  # noqa: ANN401
         end = start + sum(lengths, timedelta(0))
     if isinstance(end, datetime) == is_day:
         raise IcsInvalid("has a day for one of its two ends and a time for the other")
-    if not is_day and (start.tzinfo is None) != (end.tzinfo is None):
+    if _has_zone(start) != _has_zone(end):
         raise IcsInvalid("has a time zone for one of its two ends alone")
     if end < start:
         raise IcsInvalid("ends before it begins")
     return end + _DAY if is_day and end == start else end
+
+
+def _has_zone(moment: date) -> bool:
+    return isinstance(moment, datetime) and moment.tzinfo is not None
 
 
 def _series(events: Iterable[_Event]) -> Iterator[list[_Event]]:
@@ -278,10 +283,9 @@ def _series(events: Iterable[_Event]) -> Iterator[list[_Event]]:
     for those in named.values():
         whole = [event for event in those if event.replaces is None]
         newest = max((event.sequence for event in whole), default=0)
-        first, *others = [event for event in whole if event.sequence == newest] or [None]
-        changes = [event for event in those if event.replaces is not None]
-        yield changes if first is None else [first, *changes]
-        yield from ([other] for other in others if other is not None)
+        current = [event for event in whole if event.sequence == newest]
+        yield current[:1] + [event for event in those if event.replaces is not None]
+        yield from ([other] for other in current[1:])
 
 
 def _windows_of(series: Sequence[_Event], zone: ZoneInfo, today: date) -> Iterator[NamedText]:
@@ -354,7 +358,7 @@ def _expanded(series: Sequence[_Event], clocks: _Clocks, today: date) -> Iterato
     from icalendar import Calendar  # noqa: PLC0415 - see `read_ics`
     from recurring_ical_events import EventAdapter, of  # noqa: PLC0415
 
-    class Adapter(EventAdapter):
+    class Adapter(EventAdapter):  # type: ignore[misc]  # it has no types
         def as_component(self, start: date, stop: date, *_: object) -> dict[str, Any]:
             """Make no copy of the event, which takes three times as long as finding it."""
             return {"from": start, "to": stop, "event": self._component}
