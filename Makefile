@@ -84,7 +84,7 @@ unit-others:
 
 .PHONY: browser
 browser: $(EQUIPPED)  ## the page in a real browser, which it installs; leaves screenshots in build/pictures
-	@scripts/ensure-programs chromium
+	@scripts/ensure-programs chromium libatomic1
 	CI=true $(BIN)/pytest --quiet -p no:xdist tests/browser
 
 CYCLES ?= 20
