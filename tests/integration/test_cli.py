@@ -1442,7 +1442,10 @@ def test_ctrl_c_is_quiet_while_a_command_prints(empty: Shell) -> None:
 def test_whoever_has_no_name_is_asked_for_one(shell: Shell) -> None:
     shell.write("0 5 * * * work\n", "table")
     shell.folder.chmod(0o777)
-    nameless = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
+    nameless = [
+        "setpriv", "--reuid=54321", "--regid=54321", "--clear-groups",
+        "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",  # of a checkout in /root
+    ]  # fmt: skip
 
     said = subprocess.run(
         [*nameless, PROGRAM, "import", "crontab", "--kind", "user", "table"],
