@@ -1,7 +1,6 @@
 """A run whose task the worker lacks: the file is read again, then another worker is waited for."""
 
 from datetime import timedelta
-from typing import Any
 
 import attrs
 import pytest
@@ -25,14 +24,12 @@ def seen() -> Seen:
     return Seen()
 
 
-async def apply_new(house: House, **changes: Any) -> None:  # noqa: ANN401 - fields of a draft
+async def apply_new(house: House, conditions: Conditions | None = None) -> None:
     """Let a run of the new task be due, at a worker that has read the file before it was there."""
-    draft = ScheduleDraft(name="new", task=NEW.ref, task_name="new", schedule="1 12 2 3 *")
-    house.schedules.save(
-        [attrs.evolve(draft, **changes)],
-        source="jobs.toml",
-        now=house.now,
+    draft = ScheduleDraft(
+        name="new", task=NEW.ref, task_name="new", schedule="1 12 2 3 *", conditions=conditions
     )
+    house.schedules.save([draft], source="jobs.toml", now=house.now)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)
     house.dispatcher.tick(house.now)
@@ -93,7 +90,7 @@ async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_fi
 async def test_it_waits_no_longer_than_until_it_expires(seen: Seen) -> None:
     house = House(script=seen, tasks=[OLD])
 
-    await apply_new(house, conditions=Conditions(expires=3 * MINUTE))
+    await apply_new(house, Conditions(expires=3 * MINUTE))
     await live(house, 3 * MINUTE)
 
     assert house.only.state is State.FAILED
