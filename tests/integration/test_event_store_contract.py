@@ -677,5 +677,6 @@ def test_runs_that_run_or_ended_lately_are_found_with_how_they_ended(ledger: Led
 
     assert soon == [good.id, bad.id, quiet.id]
     assert found(MINUTE) == [quiet.id]
-    assert ends[good.id] == RunEnd(exit_code=0, tail="the last words")
+    words = "the last words"
+    assert ends[good.id] == RunEnd(exit_code=0, tail=words, stdout=words, node="ant")
     assert (ends[bad.id].tail, ends[bad.id].exit_code) == ("the last words", 1)
