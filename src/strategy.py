@@ -1,7 +1,7 @@
 """For backoff strategies of one's own: how long to wait before a retry.
 
 A jobs file names a function as `strategy = "module:function"`. The worker calls it in a process of
-its own (ADR 45), as `python -m cronhare.strategy module:function`, after each
+its own (ADR 7), as `python -m cronhare.strategy module:function`, after each
 attempt that is to be retried:
 
     def polite(attempts_made, error_type, error, job):

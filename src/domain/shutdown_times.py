@@ -1,4 +1,4 @@
-"""How many seconds each step of a shutdown may take (ADR 26, ADR 80).
+"""How many seconds each step of a shutdown may take (ADR 16).
 
 `FAREWELL` < `DISCONNECTING` < `CLOSING`: a broker that does not answer is hung up on before the
 adapter gives its closing up, and that before the process does. Who is cut off by another leaves

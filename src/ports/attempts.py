@@ -49,7 +49,7 @@ class Busy:
     """It cannot be had now. Nothing was changed: ask again.
 
     Another session holds its row; or a rule refuses all changes of its kind, and accepts others
-    (ADR 31). Without *is_asked* it was not even tried, as too many others were held.
+    (ADR 15). Without *is_asked* it was not even tried, as too many others were held.
     """
 
     is_asked: bool = True
@@ -140,7 +140,7 @@ class Apart(enum.Enum):
 
 @attrs.frozen
 class EndRefused:
-    """The database refuses to record this end; the execution is set apart (ADR 31).
+    """The database refuses to record this end; the execution is set apart (ADR 15).
 
     *reason* says how the attempt ended, and what the database says.
     """
@@ -185,7 +185,7 @@ class AttemptStorePort(Protocol):
     """The attempts. Safe to share between threads, processes and hosts.
 
     A batch is one transaction; after a refusal each half of it is one. Answers come in the order
-    of the questions. What is refused alone is set apart (ADR 31): no method raises
+    of the questions. What is refused alone is set apart (ADR 15): no method raises
     `LedgerRefused`. No call waits for a row that another session holds, a person's for example:
     that one is `Busy`.
 
@@ -207,8 +207,8 @@ class AttemptStorePort(Protocol):
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
         retrying), no cancel is requested, and no message asks for what is the system's own, or
-        too early (ADR 35). What its gates keep from starting is held back instead: never more
-        attempts with a key run than its limit (ADR 47); it is `Busy` while another start or
+        too early (ADR 6). What its gates keep from starting is held back instead: never more
+        attempts with a key run than its limit (ADR 18); it is `Busy` while another start or
         `let_go` is at one of its gates. Nacks count as failures, as far as the time since the
         publish allows. The winner's execution is running, owned by *node* until ``now + lease``,
         with its attempt recorded. If *node* owns it already its lease begins anew: a start can be

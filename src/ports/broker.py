@@ -208,7 +208,7 @@ class AsyncPublisherPort(Protocol):
 class AsyncBrokerPort(AsyncConsumerPort, AsyncPublisherPort, Protocol):
     """The asynchronous side: the worker consumes and publishes through it, from one event loop.
 
-    The halves may come to speak through different clients (ADR 41). What
+    The halves may come to speak through different clients (ADR 4). What
     tests/integration/test_async_broker_contract.py does not assert is not promised.
     """
 

@@ -66,7 +66,7 @@ class ClaimStorePort(Protocol):
     What tests/integration/test_claim_store_contract.py does not assert is not promised.
 
     Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
-    repeated. What the ledger refuses is set apart (ADR 31); a method raises `LedgerRefused` only
+    repeated. What the ledger refuses is set apart (ADR 15); a method raises `LedgerRefused` only
     where not even that can be written.
     """
 

@@ -35,6 +35,6 @@ class LedgerRefused(Exception):
     """The ledger is there, and a rule of its tables refuses the values.
 
     Nothing was changed, and a repetition is refused as well. One value does not refuse a batch of
-    a scheduler or worker: the store sets it apart (ADR 31), and raises `LedgerUnavailable` where
+    a scheduler or worker: the store sets it apart (ADR 15), and raises `LedgerUnavailable` where
     nothing at all is accepted. A person's request is refused as a whole: that person can change it.
     """

@@ -34,7 +34,7 @@ def follow_up(
     """Make the message that follows the end of an attempt, if any does.
 
     *recorded* is what the ledger answered; *headers* are those of the message that began the
-    attempt. A failed message keeps as many of the *headers* as fit; a retry keeps none (ADR 7). A
+    attempt. A failed message keeps as many of the *headers* as fit; a retry keeps none (ADR 6). A
     retry that waits for longer than the lanes reach has no message: the reconciler finds it when
     it is due. *trace* is as in `envelope`.
     """

@@ -1,6 +1,6 @@
 """Redelivery after a delay: a copy of the message comes back through the lanes.
 
-Lanes deliver at most once (ADR 13), so this is for messages of ours alone: the reconciler sends
+Lanes deliver at most once (ADR 6), so this is for messages of ours alone: the reconciler sends
 again what they lose. A message without a row in the ledger goes to the waiting room instead.
 """
 

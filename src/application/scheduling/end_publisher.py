@@ -1,4 +1,4 @@
-"""Publishing what follows ends: at once, and again where no queue is known to have it (ADR 36)."""
+"""Publishing what follows ends: at once, and again where no queue is known to have it (ADR 20)."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Gaps in which owners could not renew their leases, and the grace period after one (ADR 33)."""
+"""Gaps in which owners could not renew their leases, and the grace period after one (ADR 12)."""
 
 import logging
 from collections.abc import Callable, Collection

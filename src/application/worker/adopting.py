@@ -127,7 +127,7 @@ class Adopter:
 
 
 def _publisher_headers(headers: Mapping[str, object]) -> dict[str, object]:
-    """Pick the headers of the publisher: a broker's never go back to it (ADR 7)."""
+    """Pick the headers of the publisher: a broker's never go back to it (ADR 6)."""
     theirs = without_delay_count(headers)
     return kept_headers({name: theirs[name] for name in theirs if not name.startswith("x-")})
 

@@ -1,4 +1,4 @@
-"""Asking a task's own strategy how long to wait before a retry, in a process of its own (ADR 45).
+"""Asking a task's own strategy how long to wait before a retry, in a process of its own (ADR 7).
 
 Whatever the function does, it costs its own task alone: it has a time limit, its memory and its
 user are not the worker's, and without an answer the policy's wait counts.

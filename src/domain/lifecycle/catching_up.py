@@ -2,7 +2,7 @@
 
 Backoff spreads retries only while somebody takes them. What came due while the workers, the broker
 or the ledger were away would start together, and end the server that it failed at once more: S2.12
-in docs/compatibility.md, ADR 53.
+in docs/compatibility.md, ADR 18.
 """
 
 from collections.abc import Iterable, Sequence

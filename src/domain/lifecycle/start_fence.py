@@ -10,7 +10,7 @@ from .replay import is_begun_anew
 from .transitions import begin, expire, has_expired, is_held, renew
 
 #: An attempt may start so much before its time, as each node measures the ledger's clock for
-#: itself (ADR 15). The broker's lanes are late, and never early.
+#: itself (ADR 12). The broker's lanes are late, and never early.
 EARLIEST: Final = timedelta(seconds=5)
 
 

@@ -18,7 +18,7 @@ from ..schedules.conditions import expired
 from .failures import Failure
 from .redelivery import after_resend
 
-#: Where each of `STARTABLE` may go: to quarantine if its row is broken or refused (ADR 31), to
+#: Where each of `STARTABLE` may go: to quarantine if its row is broken or refused (ADR 15), to
 #: failed if another program's worker reports so, to held if a gate keeps it back.
 _FROM_WAITING: Final = frozenset(
     {

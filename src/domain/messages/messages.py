@@ -178,7 +178,7 @@ def quarantine_body(execution: Execution, pill: PoisonPill | None, *, at: dateti
 
 
 def headers_of(execution: Execution) -> dict[str, object]:
-    """Give an attempt's headers, always new: a broker's own headers are never copied (ADR 7)."""
+    """Give an attempt's headers, always new: a broker's own headers are never copied (ADR 6)."""
     return {
         EXECUTION_HEADER: execution.id,
         ATTEMPT_HEADER: execution.attempt,

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-#: What the nodes' ideas of the ledger's time may differ by (ADR 15).
+#: What the nodes' ideas of the ledger's time may differ by (ADR 12).
 CLOCKS_DIFFER: Final = timedelta(seconds=5)
 
 

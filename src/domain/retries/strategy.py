@@ -1,4 +1,4 @@
-"""A backoff strategy of one's own: the name of a Python function, as a jobs file gives it (ADR 45).
+"""A backoff strategy of one's own: the name of a Python function, as a jobs file gives it (ADR 7).
 
 No row and no message can name one: it is code, and code comes from the worker's own file.
 """

@@ -1,4 +1,4 @@
-"""How edits of schedules are found by their times (ADR 12)."""
+"""How edits of schedules are found by their times (ADR 8)."""
 
 from datetime import timedelta
 from typing import Final

@@ -1,4 +1,4 @@
-"""How tasks are run: what a jobs file says for all of them, for a class, or for one (ADR 46).
+"""How tasks are run: what a jobs file says for all of them, for a class, or for one (ADR 9).
 
 The nearest wins, field by field: environment, the file's defaults, the task's class, the task, the
 schedule.

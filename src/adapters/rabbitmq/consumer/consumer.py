@@ -37,7 +37,7 @@ OnLost = Callable[["Consumer", str, bool], None]
 class Consumer:
     """Consumes a queue until its channel is lost. It is never repaired: another one is opened.
 
-    What is done for each delivery is done on the channel beneath aio-pika's (ADR 41).
+    What is done for each delivery is done on the channel beneath aio-pika's (ADR 4).
     """
 
     def __init__(

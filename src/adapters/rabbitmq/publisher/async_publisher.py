@@ -130,7 +130,7 @@ class AsyncPublisher:
         self._not_before = 0.0
 
     async def _send(self, channel: AbstractChannel, message: AmqpMessage) -> None:
-        underlay = await channel.get_underlay_channel()  # ADR 41
+        underlay = await channel.get_underlay_channel()  # ADR 4
         await underlay.basic_publish(
             message.body,
             exchange=message.exchange,

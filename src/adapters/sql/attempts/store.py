@@ -15,7 +15,7 @@ from .unheard import UnheardEvents
 class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds, Adoption, UnheardEvents):
     """Satisfies `AttemptStorePort`. What is repeatable is one transaction.
 
-    Of what the database refuses, each part that is tried again is one (ADR 31).
+    Of what the database refuses, each part that is tried again is one (ADR 15).
     """
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:

@@ -32,7 +32,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     """Satisfies `ClaimStorePort`; the methods about plans are here, the others are inherited.
 
     What is repeatable is one transaction, after a look for it. Of what the database refuses, each
-    part that is tried again is one (ADR 31).
+    part that is tried again is one (ADR 15).
     """
 
     def __init__(self, engine: Engine, clock: ClockPort, *, judge: str = "") -> None:

@@ -20,7 +20,7 @@ from cronhare.ports.replays import Advance
 
 from .replay_items import Begun, Collected, Found, choose, move, settle
 
-#: So many more than may begin are chosen, look by look, while some turn out to be locked (ADR 32).
+#: So many more than may begin are chosen, look by look, while some turn out to be locked (ADR 15).
 #: What is behind more locked ones waits for a later step.
 SPARES: Final = (0, 100, 1_000)
 

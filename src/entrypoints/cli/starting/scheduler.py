@@ -42,7 +42,7 @@ def run_scheduler(jobs: Path | None) -> None:
 
 
 def targets_for_alerts(jobs: Path | None, settings: Settings) -> Subscriptions:
-    """Read whom to tell of alerts: a file that cannot be used stops no scheduling (ADR 75)."""
+    """Read whom to tell of alerts: a file that cannot be used stops no scheduling (ADR 21)."""
     path = jobs or settings.jobs
     if path is None:
         return Subscriptions()
