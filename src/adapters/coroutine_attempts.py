@@ -31,7 +31,6 @@ class CoroutineAttempts:
     async def run(
         self, execution_id: int, work: Coroutine[object, object, AttemptResult]
     ) -> AttemptResult:
-        """See `TaskRunnerPort.run`."""
         working = asyncio.create_task(work)
         reasons: list[StopReason] = []
         self._running[execution_id] = working, reasons
@@ -57,7 +56,6 @@ class CoroutineAttempts:
         return True
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`."""
         for working, reasons in self._running.values():
             reasons.append(StopReason.INTERRUPTED)
             working.cancel()

@@ -78,12 +78,10 @@ class _Span:
         self._span = span
 
     def note(self, **facts: str | float) -> None:
-        """See `Span.note`."""
         for name, fact in facts.items():
             self._span.set_attribute(f"cronhare.{name}", fact)
 
     def fail(self, reason: str) -> None:
-        """See `Span.fail`."""
         self._span.set_status(trace.Status(trace.StatusCode.ERROR, reason[:_LONGEST_REASON]))
 
 
@@ -104,7 +102,6 @@ class OpenTelemetryTracing:
         kind: SpanKind = SpanKind.INTERNAL,
         **facts: str | float,
     ) -> AbstractContextManager[Span]:
-        """See `TracingPort.span`."""
         return self._open(name, parent, kind, facts)
 
     @contextmanager
@@ -120,13 +117,11 @@ class OpenTelemetryTracing:
             yield ours
 
     def current(self) -> str | None:
-        """See `TracingPort.current`."""
         carrier = dict[str, str]()
         self._propagator.inject(carrier)
         return carrier.get(_HEADER)
 
     def close(self) -> None:
-        """See `TracingPort.close`."""
         closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(CLOSING)

@@ -33,7 +33,6 @@ class HttpClient:
         self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
-        """See `HttpPort`."""
         checked(request)
         seconds = min(request.timeout, LONGEST_REQUEST).total_seconds()
         exchange = Exchange(request, agent=self._agent, deadline=Deadline(seconds))

@@ -46,7 +46,6 @@ class HttpTaskRunner:
         self._attempts = CoroutineAttempts()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        """See `TaskRunnerPort.run`."""
         return await self._attempts.run(invocation.execution_id, self._ask(invocation))
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
@@ -58,7 +57,6 @@ class HttpTaskRunner:
         return None
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`."""
         await self._attempts.close()
 
     async def _ask(self, invocation: Invocation) -> AttemptResult:

@@ -12,5 +12,4 @@ class MemoryInspection:
         return InMemory()
 
     def probe(self) -> InMemory:
-        """See `BrokerInspectionPort.probe`."""
         return InMemory()

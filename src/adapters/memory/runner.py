@@ -63,7 +63,6 @@ class ScriptedRunner:
         return self._end(execution_id, reason)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        """See `TaskRunnerPort.written`."""
         if execution_id not in self._held:
             return None
         invocation, _ = self._held[execution_id]

@@ -51,7 +51,6 @@ class Notifier:
         mail: MailContent | None = None,
         end: RunEnd | None = None,
     ) -> None:
-        """See `NotifierPort.notify`."""
         match target.means:
             case ByCommand() as means:
                 await by_command(self._runner, target, means, event)
@@ -69,6 +68,5 @@ class Notifier:
                 await self._apprise.send(means, event, end, within=target.timeout)
 
     async def close(self) -> None:
-        """See `NotifierPort.close`."""
         self._apprise.close()
         await self._runner.close()

@@ -33,7 +33,6 @@ class ReminderRunner:
     _partly: PartlyTaken = attrs.field(init=False, factory=PartlyTaken)
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        """See `TaskRunnerPort.run`."""
         return await self._attempts.run(invocation.execution_id, self._remind(invocation))
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
@@ -45,7 +44,6 @@ class ReminderRunner:
         return None
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`."""
         await self._attempts.close()
         await self._notifier.close()
 

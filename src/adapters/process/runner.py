@@ -79,14 +79,12 @@ class ProcessRunner:
             link.folders.release(folder)
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`."""
         running = self._attempts_of(execution_id)
         for attempt in running:
             attempt.stop(reason)
         return bool(running)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        """See `TaskRunnerPort.written`."""
         for attempt in self._attempts_of(execution_id):
             return attempt.written(beyond=beyond)
         return None

@@ -102,21 +102,17 @@ class PrometheusMetrics:
         _begin_at_zero(self._attempts, [each.value for each in Ending])
 
     def ticked(self) -> None:
-        """See `MetricsPort.ticked`."""
         self._last_tick.set(time.time())
 
     def claimed(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `MetricsPort.claimed`."""
         self._claimed.inc(len(executions))
         self._late("claimed", Tally(map(_due_at, executions)), now)
 
     def skipped(self, instants: Mapping[SkipKind, int]) -> None:
-        """See `MetricsPort.skipped`."""
         for kind, count in instants.items():
             self._skipped.labels(kind.value).inc(count)
 
     def published(self, executions: Sequence[Execution], outcomes: Sequence[Published]) -> None:
-        """See `MetricsPort.published`."""
         for outcome, count in Tally(outcomes).items():
             self._published.labels(outcome.value).inc(count)
         first = Tally(
@@ -134,43 +130,34 @@ class PrometheusMetrics:
             self._late("published", first, now)
 
     def resent(self, executions: int) -> None:
-        """See `MetricsPort.resent`."""
         self._resent.inc(executions)
 
     def lost(self, attempts: int) -> None:
-        """See `MetricsPort.lost`."""
         self._lost.inc(attempts)
 
     def started(self, execution: Execution) -> None:
-        """See `MetricsPort.started`."""
         self._started.inc()
         if execution.attempt == 1 and execution.started_at is not None:
             late = execution.started_at - execution.due_at
             self._lateness.observe("started", late.total_seconds())
 
     def attempt_ended(self, ending: Ending, *, seconds: float) -> None:
-        """See `MetricsPort.attempt_ended`."""
         self._attempts.labels(ending.value).inc()
         self._duration.observe(ending.value, seconds)
 
     def recorded(self, state: State) -> None:
-        """See `MetricsPort.recorded`."""
         self._executions.labels(state.value).inc()
 
     def superseded(self) -> None:
-        """See `MetricsPort.superseded`."""
         self._superseded.inc()
 
     def fenced(self) -> None:
-        """See `MetricsPort.fenced`."""
         self._fenced.inc()
 
     def lease_lost(self) -> None:
-        """See `MetricsPort.lease_lost`."""
         self._leases_lost.inc()
 
     def quarantined(self) -> None:
-        """See `MetricsPort.quarantined`."""
         self._quarantined.inc()
 
     def _late(self, stage: str, due: "Tally[datetime]", now: datetime) -> None:

@@ -86,45 +86,35 @@ class AioPikaBroker:
         on_delivery: Callable[[Delivery], None],
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        """See `AsyncConsumer.consume`."""
         await self._consumer.consume(
             queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
         )
 
     async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
-        """See `AsyncConsumer.consume_apart`."""
         await self._consumer.consume_apart(queue, on_delivery=on_delivery)
 
     async def leave(self, queue: str) -> None:
-        """See `AsyncConsumer.leave`."""
         await self._consumer.leave(queue)
 
     def is_consuming(self) -> bool:
-        """See `AsyncConsumer.is_consuming`."""
         return self._consumer.is_consuming()
 
     def left_out(self) -> Collection[str]:
-        """See `AsyncConsumer.left_out`."""
         return self._consumer.left_out()
 
     async def pause(self) -> None:
-        """See `AsyncConsumer.pause`."""
         await self._consumer.pause()
 
     async def resume(self) -> None:
-        """See `AsyncConsumer.resume`."""
         self._consumer.resume()
 
     async def ack(self, delivery: Delivery) -> None:
-        """See `AsyncConsumer.ack`."""
         await self._consumer.ack(delivery)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """See `AsyncConsumer.nack`."""
         await self._consumer.nack(delivery, requeue=requeue)
 
     async def publish(self, envelope: Envelope) -> Published:
-        """See `AsyncPublisher.publish`."""
         return await self._publisher.publish(envelope)
 
     async def close(self) -> None:

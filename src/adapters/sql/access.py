@@ -53,12 +53,10 @@ class SqlAccessStore:
     """Satisfies `AccessStorePort`. A method that is `repeatable` is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def create(self, token: Token, *, now: datetime) -> bool:
-        """See `AccessStorePort.create`."""
         named = {"token_name": token.name}
         with self._database.write(f"making the token {token.name}") as connection:
             row = connection.execute(select(tokens).where(_NAMED).with_for_update(), named).first()
@@ -72,34 +70,29 @@ class SqlAccessStore:
 
     @repeatable
     def tokens(self) -> Sequence[Token]:
-        """See `AccessStorePort.tokens`."""
         with self._database.read("listing tokens") as connection:
             rows = connection.execute(select(tokens).order_by(tokens.c.name)).all()
         return [token for token in map(_token, rows) if token is not None]
 
     @repeatable
     def any_token(self) -> bool:
-        """See `AccessStorePort.any_token`."""
         with self._database.read("looking for tokens") as connection:
             return connection.execute(select(tokens.c.name).limit(1)).first() is not None
 
     @repeatable
     def token(self, digest: str) -> Token | None:
-        """See `AccessStorePort.token`."""
         with self._database.read("looking for a token") as connection:
             row = connection.execute(select(tokens).where(_WITH_DIGEST), {"of": digest}).first()
         return None if row is None else _token(row)
 
     @repeatable
     def used(self, digest: str, *, now: datetime) -> None:
-        """See `AccessStorePort.used`."""
         asked = {"of": digest, "now": now, "before": now - USED_EVERY}
         with self._database.write("noting the use of a token") as connection:
             connection.execute(_USED, asked)
 
     @repeatable
     def revoke(self, name: str, *, now: datetime) -> Token | None:
-        """See `AccessStorePort.revoke`."""
         with self._database.write(f"revoking the token {name}") as connection:
             connection.execute(_REVOKE, {"token_name": name, "now": now})
             row = connection.execute(select(tokens).where(_NAMED), {"token_name": name}).first()
@@ -111,7 +104,6 @@ class SqlAccessStore:
 
     @repeatable
     def begin(self, session: Session, *, now: datetime) -> None:
-        """See `AccessStorePort.begin`."""
         with self._database.write("beginning a session of the page") as connection:
             connection.execute(_OVER, {"now": now})
             there = page_sessions.c.digest == session.digest
@@ -129,7 +121,6 @@ class SqlAccessStore:
 
     @repeatable
     def session(self, digest: str) -> tuple[Session, Token] | None:
-        """See `AccessStorePort.session`."""
         with self._database.read("looking for a session") as connection:
             row = connection.execute(_SESSION, {"of": digest}).first()
         token = None if row is None else _token(row)
@@ -146,7 +137,6 @@ class SqlAccessStore:
 
     @repeatable
     def end(self, digest: str) -> None:
-        """See `AccessStorePort.end`."""
         with self._database.write("ending a session of the page") as connection:
             connection.execute(delete(page_sessions).where(page_sessions.c.digest == digest))
 

@@ -43,12 +43,10 @@ class SqlAuditStore:
     """Satisfies `AuditStorePort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def begin(self, intents: Sequence[Intent]) -> Sequence[int]:
-        """See `AuditStorePort.begin`."""
         ids: list[int] = []
         with self._database.write("writing the audit") as connection:
             for intent in intents:
@@ -58,7 +56,6 @@ class SqlAuditStore:
 
     @repeatable
     def finish(self, results: Sequence[Result]) -> None:
-        """See `AuditStorePort.finish`."""
         rows = [
             {
                 "entry": result.id,

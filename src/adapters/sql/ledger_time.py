@@ -14,7 +14,6 @@ class LedgerTime(StorePart):
 
     @repeatable
     def now(self) -> datetime:
-        """See `ClaimStorePort.now`."""
         return self._database.now()
 
 
@@ -22,5 +21,4 @@ class SqlLedgerTime(LedgerTime):
     """The same by itself: a command that only asks for it loads no store."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         super().__init__(Database(engine, clock))

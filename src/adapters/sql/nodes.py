@@ -63,12 +63,10 @@ class SqlNodeStore:
     """Satisfies `NodeStorePort`. A method that is `repeatable` is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
-        """See `NodeStorePort.report`."""
         values = _values(report)
         with self._database.write(f"reporting node {report.name}") as connection:
             # Asked first: MySQL counts no row that an UPDATE finds and leaves as it was.
@@ -85,7 +83,6 @@ class SqlNodeStore:
 
     @repeatable
     def drain(self, name: str, *, asked_at: datetime | None) -> bool:
-        """See `NodeStorePort.drain`."""
         with self._database.write(f"asking node {name} to drain") as connection:
             known = connection.execute(_KNOWN, {"node": name}).first()
             if known is None:
@@ -95,13 +92,11 @@ class SqlNodeStore:
             return True
 
     def remove(self, name: str) -> None:
-        """See `NodeStorePort.remove`."""
         self._remove_report(name)  # first and alone: it waits for nobody who holds a note
         self._let_go(name)
 
     @repeatable
     def nodes(self, *, now: datetime, limit: int) -> NodeReports:
-        """See `NodeStorePort.nodes`."""
         asked = {"latest": now + SILENT_AFTER, "limit": limit}
         with self._database.read("listing nodes") as connection:
             known = connection.scalar(_COUNT) or 0

@@ -72,14 +72,12 @@ class SqlScheduleEdits:
     """Satisfies `ScheduleEditsPort`. An edit is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def edit(
         self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
     ) -> StoredSchedule | Outdated | None:
-        """See `ScheduleEditsPort.edit`."""
         with self._database.write(f"editing schedule {scheduler_id}") as connection:
             row = _locked(connection, scheduler_id)
             if row is None:
@@ -94,7 +92,6 @@ class SqlScheduleEdits:
     def delete(
         self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
     ) -> StoredSchedule | Outdated | KeptByRuns | None:
-        """See `ScheduleEditsPort.delete`."""
         while (answer := self._delete(scheduler_id, seen, with_history=with_history)) == STEP:
             pass
         assert not isinstance(answer, int)

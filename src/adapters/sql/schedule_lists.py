@@ -29,14 +29,12 @@ class SqlScheduleLists:
     """Satisfies `ScheduleListPort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def page(
         self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
     ) -> Sequence[StoredSchedule]:
-        """See `ScheduleListPort.page`."""
         those = _IDS.where(*conditions_of(which, now))
         # Nearly none has a part of a text: all are read, and none by way of the index of names.
         name = _ROW.name if which.search is None else func.coalesce(_ROW.name, "")
@@ -53,7 +51,6 @@ class SqlScheduleLists:
 
     @repeatable
     def count(self, which: ScheduleFilter, *, now: datetime) -> int:
-        """See `ScheduleListPort.count`."""
         some = _IDS.where(*conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
         with self._database.read("counting schedules") as connection:
             return connection.scalar(select(func.count()).select_from(some)) or 0

@@ -43,7 +43,6 @@ class ScheduleNames(StorePart):
 
     @repeatable
     def near(self, name: str, *, limit: int) -> Collection[str]:
-        """See `ScheduleStorePort.near`."""
         half = limit // 2
         before = _NAMES.where(_ROW.name < name).order_by(_ROW.name.desc()).limit(half)
         after = _NAMES.where(_ROW.name >= name).order_by(_ROW.name).limit(half)
@@ -55,7 +54,6 @@ class ScheduleNames(StorePart):
 
     @repeatable
     def on_queues(self) -> Mapping[str, int]:
-        """See `ScheduleStorePort.on_queues`."""
         counted = Counter[str]()
         with self._database.read("counting the schedules of queues") as connection:
             for queue, number in connection.execute(_ON_QUEUES):
@@ -65,7 +63,6 @@ class ScheduleNames(StorePart):
 
     @repeatable
     def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
-        """See `ScheduleStorePort.staying_alive`."""
         with self._database.read("looking for what stays alive") as connection:
             return [*_staying_alive(connection, since)]
 

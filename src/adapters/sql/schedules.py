@@ -144,13 +144,11 @@ class SqlScheduleStore(ScheduleNames):
     """
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         super().__init__(Database(engine, clock))
         self._users = _USERS.with_for_update()
 
     @repeatable
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
-        """See `ScheduleStorePort.schedules`."""
         with self._database.read("listing schedules") as connection:
             if names is None:
                 found = connection.execute(STORED).all()
@@ -174,7 +172,6 @@ class SqlScheduleStore(ScheduleNames):
         dropped: Collection[str] = (),
         on_progress: OnProgress = unwatched,
     ) -> None:
-        """See `ScheduleStorePort.save`."""
         # Of two drafts with one name the later one counts.
         by_name = {draft.name: row_values(draft) for draft in drafts}
         task_names = task_names or {}
@@ -211,7 +208,6 @@ class SqlScheduleStore(ScheduleNames):
     def create(
         self, draft: ScheduleDraft, *, now: datetime, request: str | None = None
     ) -> int | None:
-        """See `ScheduleStorePort.create`."""
         made = {"source": None, "request": request, "created_at": now, "updated_at": now}
         values = {**row_values(draft), **made}
         with self._database.write("creating a schedule") as connection:
@@ -224,14 +220,12 @@ class SqlScheduleStore(ScheduleNames):
 
     @repeatable
     def made_by(self, request: str | None, *, name: str) -> int | None:
-        """See `ScheduleStorePort.made_by`."""
         with self._database.read("looking for what a request has made") as connection:
             found = connection.scalar(_MADE_BY, {"request": request, "made": name})
         return None if found is None else int(found)
 
     @repeatable
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
-        """See `ScheduleStorePort.with_id`."""
         if not 0 < scheduler_id <= LARGEST_ID:
             return None
         with self._database.read("looking for a schedule") as connection:
@@ -240,7 +234,6 @@ class SqlScheduleStore(ScheduleNames):
 
     @repeatable
     def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
-        """See `ScheduleStorePort.calendars`."""
         with self._database.read("listing calendars") as connection:
             sources = {row.name: row.source for row in connection.execute(_CALENDARS)}
             wanted = [name for name in sources if isinstance(name, str)]
@@ -250,7 +243,6 @@ class SqlScheduleStore(ScheduleNames):
 
     @repeatable
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
-        """See `ScheduleStorePort.switch`."""
         with self._database.write("switching schedules") as connection:
             rows = [row for row in _find(connection, self._users, names) if row.status != on]
             if rows:
@@ -259,7 +251,6 @@ class SqlScheduleStore(ScheduleNames):
 
     @repeatable
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
-        """See `ScheduleStorePort.pause`."""
         with self._database.write(f"pausing schedule {shown(name)}") as connection:
             for row in _find(connection, self._users, [name]):
                 kept = paused_anew(pause, _pause_of(connection, row.id), now=now)
@@ -269,7 +260,6 @@ class SqlScheduleStore(ScheduleNames):
 
     @repeatable
     def resume(self, name: str, *, now: datetime) -> Pause | None:
-        """See `ScheduleStorePort.resume`."""
         with self._database.write(f"resuming schedule {shown(name)}") as connection:
             for row in _find(connection, self._users, [name]):
                 before = _pause_of(connection, row.id)

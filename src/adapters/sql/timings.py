@@ -47,12 +47,10 @@ class SqlTimingStore:
     """Satisfies `TimingStorePort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def timings(self) -> Timings:
-        """See `TimingStorePort.timings`."""
         with self._database.read("counting what is due when") as connection:
             rows = connection.execute(_TIMINGS).all()
         counted, broken = Counter[_Group](), 0
@@ -78,7 +76,6 @@ class SqlTimingStore:
 
     @repeatable
     def version(self) -> str:
-        """See `TimingStorePort.version`."""
         with self._database.read("looking whether schedules have changed") as connection:
             number, newest = connection.execute(_VERSION).one()
         return f"{number} {newest}"

@@ -49,7 +49,6 @@ class FifoBell:
         self._ledger = Path(ledger)
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:  # noqa: ARG002
-        """See `BellPort.ring`."""
         if not executions:
             return
         with suppress(OSError):  # nobody listens, or it is full: then it rings already
@@ -65,7 +64,6 @@ class FifoListener:
     """The fifo's reading end, for one thread that waits; others may `wake` it."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
-        """See `listen`."""
         self._path = path
         self._descriptor = descriptor  # kept until the process ends
         self._poll = select.poll()

@@ -39,11 +39,9 @@ class _NodeClock:
         self._clock = clock
 
     def monotonic(self) -> float:
-        """See `ClockPort.monotonic`."""
         return self._clock.monotonic()
 
     def on_jump(self, callback: Callable[[], None]) -> None:
-        """See `ClockPort.on_jump`."""
         self._clock.on_jump(callback)
 
 
@@ -121,9 +119,7 @@ class HostClock(_NodeClock):
     """
 
     def measure(self) -> timedelta:
-        """See `LedgerClock.measure`."""
         return timedelta(0)
 
     def now(self) -> datetime:
-        """See `ClockPort.now`."""
         return self._clock.now()

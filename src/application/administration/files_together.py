@@ -16,17 +16,17 @@ class FileContent(Protocol):
     """What a jobs file has; *source* is the name by which the ledger knows it."""
 
     @property
-    def source(self) -> str: ...  # noqa: D102
+    def source(self) -> str: ...
     @property
-    def tasks(self) -> Sequence[Task]: ...  # noqa: D102
+    def tasks(self) -> Sequence[Task]: ...
     @property
-    def drafts(self) -> Sequence[ScheduleDraft]: ...  # noqa: D102
+    def drafts(self) -> Sequence[ScheduleDraft]: ...
     @property
-    def calendars(self) -> Sequence[CalendarDraft]: ...  # noqa: D102
+    def calendars(self) -> Sequence[CalendarDraft]: ...
     @property
-    def on_start(self) -> Sequence[str]: ...  # noqa: D102
+    def on_start(self) -> Sequence[str]: ...
     @property
-    def on_boot(self) -> Sequence[str]: ...  # noqa: D102
+    def on_boot(self) -> Sequence[str]: ...
 
 
 def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[str]]:

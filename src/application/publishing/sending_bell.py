@@ -51,11 +51,9 @@ class SendingBell:
 
     @property
     def head_start(self) -> timedelta:
-        """See `BellPort.head_start`."""
         return HEAD_START
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `BellPort.ring`."""
         if not has_passed(PAUSE, self._silent_since, now):
             return
         self._silent_since = None

@@ -23,7 +23,6 @@ class TaskRunners:
     reminders: TaskRunnerPort
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        """See `TaskRunnerPort.run`."""
         return await self._runner_of(invocation.task).run(invocation)
 
     def _runner_of(self, task: Task) -> TaskRunnerPort:
@@ -32,15 +31,12 @@ class TaskRunners:
         return self.commands if task.http is None else self.requests
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`."""
         runners = (self.commands, self.requests, self.reminders)
         return any(runner.stop(execution_id, reason) for runner in runners)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        """See `TaskRunnerPort.written`."""
         return self.commands.written(execution_id, beyond=beyond)
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`."""
         runners = (self.commands, self.requests, self.reminders)
         await asyncio.gather(*(runner.close() for runner in runners))

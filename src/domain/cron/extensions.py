@@ -30,7 +30,6 @@ class LastDay:
     """`L`: the last day of the month."""
 
     def days(self, shape: int) -> int:
-        """See `Extension`."""
         return 1 << (length_of(shape) - 1)
 
 
@@ -39,7 +38,6 @@ class LastWorkingDay:
     """`LW`: the last Monday to Friday of the month."""
 
     def days(self, shape: int) -> int:
-        """See `Extension`."""
         return NearestWorkingDay(length_of(shape)).days(shape)
 
 
@@ -55,7 +53,6 @@ class NearestWorkingDay:
     day: int
 
     def days(self, shape: int) -> int:
-        """See `Extension`."""
         length = length_of(shape)
         if self.day > length:
             return 0
@@ -76,7 +73,6 @@ class NthWeekDay:
     nth: int
 
     def days(self, shape: int) -> int:
-        """See `Extension`."""
         index = (self.week_day - first_of(shape)) % 7 + 7 * (self.nth - 1)
         return 1 << index if index < length_of(shape) else 0
 
@@ -88,6 +84,5 @@ class LastWeekDay:
     week_day: int
 
     def days(self, shape: int) -> int:
-        """See `Extension`."""
         last = length_of(shape) - 1
         return 1 << (last - (_week_day(shape, last) - self.week_day) % 7)

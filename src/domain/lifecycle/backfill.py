@@ -51,7 +51,6 @@ class BackfillOrder(Pacing):
     at_once: int = 1
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """See `Pacing.faults`."""
         yield from super().faults()
         if self.since.tzinfo is None or self.until.tzinfo is None:
             yield "since", "a time without an offset"
@@ -67,7 +66,6 @@ class BackfillOrder(Pacing):
 
     @property
     def is_of_one_key(self) -> bool:
-        """See `Pacing.is_of_one_key`."""
         return True
 
     @property

@@ -100,7 +100,6 @@ class ReplayOrder(Pacing):
     key: str | None = None
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """See `Pacing.faults`."""
         if not self.which.unresolved:
             yield "which", "only what is unresolved can be replayed"
         yield from super().faults()

@@ -117,15 +117,12 @@ class Once:
     at: datetime = attrs.field(converter=_utc_minute)
 
     def next(self, after: datetime) -> datetime | None:
-        """See `Recurring.next`."""
         return self.at if self.at > after else None
 
     def previous(self, before: datetime) -> datetime | None:
-        """See `Recurring.previous`."""
         return self.at if self.at < before else None
 
     def key(self, due: datetime) -> str:
-        """See `Recurring.key`."""
         return once_key(due)
 
 
@@ -134,11 +131,9 @@ class ByHand:
     """Never due by itself: it runs on request."""
 
     def next(self, after: datetime) -> datetime | None:  # noqa: ARG002 - as the others
-        """See `Recurring.next`."""
         return None
 
     def previous(self, before: datetime) -> datetime | None:  # noqa: ARG002 - likewise
-        """See `Recurring.previous`."""
         return None
 
     def key(self, due: datetime) -> str:

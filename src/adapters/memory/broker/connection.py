@@ -58,7 +58,6 @@ class MemoryConnection:
             self._apart[queue] = self._consume([queue], 1, on_delivery, {})
 
     async def leave(self, queue: str) -> None:
-        """See `AsyncBrokerPort.leave`."""
         consumer = self._apart.pop(queue, None)
         if consumer is not None:
             with self._engine.turn():

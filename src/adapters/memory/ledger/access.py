@@ -18,7 +18,6 @@ class MemoryAccessStore:
         self._ledger = ledger
 
     def create(self, token: Token, *, now: datetime) -> bool:
-        """See `AccessStorePort.create`."""
         with self._ledger.lock:
             there = self._ledger.tokens.get(token.name)
             if there is not None and there.why_not(now) is None:
@@ -27,23 +26,19 @@ class MemoryAccessStore:
             return True
 
     def tokens(self) -> Sequence[Token]:
-        """See `AccessStorePort.tokens`."""
         with self._ledger.lock:
             return sorted(self._ledger.tokens.values(), key=lambda each: each.name)
 
     def any_token(self) -> bool:
-        """See `AccessStorePort.any_token`."""
         with self._ledger.lock:
             return bool(self._ledger.tokens)
 
     def token(self, digest: str) -> Token | None:
-        """See `AccessStorePort.token`."""
         with self._ledger.lock:
             found = (each for each in self._ledger.tokens.values() if each.digest == digest)
             return next(found, None)
 
     def used(self, digest: str, *, now: datetime) -> None:
-        """See `AccessStorePort.used`."""
         with self._ledger.lock:
             token = self.token(digest)
             if token is not None and (
@@ -52,7 +47,6 @@ class MemoryAccessStore:
                 self._ledger.tokens[token.name] = attrs.evolve(token, last_used_at=now)
 
     def revoke(self, name: str, *, now: datetime) -> Token | None:
-        """See `AccessStorePort.revoke`."""
         with self._ledger.lock:
             token = self._ledger.tokens.get(name)
             if token is None:
@@ -65,7 +59,6 @@ class MemoryAccessStore:
             return token
 
     def begin(self, session: Session, *, now: datetime) -> None:
-        """See `AccessStorePort.begin`."""
         with self._ledger.lock:
             for each in [*self._ledger.sessions.values()]:
                 if each.is_over(now):
@@ -73,13 +66,11 @@ class MemoryAccessStore:
             self._ledger.sessions[session.digest] = session
 
     def session(self, digest: str) -> tuple[Session, Token] | None:
-        """See `AccessStorePort.session`."""
         with self._ledger.lock:
             session = self._ledger.sessions.get(digest)
             token = None if session is None else self.token(session.token_digest)
             return None if session is None or token is None else (session, token)
 
     def end(self, digest: str) -> None:
-        """See `AccessStorePort.end`."""
         with self._ledger.lock:
             self._ledger.sessions.pop(digest, None)

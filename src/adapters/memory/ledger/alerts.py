@@ -60,7 +60,6 @@ class MemoryAlertStore:
         source: str | None = None,
         instead_of: datetime | None = None,
     ) -> bool:
-        """See `AlertStorePort.begin`."""
         with self._ledger.lock:
             last = self._ledger.alerts_begun_at.get(source)
             ended = self._ledger.alerts_judged_of.get(source)
@@ -70,7 +69,6 @@ class MemoryAlertStore:
             return True
 
     def signs(self, *, now: datetime, retries: int) -> Signs:
-        """See `AlertStorePort.signs`."""
         with self._ledger.lock:
             newest = list(islice(self._ledger.executions.newest_first(), NEWEST))
             runs = [
@@ -96,7 +94,6 @@ class MemoryAlertStore:
             )
 
     def system_signs(self, *, now: datetime, served: Collection[str]) -> SystemSigns:
-        """See `AlertStorePort.system_signs`."""
         before = now - OVERDUE_AFTER
         with self._ledger.lock:
             schedules = self._ledger.schedules
@@ -119,7 +116,6 @@ class MemoryAlertStore:
     def schedule_signs(
         self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
     ) -> Sequence[ScheduleSigns]:
-        """See `AlertStorePort.schedule_signs`."""
         with self._ledger.lock:
             rows = [row for row in self._ledger.schedules.rows() if row.id in scheduler_ids]
             return [self._signs(row, now, usual=row.id in usual) for row in rows]
@@ -127,7 +123,6 @@ class MemoryAlertStore:
     def of_no_file(
         self, refs: Collection[TaskRef], *, limit: int
     ) -> Mapping[int, tuple[str, TaskRef]]:
-        """See `AlertStorePort.of_no_file`."""
         with self._ledger.lock:
             drafts = [(row, row.draft) for row in self._ledger.schedules.rows()]
             return {
@@ -205,7 +200,6 @@ class MemoryAlertStore:
         ended_at: datetime,
         source: str | None = None,
     ) -> AlertChanges:
-        """See `AlertStorePort.keep`."""
         tables = self._ledger
         with tables.lock:
             began_at = tables.alerts_begun_at.get(source)
@@ -239,32 +233,27 @@ class MemoryAlertStore:
                 self._rows[key] = attrs.evolve(row, held_at=now)
 
     def judged_at(self) -> datetime | None:
-        """See `AlertStorePort.judged_at`."""
         with self._ledger.lock:
             return self._ledger.alerts_judged_at.get(None)
 
     def revision(self) -> Hashable:
-        """See `AlertStorePort.revision`."""
         with self._ledger.lock:
             return tuple((row.key, row.raised_at, row.cleared_at) for row in self._rows.values())
 
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
     ) -> tuple[Sequence[RaisedAlert], bool]:
-        """See `AlertStorePort.page`."""
         with self._ledger.lock:
             rows = sorted(filter(which.has, self._rows.values()), key=AlertPlace.of)
         rest = [row for row in rows if after is None or AlertPlace.of(row) > after]
         return rest[:limit], len(rest) > len(rest[:limit])
 
     def raised(self) -> Sequence[RaisedAlert]:
-        """See `AlertStorePort.raised`."""
         with self._ledger.lock:
             rows = (self._rows[key] for key in sorted(self._rows))
             return [row for row in rows if row.cleared_at is None]
 
     def cleared(self) -> Sequence[RaisedAlert]:
-        """See `AlertStorePort.cleared`."""
         with self._ledger.lock:
             rows = (self._rows[key] for key in sorted(self._rows))
             return [row for row in rows if row.cleared_at is not None]

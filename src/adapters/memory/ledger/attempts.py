@@ -77,14 +77,12 @@ class MemoryAttemptStore:
             return tuple(self._finish(finish, now, node) for finish in finishes)
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
-        """See `AttemptStorePort.give_up`."""
         with self._ledger.lock:
             return tuple(self._give_up(finish, now) for finish in finishes)
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
-        """See `AttemptStorePort.renew`."""
         with self._ledger.lock:
             asked = (self._executions.get(execution_id) for execution_id in set(execution_ids))
             held = [
@@ -98,7 +96,6 @@ class MemoryAttemptStore:
         )
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
-        """See `AttemptStorePort.keep_written`."""
         with self._ledger.lock:
             for one in written:
                 execution = self._executions.get(one.execution_id)
@@ -115,7 +112,6 @@ class MemoryAttemptStore:
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
-        """See `AttemptStorePort.adopt`."""
         with self._ledger.lock:
             try:
                 return self._ledger.claim_by_hand(
@@ -132,7 +128,6 @@ class MemoryAttemptStore:
                 return Refused(str(error))
 
     def count_unheard(self, topic: str, *, now: datetime) -> None:
-        """See `AttemptStorePort.count_unheard`."""
         with self._ledger.lock:
             before = self._ledger.unheard.get(topic)
             count = 1 if before is None else before.count + 1

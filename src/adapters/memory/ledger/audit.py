@@ -19,7 +19,6 @@ class MemoryAuditStore:
         self._rows = ledger.audit
 
     def begin(self, intents: Sequence[Intent]) -> Sequence[int]:
-        """See `AuditStorePort.begin`."""
         with self._ledger.lock:
             ids = [next(self._ledger.audit_ids) for _ in intents]
             for id_, intent in zip(ids, intents, strict=True):
@@ -36,7 +35,6 @@ class MemoryAuditStore:
             return ids
 
     def finish(self, results: Sequence[Result]) -> None:
-        """See `AuditStorePort.finish`."""
         with self._ledger.lock:
             for result in results:
                 entry = self._rows.get(result.id)
@@ -52,7 +50,6 @@ class MemoryAuditStore:
     def entries(
         self, which: AuditFilter, *, before: int | None, limit: int
     ) -> Sequence[AuditEntry]:
-        """See `AuditStorePort.entries`."""
         with self._ledger.lock:
             found = (
                 entry

@@ -65,7 +65,6 @@ class MemoryClaimStore:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Batch:
-        """See `ClaimStorePort.claim_due`."""
         with self._ledger.lock:
             rows = tuple(islice(self._schedules.due(until or now, since), limit))
             return self._plan(rows, limit, now=now, node=node, planner=planner)
@@ -73,7 +72,6 @@ class MemoryClaimStore:
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
-        """See `ClaimStorePort.plan_edited`."""
         with self._ledger.lock:
             edited = [
                 row
@@ -92,7 +90,6 @@ class MemoryClaimStore:
         node: str,
         planner: Planner,
     ) -> tuple[Batch, int]:
-        """See `ClaimStorePort.plan_problems`."""
         with self._ledger.lock:
             rows = (row for row in self._schedules.rows() if row.id > after)
             page = [row for row in rows if self._has_problem(row, since)][:limit]
@@ -100,12 +97,10 @@ class MemoryClaimStore:
             return batch, page[batch.looked - 1].id if batch.looked else after
 
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
-        """See `ClaimStorePort.next_due`."""
         with self._ledger.lock:
             return self._schedules.next_due(after)
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.mark_published`."""
         with self._ledger.lock:
             for sent in executions:
                 row = self._executions.get(sent.id)
@@ -113,7 +108,6 @@ class MemoryClaimStore:
                     self._executions.write(sent, publish(sent, now=now))
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.hand_over`."""
         with self._ledger.lock:
             for sent in executions:
                 row = self._executions.get(sent.id)
@@ -121,7 +115,6 @@ class MemoryClaimStore:
                     self._executions.write(row, hand_over(row, now=now))
 
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
-        """See `ClaimStorePort.doubt`."""
         with self._ledger.lock:
             sent = self._executions.in_states({State.PUBLISHED, State.RETRYING})
             page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_BY_ID)
@@ -132,7 +125,6 @@ class MemoryClaimStore:
             return page[-1].id if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.overdue`."""
         with self._ledger.lock:
             late = (
                 row
@@ -145,19 +137,16 @@ class MemoryClaimStore:
             return tuple(found)
 
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.unfinished`."""
         with self._ledger.lock:
             later = (row for row in self._executions.in_states(STARTABLE) if row.id > after)
             return tuple(heapq.nsmallest(limit, later, key=_BY_ID))
 
     def owners(self) -> Collection[str]:
-        """See `ClaimStorePort.owners`."""
         with self._ledger.lock:
             running = self._executions.in_states({State.RUNNING})
             return {execution.owner for execution in running if execution.owner is not None}
 
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.lapsed`."""
         with self._ledger.lock:
             lost = (
                 execution
@@ -167,14 +156,12 @@ class MemoryClaimStore:
             return tuple(heapq.nsmallest(limit, lost, key=_BY_ID))
 
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.run_by`."""
         with self._ledger.lock:
             running = self._executions.in_states({State.RUNNING})
             theirs = (execution for execution in running if execution.owner in nodes)
             return tuple(heapq.nsmallest(limit, theirs, key=_BY_ID))
 
     def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.end_waiting`."""
         with self._ledger.lock:
             waiting = self._executions.in_states(WAITING)
             over = (row for row in waiting if row.cancel_requested or has_expired(row, now=now))
@@ -212,12 +199,10 @@ class MemoryClaimStore:
         )
 
     def gates(self, *, after: str, limit: int) -> Sequence[str]:
-        """See `ClaimStorePort.gates`."""
         with self._ledger.lock:
             return [name for name in self._ledger.gates.names() if name > after][:limit]
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
-        """See `ClaimStorePort.mark_ends_published`."""
         with self._ledger.lock:
             published = {(end.execution_id, end.attempt) for end in ends}
             for row in tuple(self._ledger.archive.values()):
@@ -225,7 +210,6 @@ class MemoryClaimStore:
                     self._ledger.archive[row.id] = attrs.evolve(row, check_at=None)
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
-        """See `ClaimStorePort.overdue_ends`."""
         with self._ledger.lock:
             late = (
                 row

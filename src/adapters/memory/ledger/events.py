@@ -44,7 +44,6 @@ class MemoryEventStore:
     def bad_ends(
         self, *, source: str, refs: Collection[TaskRef], now: datetime, limit: int
     ) -> Sequence[Archived]:
-        """See `EventStorePort.bad_ends`."""
         with self._ledger.lock:
             due = [row for row in self._ledger.archive.values() if _is_due(row, now)]
             ours = [
@@ -64,7 +63,6 @@ class MemoryEventStore:
         until: datetime | None,
         once: Collection[str] = (),
     ) -> int:
-        """See `EventStorePort.announce`."""
         with self._ledger.lock:
             archive = self._ledger.archive
             taken = [id_ for id_ in sorted(rows) if id_ in archive and _is_due(archive[id_], now)]
@@ -74,12 +72,10 @@ class MemoryEventStore:
             return len(taken)
 
     def add(self, rows: Sequence[OutboxRow]) -> int:
-        """See `EventStorePort.add`."""
         with self._ledger.lock:
             return self._add(rows)
 
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
-        """See `EventStorePort.waiting`."""
         with self._ledger.lock:
             ours = (row for row in self._rows.values() if row.source == source)
             return Counter(
@@ -87,14 +83,12 @@ class MemoryEventStore:
             )
 
     def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
-        """See `EventStorePort.due`."""
         with self._ledger.lock:
             return sorted({row.target for row in self._due(source, due_by)} & set(targets))
 
     def pending(
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
-        """See `EventStorePort.pending`."""
         with self._ledger.lock:
             due = [row for row in self._due(source, due_by) if row.target == target]
             due.sort(key=attrgetter("next_try_at", "id"))
@@ -112,7 +106,6 @@ class MemoryEventStore:
         kind: str | None = None,
         due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
-        """See `EventStorePort.take`."""
         with self._ledger.lock:
             due = [row for row in self._due(source, due_by or now) if row.target == target]
             due = [row for row in due if kind is None or row.event == kind]
@@ -131,7 +124,6 @@ class MemoryEventStore:
         next_try_at: datetime | None = None,
         error: str | None = None,
     ) -> bool:
-        """See `EventStorePort.settle`."""
         with self._ledger.lock:
             stored = self._rows.get(row.id)
             mine = (_WAITING, row.owner, row.tries)
@@ -148,7 +140,6 @@ class MemoryEventStore:
             return True
 
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
-        """See `EventStorePort.tell_anew`."""
         payloads = {(row.event_key, row.target): row.payload for row in rows}
         with self._ledger.lock:
             found = [
@@ -173,7 +164,6 @@ class MemoryEventStore:
             return len(found)
 
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
-        """See `EventStorePort.expected`."""
         with self._ledger.lock:
             rows = (row for row in self._rows.values() if row.state == _EXPECTED)
             ours = (row for row in rows if row.source == source and row.id > after)
@@ -182,7 +172,6 @@ class MemoryEventStore:
     def first_success(
         self, scheduler_id: int, *, after: datetime, by: datetime
     ) -> Execution | None:
-        """See `EventStorePort.first_success`."""
         with self._ledger.lock:
             ended = [
                 one
@@ -192,7 +181,6 @@ class MemoryEventStore:
             return min(ended, key=attrgetter("finished_at", "id"), default=None)
 
     def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
-        """See `EventStorePort.recover`."""
         with self._ledger.lock:
             row = self._rows.get(expected.id)
             if row is None or row.state != _EXPECTED or row.occurred_at != expected.occurred_at:
@@ -205,7 +193,6 @@ class MemoryEventStore:
             return True
 
     def schedule_ids(self, names: Collection[str], *, source: str) -> Mapping[int, str]:
-        """See `EventStorePort.schedule_ids`."""
         with self._ledger.lock:
             rows = self._ledger.schedules.rows()
             ours = (row.schedule for row in rows if row.schedule.source == source)
@@ -214,7 +201,6 @@ class MemoryEventStore:
     def arrivals(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """See `EventStorePort.arrivals`."""
         with self._ledger.lock:
             found = [
                 one
@@ -229,7 +215,6 @@ class MemoryEventStore:
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """See `EventStorePort.skips`."""
         with self._ledger.lock:
             found = [
                 one
@@ -241,7 +226,6 @@ class MemoryEventStore:
     def begun_or_ended(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """See `EventStorePort.begun_or_ended`."""
         with self._ledger.lock:
             found = [
                 one
@@ -251,7 +235,6 @@ class MemoryEventStore:
             return _page(found, after, limit)
 
     def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
-        """See `EventStorePort.run_ends`."""
         with self._ledger.lock:
             runs = map(self._ledger.executions.get, sorted(execution_ids))
             return {run.id: self._end(run) for run in runs if run is not None}
@@ -280,7 +263,6 @@ class MemoryEventStore:
         after: int,
         limit: int,
     ) -> Page:
-        """See `EventStorePort.begun_late`."""
         with self._ledger.lock:
             archive = self._ledger.archive.values()
             replayed = {row.execution_id for row in archive if row.resolution == REPLAYED}
@@ -298,7 +280,6 @@ class MemoryEventStore:
             return Page(found=late, next=page.next)
 
     def regain(self, *, farthest: datetime, now: datetime) -> int:
-        """See `EventStorePort.regain`."""
         with self._ledger.lock:
             archive = self._ledger.archive
             ends = [r for r in archive.values() if r.event_at and r.event_at > farthest]
@@ -317,7 +298,6 @@ class MemoryEventStore:
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
     ) -> Expired:
-        """See `EventStorePort.expire`."""
         with self._ledger.lock:
             archive = self._ledger.archive
             untaken = [r for r in archive.values() if r.event_at and r.failed_at < before]
@@ -341,7 +321,6 @@ class MemoryEventStore:
             return Expired(failures=len(untaken), rows=len(old))
 
     def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
-        """See `EventStorePort.told`."""
         found = dict[str, list[str]]()
         with self._ledger.lock:
             for row in self._rows.values():
@@ -350,13 +329,11 @@ class MemoryEventStore:
         return found
 
     def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
-        """See `EventStorePort.deliveries`."""
         with self._ledger.lock:
             rows = self._rows.values()
             return [row for row in rows if row.event_key.startswith(tuple(beginnings))]
 
     def failing(self, target: str, *, source: str) -> OutboxRow | None:
-        """See `EventStorePort.failing`."""
         with self._ledger.lock:
             found = [
                 row
@@ -371,7 +348,6 @@ class MemoryEventStore:
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:
-        """See `EventStorePort.rows`."""
         with self._ledger.lock:
             found = [
                 row

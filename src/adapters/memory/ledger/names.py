@@ -17,12 +17,10 @@ class MemoryNames:
         self._ledger = ledger
 
     def numbers_of(self, task: str) -> Collection[TaskRef]:
-        """See `NamesPort.numbers_of`."""
         with self._ledger.lock:
             return {draft.task for draft in self._drafts() if draft.task_name == task}
 
     def has_task(self, task: str, numbers: Collection[TaskRef]) -> bool:
-        """See `NamesPort.has_task`."""
         with self._ledger.lock:
             named = (
                 *((draft.task_name, draft.task) for draft in self._drafts()),
@@ -35,7 +33,6 @@ class MemoryNames:
             return any(ref.is_meant(task, name=name, numbers=numbers) for name, ref in named)
 
     def has_queue(self, queue: str) -> bool:
-        """See `NamesPort.has_queue`."""
         with self._ledger.lock:
             return (
                 any(draft.queue == queue for draft in self._drafts())
@@ -44,19 +41,16 @@ class MemoryNames:
             )
 
     def has_type(self, type_: str) -> bool:
-        """See `NamesPort.has_type`."""
         with self._ledger.lock:
             return any(draft.task.type == type_ for draft in self._drafts()) or any(
                 row.task_type == type_ for row in self._ledger.archive.values()
             )
 
     def sources(self) -> Collection[str]:
-        """See `NamesPort.sources`."""
         with self._ledger.lock:
             return {row.source for row in self._ledger.schedules.rows() if row.source}
 
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
-        """See `NamesPort.tasks_near`."""
         with self._ledger.lock:
             names = sorted({draft.task_name for draft in self._drafts() if draft.task_name})
             place, half = bisect(names, name), limit // 2

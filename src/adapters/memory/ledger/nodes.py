@@ -16,7 +16,6 @@ class MemoryNodeStore:
         self._ledger = ledger
 
     def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
-        """See `NodeStorePort.report`."""
         with self._ledger.lock:
             nodes = self._ledger.nodes
             known = nodes.get(report.name)
@@ -29,7 +28,6 @@ class MemoryNodeStore:
             return asked_at is not None
 
     def drain(self, name: str, *, asked_at: datetime | None) -> bool:
-        """See `NodeStorePort.drain`."""
         with self._ledger.lock:
             known = self._ledger.nodes.get(name)
             if known is None:
@@ -39,14 +37,12 @@ class MemoryNodeStore:
             return True
 
     def remove(self, name: str) -> None:
-        """See `NodeStorePort.remove`."""
         with self._ledger.lock:
             self._ledger.nodes.pop(name, None)
             for notes in self._ledger.holds.values():
                 notes.pop(name, None)
 
     def nodes(self, *, now: datetime, limit: int) -> NodeReports:
-        """See `NodeStorePort.nodes`."""
         with self._ledger.lock:
             found = sorted(self._ledger.nodes.values(), key=lambda each: each.name)
         found.sort(key=lambda each: each.seen_at, reverse=True)

@@ -18,7 +18,6 @@ class MemoryOverview:
         self._ledger = ledger
 
     def recent(self, scheduler_ids: Collection[int], *, each: int) -> Mapping[int, Sequence[Run]]:
-        """See `OverviewPort.recent`."""
         found = defaultdict[int, list[Execution]](list)
         with self._ledger.lock:
             for row in self._ledger.executions.newest_first():
@@ -30,7 +29,6 @@ class MemoryOverview:
         }
 
     def coming(self, since: datetime, until: datetime, *, limit: int) -> Sequence[Coming]:
-        """See `OverviewPort.coming`."""
         with self._ledger.lock:
             rows = [
                 (due, row.id, row.draft.name)
@@ -40,12 +38,10 @@ class MemoryOverview:
         return [Coming(name, due) for due, _, name in sorted(rows)[:limit]]
 
     def count_coming(self, since: datetime, until: datetime) -> Mapping[datetime, int]:
-        """See `OverviewPort.count_coming`."""
         with self._ledger.lock:
             return Counter(due for due, _ in self._due(since, until))
 
     def count_unplanned(self, *, most: int) -> int:
-        """See `OverviewPort.count_unplanned`."""
         schedules = self._ledger.schedules
         with self._ledger.lock:
             found = [
@@ -56,25 +52,21 @@ class MemoryOverview:
         return min(most, len(found))
 
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
-        """See `OverviewPort.waiting`."""
         with self._ledger.lock:
             rows = self._ledger.executions.in_states((State.CLAIMED, State.PUBLISHED))
             return [row.id for row in rows if row.due_at < since][:limit]
 
     def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
-        """See `OverviewPort.count`."""
         with self._ledger.lock:
             found = Counter(row.state for row in self._ledger.executions.in_states(states))
         return {state: min(most, found[state]) for state in states}
 
     def count_unresolved(self, *, most: int) -> int:
-        """See `OverviewPort.count_unresolved`."""
         with self._ledger.lock:
             rows = self._ledger.archive.values()
             return min(most, sum(row.resolution is None for row in rows))
 
     def count_alerts(self, *, most: int) -> int:
-        """See `OverviewPort.count_alerts`."""
         with self._ledger.lock:
             rows = self._ledger.alerts.values()
             return min(most, sum(row.cleared_at is None for row in rows))

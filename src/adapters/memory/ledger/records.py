@@ -50,7 +50,6 @@ class MemoryRecords:
         self._executions = ledger.executions
 
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
-        """See `RecordsPort.executions`."""
         with self._ledger.lock:
             fitting = (
                 execution
@@ -69,28 +68,23 @@ class MemoryRecords:
             return tuple(islice(fitting, which.limit))
 
     def execution(self, execution_id: int) -> Execution | None:
-        """See `RecordsPort.execution`."""
         with self._ledger.lock:
             return self._executions.get(execution_id)
 
     def attempts(self, execution_id: int) -> Sequence[Attempt]:
-        """See `RecordsPort.attempts`."""
         with self._ledger.lock:
             return tuple(self._executions.attempts(execution_id).values())
 
     def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
-        """See `RecordsPort.output`."""
         with self._ledger.lock:
             outputs = self._executions.outputs(execution_id)
             return tuple(output for output in outputs if output.attempt >= since)
 
     def unheard(self, *, limit: int) -> Sequence[Unheard]:
-        """See `RecordsPort.unheard`."""
         with self._ledger.lock:
             return [self._ledger.unheard[topic] for topic in sorted(self._ledger.unheard)][:limit]
 
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
-        """See `RecordsPort.reported`."""
         with self._ledger.lock:
             return [
                 Reported(
@@ -105,14 +99,12 @@ class MemoryRecords:
             ]
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
-        """See `RecordsPort.covering`."""
         with self._ledger.lock:
             own = self._executions.with_key(scheduler_id, key)
             skipped = self._skipped_over(scheduler_id, instant)
             return own or max(skipped, key=attrgetter("id"), default=None)
 
     def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
-        """See `RecordsPort.last_runs`."""
         with self._ledger.lock:
             runs = [
                 execution
@@ -123,7 +115,6 @@ class MemoryRecords:
             return {execution.scheduler_id: execution for execution in runs}
 
     def queues(self) -> Sequence[QueueLoad]:
-        """See `RecordsPort.queues`."""
         with self._ledger.lock:
             due = defaultdict[tuple[str, State], list[datetime]](list)
             for execution in self._executions.in_states(UNFINISHED):
@@ -134,7 +125,6 @@ class MemoryRecords:
             ]
 
     def last_claim(self) -> LastClaim | None:
-        """See `RecordsPort.last_claim`."""
         with self._ledger.lock:
             claims = (
                 LastClaim(execution.executed_at, execution.container_id)
@@ -150,25 +140,21 @@ class MemoryRecords:
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[Archived]:
-        """See `RecordsPort.archive`."""
         with self._ledger.lock:
             return tuple(islice(self._failures(which, before), limit))
 
     def archived(self, ids: Collection[int]) -> Sequence[Archived]:
-        """See `RecordsPort.archived`."""
         with self._ledger.lock:
             found = (self._ledger.archive.get(id_) for id_ in sorted(set(ids), reverse=True))
             return tuple(row for row in found if row is not None)
 
     def count_failures(self, which: FailureFilter) -> int:
-        """See `RecordsPort.count_failures`."""
         with self._ledger.lock:
             return sum(1 for _ in self._failures(which))
 
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
-        """See `RecordsPort.keep_failure`."""
         with self._ledger.lock:
             return keep_failure(self._ledger, failure, now=now, node=node)
 
@@ -182,7 +168,6 @@ class MemoryRecords:
         node: str,
         head_start: timedelta = timedelta(0),
     ) -> Execution:
-        """See `RecordsPort.run_now`."""
         with self._ledger.lock:
             changes = {} if params is None else {"params": params}
             return self._ledger.claim_by_hand(
@@ -196,7 +181,6 @@ class MemoryRecords:
             )
 
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
-        """See `RecordsPort.cancel`."""
         with self._ledger.lock:
             execution = self._executions.get(execution_id)
             if execution is None:
@@ -211,7 +195,6 @@ class MemoryRecords:
         allowance: Allowance = DEFAULT_ALLOWANCE,
         head_start: timedelta = timedelta(0),
     ) -> Sequence[Execution]:
-        """See `RecordsPort.replay`."""
         with self._ledger.lock:
             unresolved = {row.id: row for row in self._unresolved(archived_ids)}
             asked = (
@@ -226,7 +209,6 @@ class MemoryRecords:
             return replayed
 
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
-        """See `RecordsPort.discard`."""
         with self._ledger.lock:
             unresolved = self._unresolved(archived_ids)
             for archived in unresolved:

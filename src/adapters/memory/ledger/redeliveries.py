@@ -17,7 +17,6 @@ class MemoryRedeliveryStore:
         self._ledger = ledger
 
     def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
-        """See `RedeliveryStorePort.hold`."""
         with self._ledger.lock:
             notes = self._ledger.holds.setdefault(message, {})
             for node, hold in list(notes.items()):
@@ -32,7 +31,6 @@ class MemoryRedeliveryStore:
             return sorted(others, key=lambda hold: hold.at)
 
     def let_go(self, message: str, *, node: str) -> None:
-        """See `RedeliveryStorePort.let_go`."""
         with self._ledger.lock:
             self._ledger.holds.get(message, {}).pop(node, None)
 

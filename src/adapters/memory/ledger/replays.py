@@ -68,7 +68,6 @@ class MemoryReplayStore:
     def order(
         self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
     ) -> Replay:
-        """See `ReplayStorePort.order`."""
         with self._ledger.lock:
             known = self._ledger.replays
             if request is not None and self._requests.get(request) in known:
@@ -99,36 +98,30 @@ class MemoryReplayStore:
             return self._keep(Replay(id=id_, order=order, created_at=now, up_to=last, next_at=now))
 
     def asked_by(self, request: UUID) -> Replay | None:
-        """See `ReplayStorePort.asked_by`."""
         with self._ledger.lock:
             return self._ledger.replays.get(self._requests.get(request, 0))
 
     def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
-        """See `ReplayStorePort.replays`."""
         with self._ledger.lock:
             newest_first = reversed(self._ledger.replays.values())
             found = (one for one in newest_first if before is None or one.id < before)
             return [*islice(found, limit)]
 
     def replay(self, replay_id: int) -> Replay | None:
-        """See `ReplayStorePort.replay`."""
         with self._ledger.lock:
             return self._ledger.replays.get(replay_id)
 
     def halt(self, replay_id: int, *, reason: str, now: datetime) -> Replay | None:
-        """See `ReplayStorePort.halt`."""
         with self._ledger.lock:
             found = self._ledger.replays.get(replay_id)
             return None if found is None else self._keep(halted(found, reason, now=now))
 
     def resume(self, replay_id: int, *, now: datetime) -> Replay | None:
-        """See `ReplayStorePort.resume`."""
         with self._ledger.lock:
             found = self._ledger.replays.get(replay_id)
             return None if found is None else self._keep(resumed(found, now=now))
 
     def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
-        """See `ReplayStorePort.have_run`."""
         with self._ledger.lock:
             return {one for one in due if self._has_run(scheduler_id, one)}
 
@@ -140,7 +133,6 @@ class MemoryReplayStore:
         policy: RetryPolicy,
         random_fraction: Callable[[], float],
     ) -> Advance | None:
-        """See `ReplayStorePort.advance`."""
         with self._ledger.lock:
             due = [
                 each

@@ -22,7 +22,6 @@ class MemoryEvidence:
     _executions: ExecutionTable
 
     def successes(self, of: Execution, *, since: datetime, enough: int) -> int:
-        """See `Evidence.successes`."""
         found = sum(
             each.task == of.task and each.finished_at is not None and each.finished_at >= since
             for each in self._executions.in_states({State.SUCCEEDED})
@@ -30,7 +29,6 @@ class MemoryEvidence:
         return min(found, enough)
 
     def state_of(self, execution_id: int) -> State | None:
-        """See `Evidence.state_of`."""
         found = self._executions.get(execution_id)
         return None if found is None else found.state
 
@@ -42,27 +40,22 @@ class MemoryLimitStore:
         self._ledger = ledger
 
     def budgets(self, *, now: datetime, limit: int) -> Sequence[Budget]:  # noqa: ARG002 - none is broken
-        """See `LimitStorePort.budgets`."""
         with self._ledger.lock:
             return sorted(self._ledger.budgets.values(), key=attrgetter("queue"))[:limit]
 
     def budget(self, queue: str, *, now: datetime) -> Budget | None:  # noqa: ARG002 - likewise
-        """See `LimitStorePort.budget`."""
         with self._ledger.lock:
             return self._ledger.budgets.get(queue)
 
     def breakers(self, *, now: datetime, limit: int) -> Sequence[Breaker]:  # noqa: ARG002 - likewise
-        """See `LimitStorePort.breakers`."""
         with self._ledger.lock:
             return sorted(self._ledger.breakers.values(), key=attrgetter("task"))[:limit]
 
     def breaker(self, task: str, *, now: datetime) -> Breaker | None:  # noqa: ARG002 - likewise
-        """See `LimitStorePort.breaker`."""
         with self._ledger.lock:
             return self._ledger.breakers.get(task)
 
     def reset(self, task: str) -> bool:
-        """See `LimitStorePort.reset`."""
         with self._ledger.lock:
             return self._ledger.breakers.pop(task, None) is not None
 

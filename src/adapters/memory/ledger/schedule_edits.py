@@ -23,7 +23,6 @@ class MemoryScheduleEdits:
     def edit(
         self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
     ) -> StoredSchedule | Outdated | None:
-        """See `ScheduleEditsPort.edit`."""
         with self._ledger.lock:
             row = self._row(scheduler_id)
             if row is None:
@@ -35,7 +34,6 @@ class MemoryScheduleEdits:
     def delete(
         self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
     ) -> StoredSchedule | Outdated | KeptByRuns | None:
-        """See `ScheduleEditsPort.delete`."""
         with self._ledger.lock:
             row = self._row(scheduler_id)
             if row is None:

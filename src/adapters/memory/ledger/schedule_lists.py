@@ -23,13 +23,11 @@ class MemoryScheduleLists:
     def page(
         self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
     ) -> Sequence[StoredSchedule]:
-        """See `ScheduleListPort.page`."""
         with self._ledger.lock:
             rows = [row for row in self._by_name(which, now) if row.draft.name > (after or "")]
             return [stored(self._schedules, row) for row in rows[:limit]]
 
     def count(self, which: ScheduleFilter, *, now: datetime) -> int:
-        """See `ScheduleListPort.count`."""
         with self._ledger.lock:
             return min(len(self._by_name(which, now)), MOST_COUNTED + 1)
 

@@ -25,25 +25,21 @@ class MemoryScheduleStore:
         self._schedules = ledger.schedules
 
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
-        """See `ScheduleStorePort.schedules`."""
         with self._ledger.lock:
             rows = self._users_rows(names)
             return tuple(map(self._stored, sorted(rows, key=lambda row: row.draft.name)))
 
     def near(self, name: str, *, limit: int) -> Collection[str]:
-        """See `ScheduleStorePort.near`."""
         with self._ledger.lock:
             names = sorted(row.draft.name for row in self._users_rows(None))
             place, half = bisect(names, name), limit // 2
             return names[max(place - half, 0) : place + half]
 
     def on_queues(self) -> Mapping[str, int]:
-        """See `ScheduleStorePort.on_queues`."""
         with self._ledger.lock:
             return Counter(row.draft.runs_on for row in self._users_rows(None) if row.draft.status)
 
     def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
-        """See `ScheduleStorePort.staying_alive`."""
         with self._ledger.lock:
             rows = self._users_rows(None)
             edited = (row.draft for row in rows if since is None or row.updated_at > since)
@@ -61,7 +57,6 @@ class MemoryScheduleStore:
         dropped: Collection[str] = (),
         on_progress: OnProgress = unwatched,
     ) -> None:
-        """See `ScheduleStorePort.save`."""
         names = task_names or {}
         with self._ledger.lock:
             for draft in passing(drafts, on_progress):
@@ -78,7 +73,6 @@ class MemoryScheduleStore:
     def create(
         self, draft: ScheduleDraft, *, now: datetime, request: str | None = None
     ) -> int | None:
-        """See `ScheduleStorePort.create`."""
         with self._ledger.lock:
             if self._schedules.named(draft.name) is not None:
                 return None
@@ -91,7 +85,6 @@ class MemoryScheduleStore:
             return row.id
 
     def made_by(self, request: str | None, *, name: str) -> int | None:
-        """See `ScheduleStorePort.made_by`."""
         with self._ledger.lock:
             row = self._schedules.named(name)
             if row is None or row.source is not None:
@@ -99,24 +92,20 @@ class MemoryScheduleStore:
             return row.id if self._schedules.requests.get(row.id) == request else None
 
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
-        """See `ScheduleStorePort.with_id`."""
         with self._ledger.lock:
             row = self._schedules.row(scheduler_id)
             return None if row is None or row.draft.task.is_system else self._stored(row)
 
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
-        """See `ScheduleStorePort.switch`."""
         with self._ledger.lock:
             return self._switch(names, on=on, now=now)
 
     def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
-        """See `ScheduleStorePort.calendars`."""
         with self._ledger.lock:
             known = self._schedules.calendars
             return [known[name] for name in sorted(known) if names is None or name in names]
 
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
-        """See `ScheduleStorePort.pause`."""
         with self._ledger.lock:
             for row in self._users_rows([name]):
                 pauses = self._schedules.pauses
@@ -125,7 +114,6 @@ class MemoryScheduleStore:
             return None
 
     def resume(self, name: str, *, now: datetime) -> Pause | None:
-        """See `ScheduleStorePort.resume`."""
         with self._ledger.lock:
             for row in self._users_rows([name]):
                 pauses = self._schedules.pauses

@@ -35,7 +35,6 @@ class MemoryStatistics:
     def failures(
         self, which: FailureFilter, *, by: Sequence[By], limit: int
     ) -> Sequence[FailureCount]:
-        """See `StatisticsPort.failures`."""
         with self._ledger.lock:
             groups = defaultdict[tuple[str, ...], list[Archived]](list)
             for row in filter(which.takes, self._ledger.archive.values()):
@@ -47,7 +46,6 @@ class MemoryStatistics:
     def executions(
         self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
     ) -> Sequence[ExecutionCount]:
-        """See `StatisticsPort.executions`."""
         with self._ledger.lock:
             groups = defaultdict[tuple[str, ...], list[Execution]](list)
             for row in self._ledger.executions.newest_first():
@@ -58,7 +56,6 @@ class MemoryStatistics:
         return sorted(found, key=in_order)[:limit]
 
     def last_results(self, *, limit: int) -> ScheduleResults:
-        """See `StatisticsPort.last_results`."""
         with self._ledger.lock:
             again = sorted(filter(self._may_run_again, self._ledger.schedules.rows()), key=_id)
             results = [
@@ -72,7 +69,6 @@ class MemoryStatistics:
         return ScheduleResults(results=results, unread=len(again) - len(results))
 
     def rows(self) -> Mapping[str, int]:
-        """See `StatisticsPort.rows`."""
         with self._ledger.lock:
             return {
                 "executions": _span([each.id for each in self._ledger.executions.newest_first()]),

@@ -15,7 +15,6 @@ class MemoryTimelineStore:
         self._ledger = ledger
 
     def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
-        """See `TimelineStorePort.ran`."""
         found: list[Ran] = []
         with self._ledger.lock:
             for row in self._ledger.executions.newest_first():

@@ -18,7 +18,6 @@ class MemoryTimingStore:
         self._ledger = ledger
 
     def timings(self) -> Timings:
-        """See `TimingStorePort.timings`."""
         with self._ledger.lock:
             found = [row.schedule for row in self._ledger.schedules.rows()]
         counted = Counter(
@@ -41,7 +40,6 @@ class MemoryTimingStore:
         )
 
     def version(self) -> str:
-        """See `TimingStorePort.version`."""
         with self._ledger.lock:
             rows = self._ledger.schedules.rows()
             times = [row.updated_at for row in rows if not row.schedule.is_system]

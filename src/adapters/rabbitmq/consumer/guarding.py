@@ -34,7 +34,6 @@ class GuardedReader(FrameReader):
         self._left: dict[int, int] = {}  # bytes of a body still to be let through, by channel
 
     def let_through(self, kind: int, channel: int, payload: bytes) -> bytes:
-        """See `FrameReader.let_through`."""
         if kind == HEADER:
             return self._wrapped(channel, payload)
         if kind == BODY:

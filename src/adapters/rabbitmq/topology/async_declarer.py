@@ -25,19 +25,16 @@ class AsyncTopologyDeclarer:
         self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """See `TopologyDeclarer.refresh`."""
         async with self._lock:
             if not self._desired.is_fresh:
                 await self._declare()
 
     async def restore(self, queues: Iterable[str]) -> None:
-        """See `TopologyDeclarer.restore`."""
         if any(map(self._desired.includes, queues)):
             with suppress(BrokerUnavailable):
                 await self.refresh()
 
     async def declare(self) -> None:
-        """See `TopologyDeclarer.declare`."""
         async with self._lock:
             found = await self._declare()
         found.check()

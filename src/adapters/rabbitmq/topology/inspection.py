@@ -62,7 +62,6 @@ class RabbitInspection:
         )
 
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
-        """See `BrokerInspectionPort.inspect`."""
         try:
             with TopologyClient(self._connect, self._arguments_of) as client:
                 # Nothing public in pika gives the server's properties.
@@ -85,7 +84,6 @@ class RabbitInspection:
         )
 
     def probe(self) -> Sequence[LaneReport] | Unreachable:
-        """See `BrokerInspectionPort.probe`."""
         try:
             return probe_lanes(self._url, timeout=PROBE_TIMEOUT)
         except BrokerUnavailable as error:

@@ -21,8 +21,6 @@ class Adoption(StorePart):
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
-        """See `AttemptStorePort.adopt`."""
-
         @repeatable
         def find_or_claim() -> Execution:
             with self._database.write("adopting a message") as connection:

@@ -62,16 +62,12 @@ class AttemptEnds(StorePart):
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[Recorded | Busy]:
-        """See `AttemptStorePort.finish`."""
-
         def may(standing: Standing, finish: Finish) -> bool:
             return may_finish(standing, finish.execution.attempt, node=node)
 
         return self._end(finishes, "recording results", may, now, node=node)
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
-        """See `AttemptStorePort.give_up`."""
-
         def may(standing: Standing, finish: Finish) -> bool:
             return may_give_up(standing, version=finish.execution.version)
 

@@ -32,12 +32,10 @@ class SqlRedeliveryStore:
     """Satisfies `RedeliveryStorePort`. Each method is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
-        """See `RedeliveryStorePort.hold`."""
         mine = {"message_is": message, "node_is": holder.node}
         row = {
             "message": message,
@@ -55,7 +53,6 @@ class SqlRedeliveryStore:
 
     @repeatable
     def let_go(self, message: str, *, node: str) -> None:
-        """See `RedeliveryStorePort.let_go`."""
         with self._database.write("noting that a message is at hand no more") as connection:
             connection.execute(_MINE, {"message_is": message, "node_is": node})
 

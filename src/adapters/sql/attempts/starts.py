@@ -50,8 +50,6 @@ class AttemptStarts(StorePart):
         lease: timedelta,
         catch_up: CatchUp | None = None,
     ) -> Sequence[StartAnswer]:
-        """See `AttemptStorePort.start`."""
-
         def alone(request: StartRequest, refusal: LedgerRefused) -> StartAnswer:
             def still(found: Execution) -> bool:
                 is_to_start = found.state in STARTABLE or is_held(found, node)

@@ -19,5 +19,4 @@ class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds, Adoption, Unh
     """
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         super().__init__(Database(engine, clock))

@@ -24,7 +24,6 @@ class UnheardEvents(StorePart):
 
     @repeatable
     def count_unheard(self, topic: str, *, now: datetime) -> None:
-        """See `AttemptStorePort.count_unheard`."""
         with self._database.write("counting an event without a listener") as connection:
             if not connection.execute(_COUNT, {"its_topic": topic, "now": now}).rowcount:
                 row = {"topic": topic, "no_listener": 1, "last_at": now}

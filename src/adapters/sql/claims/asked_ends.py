@@ -61,7 +61,6 @@ class AskedEnds(StorePart):
         self._asked_budget = LockWaitBudget()
 
     def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.end_waiting`."""
         asked: list[int] = []
         left = limit
         for _ in range(len(_STATES) + 1):  # all of them, from within the first to its beginning

@@ -32,7 +32,6 @@ class PublishedMarks(StorePart):
         self._marks_budget = LockWaitBudget()
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.mark_published`."""
         write_isolated(
             self._database,
             executions,

@@ -105,7 +105,6 @@ class ReconcilerQueries(LedgerTime):
 
     @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.unfinished`."""
         with self._database.read("listing what is unfinished") as connection:
             rows = connection.execute(statements.UNFINISHED, {"after": after, "limit": limit})
             found = executions_of(connection, rows)
@@ -113,7 +112,6 @@ class ReconcilerQueries(LedgerTime):
 
     @repeatable
     def owners(self) -> Collection[str]:
-        """See `ClaimStorePort.owners`."""
         with self._database.read("listing the nodes at work") as connection:
             found = frozenset(connection.scalars(statements.OWNERS))
         return frozenset(owner for owner in found if isinstance(owner, str))
@@ -210,7 +208,6 @@ class ReconcilerQueries(LedgerTime):
 
     @repeatable
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
-        """See `ClaimStorePort.run_by`."""
         now = self.now()
         refused = self._database.passed_over.at(now)
         statement = excluding(statements.RUN_BY, executions.c.id, refused)

@@ -87,7 +87,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
-        """See `ClaimStorePort.plan_edited`."""
         floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
 
         @repeatable
@@ -153,7 +152,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
 
     @repeatable
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
-        """See `ClaimStorePort.next_due`."""
         statement = pages.NEXT_DUE if after is None else pages.NEXT_DUE_AFTER
         with self._database.read("looking for the next due instant") as connection:
             found: object = connection.scalar(statement, {} if after is None else {"after": after})

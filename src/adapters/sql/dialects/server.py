@@ -36,7 +36,6 @@ class ServerDialect(ABC):
 
     @property
     def place(self) -> str:
-        """See `Dialect.place`."""
         return str(self.sessions.server)
 
     def missing(self) -> None:  # noqa: B027
@@ -58,7 +57,6 @@ class ServerDialect(ABC):
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """See `Dialect.read`."""
         return named_rows(connection, statement, parameters)
 
     def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:

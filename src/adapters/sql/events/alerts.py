@@ -165,7 +165,6 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     """Satisfies `AlertStorePort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         super().__init__(Database(engine, clock))
 
     @repeatable
@@ -199,7 +198,6 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
 
     @repeatable
     def signs(self, *, now: datetime, retries: int) -> Signs:
-        """See `AlertStorePort.signs`."""
         asked = {"since": now - LOOKS_BACK, "more": retries + 1, "ended": now - CLEAR_AFTER}
         with self._database.read("looking for signs of trouble") as connection:
             found = connection.execute(_SIGNS, asked).one()
@@ -221,7 +219,6 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
         ended_at: datetime,
         source: str | None = None,
     ) -> AlertChanges:
-        """See `AlertStorePort.keep`."""
         by_key = {each.key: each for each in held}
         judged = {"key": key_of(_JUDGED, source or "", source)}
         with self._database.write("keeping alerts") as connection:
@@ -261,7 +258,6 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
 
     @repeatable
     def judged_at(self) -> datetime | None:
-        """See `AlertStorePort.judged_at`."""
         with self._database.read("looking for when alerts were judged") as connection:
             ended = connection.scalar(_ENDED_AT, {"key": _JUDGED})
         return _moment(ended)
@@ -276,7 +272,6 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
     ) -> tuple[Sequence[RaisedAlert], bool]:
-        """See `AlertStorePort.page`."""
         most = None if limit is None else limit + 1
         with self._database.read("reading a page of alerts") as connection:
             sound = filter(is_sound, rows_of(connection, which, after, most))

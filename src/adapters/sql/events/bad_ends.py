@@ -78,7 +78,6 @@ class BadEnds(StorePart):
     def bad_ends(
         self, *, source: str, refs: Collection[TaskRef], now: datetime, limit: int
     ) -> Sequence[Archived]:
-        """See `EventStorePort.bad_ends`."""
         statement = _DUE.where(or_(failed_tasks.c.source == source, *_of_numbers(refs)))
         with self._database.read("looking for events") as connection:
             rows = connection.execute(statement, {"now": now, "limit": limit})
@@ -93,7 +92,6 @@ class BadEnds(StorePart):
         until: datetime | None,
         once: Collection[str] = (),
     ) -> int:
-        """See `EventStorePort.announce`."""
         with self._database.write("announcing events") as connection:
             asked = {"ids": sorted(rows), "now": now}
             taken = list(connection.scalars(_STILL_DUE, asked))

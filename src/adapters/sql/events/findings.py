@@ -81,7 +81,6 @@ class Findings(StorePart):
 
     @repeatable
     def schedule_ids(self, names: Collection[str], *, source: str) -> Mapping[int, str]:
-        """See `EventStorePort.schedule_ids`."""
         asked, found = sorted(names), dict[int, str]()
         with self._database.read("looking for schedules") as connection:
             for at in range(0, len(asked), _AT_ONCE):
@@ -93,7 +92,6 @@ class Findings(StorePart):
     def arrivals(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """See `EventStorePort.arrivals`."""
         asked = {"since": since, "after": after, "limit": limit}
         return self._page(_ARRIVALS, scheduler_ids, asked)
 
@@ -101,7 +99,6 @@ class Findings(StorePart):
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """See `EventStorePort.skips`."""
         asked = {"since": since, "after": after, "limit": limit}
         return self._page(_SKIPS, scheduler_ids, asked)
 
@@ -116,7 +113,6 @@ class Findings(StorePart):
         after: int,
         limit: int,
     ) -> Page:
-        """See `EventStorePort.begun_late`."""
         asked = {"due": now - by, "since": since, "after": after, "limit": limit}
         found = list[Execution]()
         with self._database.read("looking for events") as connection:

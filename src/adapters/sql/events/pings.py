@@ -72,13 +72,11 @@ class Pings(Findings):
     def begun_or_ended(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """See `EventStorePort.begun_or_ended`."""
         asked = {"since": since, "after": after, "limit": limit}
         return self._page(_BEGUN_OR_ENDED, scheduler_ids, asked)
 
     @repeatable
     def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
-        """See `EventStorePort.run_ends`."""
         ids, found = sorted(execution_ids), dict[int, RunEnd]()
         with self._database.read("reading how runs ended") as connection:
             for at in range(0, len(ids), _AT_ONCE):

@@ -69,7 +69,6 @@ class Recoveries(StorePart):
 
     @repeatable
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
-        """See `EventStorePort.expected`."""
         with self._database.read("looking for recoveries") as connection:
             rows = connection.execute(_EXPECTED, {"source": source, "after": after, "limit": limit})
             return list(map(read_outbox_row, rows))
@@ -78,7 +77,6 @@ class Recoveries(StorePart):
     def first_success(
         self, scheduler_id: int, *, after: datetime, by: datetime
     ) -> Execution | None:
-        """See `EventStorePort.first_success`."""
         with self._database.read("looking for recoveries") as connection:
             asked = {"scheduler": scheduler_id, "after": after, "by": by}
             rows = connection.execute(_SUCCESS, asked)
@@ -86,7 +84,6 @@ class Recoveries(StorePart):
 
     @repeatable
     def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
-        """See `EventStorePort.recover`."""
         this: dict[str, Any] = {"this": expected.id}
         with self._database.write("telling of a recovery") as connection:
             if connection.scalar(_STILL, this | {"judged": expected.occurred_at}) is None:

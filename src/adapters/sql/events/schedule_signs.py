@@ -114,7 +114,6 @@ class ScheduleSignsPart(StorePart):
     def schedule_signs(
         self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
     ) -> Sequence[ScheduleSigns]:
-        """See `AlertStorePort.schedule_signs`."""
         ids, found = sorted(scheduler_ids), list[ScheduleSigns]()
         with self._database.read("looking at schedules that may alert") as connection:
             for at in range(0, len(ids), _AT_ONCE):
@@ -127,7 +126,6 @@ class ScheduleSignsPart(StorePart):
     def of_no_file(
         self, refs: Collection[TaskRef], *, limit: int
     ) -> Mapping[int, tuple[str, TaskRef]]:
-        """See `AlertStorePort.of_no_file`."""
         columns = [
             schedulers.c[name] for name in (*COLUMN_OF_TYPE.values(), "task_type", "task_id")
         ]

@@ -150,18 +150,15 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     """Satisfies `EventStorePort`; what is found in other tables is inherited."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         super().__init__(Database(engine, clock))
 
     @repeatable
     def add(self, rows: Sequence[OutboxRow]) -> int:
-        """See `EventStorePort.add`."""
         with self._database.write("adding events") as connection:
             return insert_new(connection, rows)
 
     @repeatable
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
-        """See `EventStorePort.waiting`."""
         asked = {"targets": sorted(targets), "source": source}
         with self._database.read("counting events") as connection:
             return {row.target: row.rows for row in connection.execute(_COUNTS, asked)}
@@ -195,7 +192,6 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     def pending(
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
-        """See `EventStorePort.pending`."""
         asked = _due_for(target, source, due_by) | {"limit": most}
         with self._database.read("counting events that are due") as connection:
             return {row.event: row.rows for row in connection.execute(_PENDING, asked)}
@@ -213,7 +209,6 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         kind: str | None = None,
         due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
-        """See `EventStorePort.take`."""
         asked = _due_for(target, source, due_by or now) | {"limit": limit}
         with self._database.write("taking events") as connection:
             unlocked = _TAKEABLE.with_for_update(skip_locked=True)
@@ -236,7 +231,6 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         next_try_at: datetime | None = None,
         error: str | None = None,
     ) -> bool:
-        """See `EventStorePort.settle`."""
         is_over = state is not OutboxState.WAITING
         with self._database.write("noting what came of an event") as connection:
             asked = {
@@ -273,7 +267,6 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
     ) -> Expired:
-        """See `EventStorePort.expire`."""
         with self._database.write("giving up old events") as connection:
             untaken = list(connection.scalars(_UNTAKEN, {"before": before}))
             if untaken:
@@ -290,7 +283,6 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
 
     @repeatable
     def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
-        """See `EventStorePort.told`."""
         asked = select(outbox.c.event_key, outbox.c.target).where(
             outbox.c.event_key.in_(sorted(event_keys)),
             outbox.c.state == OutboxState.DELIVERED.value,
@@ -337,7 +329,6 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:
-        """See `EventStorePort.rows`."""
         statement = _READ.order_by(outbox.c.id.desc()).limit(limit)
         if states:
             statement = statement.where(outbox.c.state.in_([each.value for each in states]))

@@ -62,7 +62,6 @@ class SystemSignsPart(StorePart):
 
     @repeatable
     def system_signs(self, *, now: datetime, served: Collection[str]) -> SystemSigns:
-        """See `AlertStorePort.system_signs`."""
         before = now - OVERDUE_AFTER
         with self._database.read("looking for what waits") as connection:
             earliest = connection.scalar(_EARLIEST, {"before": before})

@@ -42,7 +42,6 @@ class TooFar(StorePart):
 
     @repeatable
     def regain(self, *, farthest: datetime, now: datetime) -> int:
-        """See `EventStorePort.regain`."""
         regained = 0
         with self._database.write("regaining events") as connection:
             for find, bring_back in _KINDS:

@@ -67,7 +67,6 @@ class LettingGo(StorePart):
 
     @repeatable
     def gates(self, *, after: str, limit: int) -> Sequence[str]:
-        """See `ClaimStorePort.gates`."""
         with self._database.read("looking for what is held back") as connection:
             found = connection.scalars(_GATES, {"after": after, "limit": limit}).all()
         return [gate for gate in found if isinstance(gate, str)]

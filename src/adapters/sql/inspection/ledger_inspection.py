@@ -39,7 +39,6 @@ class SqlInspection:
         self._clock = clock
 
     def inspect(self) -> LedgerFacts | Unreachable:
-        """See `LedgerInspectionPort.inspect`."""
         try:
             engine = self._engine()
         except LedgerUnavailable as error:

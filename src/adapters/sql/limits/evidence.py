@@ -49,7 +49,6 @@ class SqlEvidence:
     _states: dict[int, State | None] = attrs.field(init=False, factory=dict[int, State | None])
 
     def successes(self, of: Execution, *, since: datetime, enough: int) -> int:
-        """See `Evidence.successes`."""
         asked = {
             "scheduler_id": of.scheduler_id,
             "task_type": of.task.type,
@@ -60,7 +59,6 @@ class SqlEvidence:
         return self._connection.scalar(_COUNT, asked) or 0
 
     def state_of(self, execution_id: int) -> State | None:
-        """See `Evidence.state_of`."""
         if execution_id not in self._states:
             found = self._connection.scalar(_STATE, {"probe": execution_id})
             self._states[execution_id] = State(found) if found in _STATES else None

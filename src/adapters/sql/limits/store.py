@@ -20,32 +20,26 @@ class SqlLimitStore:
     """Satisfies `LimitStorePort`. What has a method here is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def budgets(self, *, now: datetime, limit: int) -> Sequence[Budget]:
-        """See `LimitStorePort.budgets`."""
         return self._list(BUDGETS, now, limit)
 
     @repeatable
     def budget(self, queue: str, *, now: datetime) -> Budget | None:
-        """See `LimitStorePort.budget`."""
         return self._find(BUDGETS, queue, now)
 
     @repeatable
     def breakers(self, *, now: datetime, limit: int) -> Sequence[Breaker]:
-        """See `LimitStorePort.breakers`."""
         return self._list(BREAKERS, now, limit)
 
     @repeatable
     def breaker(self, task: str, *, now: datetime) -> Breaker | None:
-        """See `LimitStorePort.breaker`."""
         return self._find(BREAKERS, task, now)
 
     @repeatable
     def reset(self, task: str) -> bool:
-        """See `LimitStorePort.reset`."""
         with self._database.write(f"resetting the circuit breaker of {task}") as connection:
             gone = delete(BREAKERS.table).where(BREAKERS.key == task)
             return connection.execute(gone).rowcount > 0

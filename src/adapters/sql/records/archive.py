@@ -60,7 +60,6 @@ class ArchiveRecords(StorePart):
         before: int | None = None,
         limit: int = 100,
     ) -> Sequence[Archived]:
-        """See `RecordsPort.archive`."""
         statement = _ARCHIVE.where(*those_of(which, self._database.dialect)).limit(limit)
         if before is not None:
             statement = statement.where(failed_tasks.c.id < before)
@@ -69,14 +68,12 @@ class ArchiveRecords(StorePart):
 
     @repeatable
     def archived(self, ids: Collection[int]) -> Sequence[Archived]:
-        """See `RecordsPort.archived`."""
         with self._database.read("reading the archive") as connection:
             rows = connection.execute(_BY_IDS, {"ids": list(map(known_id, ids))})
             return list(map(read_archived, rows))
 
     @repeatable
     def count_failures(self, which: FailureFilter) -> int:
-        """See `RecordsPort.count_failures`."""
         with self._database.read("counting in the archive") as connection:
             statement = _COUNT.where(*those_of(which, self._database.dialect))
             return connection.scalar(statement) or 0
@@ -84,7 +81,6 @@ class ArchiveRecords(StorePart):
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
-        """See `RecordsPort.keep_failure`."""
         from .reported_failures import (  # noqa: PLC0415 - lists do without
             could_archive_another,
             keep_failure,
@@ -114,7 +110,6 @@ class ArchiveRecords(StorePart):
         allowance: Allowance = DEFAULT_ALLOWANCE,
         head_start: timedelta = timedelta(0),
     ) -> Sequence[Execution]:
-        """See `RecordsPort.replay`."""
         with self._database.write("replaying") as connection:
             archived = self._unresolved(connection, archived_ids)
             found = find_executions(
@@ -130,7 +125,6 @@ class ArchiveRecords(StorePart):
 
     @repeatable
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
-        """See `RecordsPort.discard`."""
         with self._database.write("discarding") as connection:
             ids = [row.id for row in self._unresolved(connection, archived_ids)]
             resolve(connection, ids, "discarded", now, note)

@@ -45,19 +45,15 @@ class ArchivedFailures:
     _order: ReplayOrder = attrs.field(kw_only=True)
 
     def why_impossible(self) -> str:
-        """See `WorkList.why_impossible`."""
         return ""
 
     def collect(self, found: Replay) -> Collected:
-        """See `WorkList.collect`."""
         return collect(self._connection, self._dialect, found, self._order)
 
     def take(self, chosen: Mapping[int, int]) -> Found:
-        """See `WorkList.take`."""
         return _take(self._connection, chosen)
 
     def begin(self, seen: Replay, found: Found, begins: Sequence[datetime]) -> Begun:
-        """See `WorkList.begin`."""
         replayed = {
             archived_id: (before, replay(before, begins=begin, allowance=self._allowance))
             for begin, (archived_id, before) in zip(begins, found.free.items(), strict=False)

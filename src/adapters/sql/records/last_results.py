@@ -68,7 +68,6 @@ _RESULTS: Final[Select[Any]] = (
 
 
 def last_results(connection: Connection, limit: int) -> ScheduleResults:
-    """See `StatisticsPort.last_results`."""
     found = [
         ScheduleResult(
             schedule=display_name(row.name, row.id),

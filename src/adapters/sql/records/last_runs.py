@@ -43,7 +43,6 @@ _LOADS: Final[Select[Any]] = (
 
 
 def last_runs(connection: Connection, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
-    """See `RecordsPort.last_runs`."""
     found = dict[int, Execution]()
     for ids in batches(sorted(scheduler_ids), _AT_ONCE):
         newest = [row.execution_id for row in connection.execute(_NEWEST, {"ids": ids})]

@@ -28,12 +28,10 @@ class SqlNames:
     """Satisfies `NamesPort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def numbers_of(self, task: str) -> Collection[TaskRef]:
-        """See `NamesPort.numbers_of`."""
         columns = [_ROW[name] for name in TASK_COLUMNS]
         newest = (
             select(*columns)
@@ -49,7 +47,6 @@ class SqlNames:
 
     @repeatable
     def has_task(self, task: str, numbers: Collection[TaskRef]) -> bool:
-        """See `NamesPort.has_task`."""
         tables = (executions, failed_tasks)
         with self._database.read("looking for a task") as connection:
             return _has(connection, schedulers, _of_schedules(task, numbers)) or any(
@@ -58,7 +55,6 @@ class SqlNames:
 
     @repeatable
     def has_queue(self, queue: str) -> bool:
-        """See `NamesPort.has_queue`."""
         open_ones = executions.c.state.in_([state.value for state in UNFINISHED])
         conditions = (
             (schedulers, _ROW.queue == queue),
@@ -70,7 +66,6 @@ class SqlNames:
 
     @repeatable
     def has_type(self, type_: str) -> bool:
-        """See `NamesPort.has_type`."""
         column = COLUMN_OF_TYPE.get(type_)
         own = (_ROW.task_type == type_) & _ROW.task_id.is_not(None)
         conditions = (
@@ -82,14 +77,12 @@ class SqlNames:
 
     @repeatable
     def sources(self) -> Collection[str]:
-        """See `NamesPort.sources`."""
         with self._database.read("looking for jobs files") as connection:
             found = connection.scalars(select(_ROW.source).where(_ROW.source > "").distinct())
             return {name for name in found if isinstance(name, str)}
 
     @repeatable
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
-        """See `NamesPort.tasks_near`."""
         half, column = limit // 2, _ROW.task_name
         before = _TASKS.where(column < name).order_by(column.desc()).limit(half)
         after = _TASKS.where(column >= name).order_by(column).limit(half)

@@ -102,12 +102,10 @@ class SqlOverview:
     """Satisfies `OverviewPort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def recent(self, scheduler_ids: Collection[int], *, each: int) -> Mapping[int, Sequence[Run]]:
-        """See `OverviewPort.recent`."""
         known = [id_ for id_ in scheduler_ids if 0 < id_ <= LARGEST_ID]
         found: dict[int, list[tuple[bool, datetime, Run]]] = {}
         with self._database.read("looking for recent runs") as connection:
@@ -128,7 +126,6 @@ class SqlOverview:
 
     @repeatable
     def coming(self, since: datetime, until: datetime, *, limit: int) -> Sequence[Coming]:
-        """See `OverviewPort.coming`."""
         with self._database.read("looking for what is due next") as connection:
             asked = {"since": since, "until": until, "most": limit}
             rows = connection.execute(_COMING, asked)
@@ -136,26 +133,22 @@ class SqlOverview:
 
     @repeatable
     def count_coming(self, since: datetime, until: datetime) -> Mapping[datetime, int]:
-        """See `OverviewPort.count_coming`."""
         with self._database.read("counting what is due next") as connection:
             rows = connection.execute(_COUNTS, {"since": since, "until": until})
             return {at: count for at, count in rows if isinstance(at, datetime)}
 
     @repeatable
     def count_unplanned(self, *, most: int) -> int:
-        """See `OverviewPort.count_unplanned`."""
         with self._database.read("counting what no scheduler has planned") as connection:
             return connection.scalar(_UNPLANNED, {"most": most}) or 0
 
     @repeatable
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
-        """See `OverviewPort.waiting`."""
         with self._database.read("looking for what has not begun") as connection:
             return [*connection.scalars(_WAITING, {"since": since, "most": limit})]
 
     @repeatable
     def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
-        """See `OverviewPort.count`."""
         with self._database.read("counting executions") as connection:
             return {
                 state: connection.scalar(_OF_STATE, {"state": state.value, "most": most}) or 0
@@ -164,13 +157,11 @@ class SqlOverview:
 
     @repeatable
     def count_unresolved(self, *, most: int) -> int:
-        """See `OverviewPort.count_unresolved`."""
         with self._database.read("counting failures") as connection:
             return connection.scalar(_UNRESOLVED, {"most": most}) or 0
 
     @repeatable
     def count_alerts(self, *, most: int) -> int:
-        """See `OverviewPort.count_alerts`."""
         with self._database.read("counting alerts") as connection:
             return sum(map(is_sound, connection.execute(_ALERTS, {"most": most})))
 

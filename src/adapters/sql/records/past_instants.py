@@ -60,7 +60,6 @@ _ASKED_AT_ONCE: Final = 1_000
 def have_run(
     connection: Connection, scheduler_id: int, due: Sequence[datetime]
 ) -> Collection[datetime]:
-    """See `ReplayStorePort.have_run`."""
     found = set[datetime]()
     for part in batches(list(due), _ASKED_AT_ONCE):
         of_key = {key: one for one in part for key in (*keys_of_instant(one), backfill_key(one))}
@@ -92,11 +91,9 @@ class PastInstants:
         self._circumstances = Circumstances(calendars=find_calendars(self._connection, names))
 
     def why_impossible(self) -> str:
-        """See `WorkList.why_impossible`."""
         return why_not_filled(self._schedule, self._circumstances)
 
     def collect(self, found: Replay) -> Collected:
-        """See `WorkList.collect`."""
         last, before = self._last(found), come_to(self._connection, found)
         schedule = self._schedule
         if last is None or last <= before or not isinstance(schedule, Schedule):

@@ -58,14 +58,12 @@ class SqlReplayStore:
     """Satisfies `ReplayStorePort`. What has a method here is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
         self._passed_over = Cooldown()
 
     def order(
         self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
     ) -> Replay:
-        """See `ReplayStorePort.order`."""
         if request is None:
             return self._order(order, now, None)
         return self._order_once(order, now, str(request))
@@ -118,39 +116,33 @@ class SqlReplayStore:
 
     @repeatable
     def asked_by(self, request: UUID) -> Replay | None:
-        """See `ReplayStorePort.asked_by`."""
         return self._asked_by(str(request))
 
     @repeatable
     def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
-        """See `ReplayStorePort.replays`."""
         statement = _NEWEST if before is None else _NEWEST.where(replays.c.id < before)
         with self._database.read("listing replays") as connection:
             return list(map(read_replay, connection.execute(statement.limit(limit))))
 
     @repeatable
     def replay(self, replay_id: int) -> Replay | None:
-        """See `ReplayStorePort.replay`."""
         with self._database.read(f"reading replay {replay_id}") as connection:
             return _find(connection, replay_id)
 
     @repeatable
     def halt(self, replay_id: int, *, reason: str, now: datetime) -> Replay | None:
-        """See `ReplayStorePort.halt`."""
         with self._database.write(f"stopping replay {replay_id}") as connection:
             found = _find(connection, replay_id, locking=True)
             return found and _write(connection, halted(found, reason, now=now))
 
     @repeatable
     def resume(self, replay_id: int, *, now: datetime) -> Replay | None:
-        """See `ReplayStorePort.resume`."""
         with self._database.write(f"resuming replay {replay_id}") as connection:
             found = _find(connection, replay_id, locking=True)
             return found and _write(connection, resumed(found, now=now))
 
     @repeatable
     def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
-        """See `ReplayStorePort.have_run`."""
         with self._database.read("looking for runs of past instants") as connection:
             return have_run(connection, known_id(scheduler_id), due)
 

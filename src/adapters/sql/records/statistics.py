@@ -66,14 +66,12 @@ class SqlStatistics:
     """Satisfies `StatisticsPort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def failures(
         self, which: FailureFilter, *, by: Sequence[By], limit: int
     ) -> Sequence[FailureCount]:
-        """See `StatisticsPort.failures`."""
         dialect = self._database.dialect
         columns = _of_failures(dialect)
         statement = select(
@@ -93,7 +91,6 @@ class SqlStatistics:
     def executions(
         self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
     ) -> Sequence[ExecutionCount]:
-        """See `StatisticsPort.executions`."""
         statement = select(
             *(_OF_EXECUTIONS[each].label(each.name) for each in by),
             _NUMBER.label("number"),
@@ -119,13 +116,11 @@ class SqlStatistics:
 
     @repeatable
     def last_results(self, *, limit: int) -> ScheduleResults:
-        """See `StatisticsPort.last_results`."""
         with self._database.read("looking for the last results") as connection:
             return last_results(connection, limit)
 
     @repeatable
     def rows(self) -> Mapping[str, int]:
-        """See `StatisticsPort.rows`."""
         with self._database.read("estimating rows") as connection:
             return spans(connection)
 

@@ -90,12 +90,10 @@ class SqlRecords(ArchiveRecords):
     """
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         super().__init__(Database(engine, clock))
 
     @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
-        """See `RecordsPort.executions`."""
         with self._database.read("listing executions") as connection:
             ids = newest(connection, which)
             if not ids:
@@ -105,20 +103,17 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def execution(self, execution_id: int) -> Execution | None:
-        """See `RecordsPort.execution`."""
         with self._database.read(f"reading execution {execution_id}") as connection:
             return find_executions(connection, BY_IDS, [execution_id]).get(execution_id)
 
     @repeatable
     def attempts(self, execution_id: int) -> Sequence[Attempt]:
-        """See `RecordsPort.attempts`."""
         with self._database.read(f"reading the attempts of execution {execution_id}") as connection:
             rows = connection.execute(_ATTEMPTS, {"execution_id": known_id(execution_id)})
             return [Attempt(**ATTEMPT.fields(row)) for row in rows]
 
     @repeatable
     def unheard(self, *, limit: int) -> Sequence[Unheard]:
-        """See `RecordsPort.unheard`."""
         with self._database.read("reading which events nobody listened to") as connection:
             rows = [TOPIC_TALLY.read(row)[0] for row in connection.execute(_UNHEARD.limit(limit))]
         return [
@@ -127,7 +122,6 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
-        """See `RecordsPort.output`."""
         with self._database.read(f"reading the output of execution {execution_id}") as connection:
             asked = {"execution_id": known_id(execution_id), "since": since}
             rows = connection.execute(_OUTPUTS, asked)
@@ -135,7 +129,6 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
-        """See `RecordsPort.reported`."""
         with self._database.read("reading what tasks have reported") as connection:
             return [
                 _reported(row)
@@ -145,7 +138,6 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
-        """See `RecordsPort.covering`."""
         from ..claims.manual_claims import find_by_key  # noqa: PLC0415 - lists do without
 
         with self._database.read("looking for an instant") as connection:
@@ -158,19 +150,16 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
-        """See `RecordsPort.last_runs`."""
         with self._database.read("looking for the last runs") as connection:
             return last_runs(connection, scheduler_ids)
 
     @repeatable
     def queues(self) -> Sequence[QueueLoad]:
-        """See `RecordsPort.queues`."""
         with self._database.read("counting what has not ended") as connection:
             return [*loads(connection)]
 
     @repeatable
     def last_claim(self) -> "LastClaim | None":
-        """See `RecordsPort.last_claim`."""
         from ..inspection.scheduler_activity import last_claim  # noqa: PLC0415 - lists do without
 
         with self._database.read("looking for the newest claim") as connection:
@@ -187,7 +176,6 @@ class SqlRecords(ArchiveRecords):
         node: str,
         head_start: timedelta = timedelta(0),
     ) -> Execution:
-        """See `RecordsPort.run_now`."""
         from ..claims.manual_claims import (  # noqa: PLC0415 - lists do without
             claim_by_hand,
             find_by_key,
@@ -210,7 +198,6 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
-        """See `RecordsPort.cancel`."""
         with self._database.write(f"cancelling execution {execution_id}") as connection:
             execution = find_executions(connection, BY_IDS.with_for_update(), [execution_id]).get(
                 execution_id
@@ -225,7 +212,6 @@ class SqlRecords(ArchiveRecords):
     def clean_up(
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
-        """See `RecordsPort.clean_up`."""
         from ..limits.cleanup import forget_idle_limits  # noqa: PLC0415 - lists do without
         from .retention import clean_up  # noqa: PLC0415 - likewise
 

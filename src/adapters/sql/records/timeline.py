@@ -57,12 +57,10 @@ class SqlTimelineStore:
     """Satisfies `TimelineStorePort`."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
         self._database = Database(engine, clock)
 
     @repeatable
     def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
-        """See `TimelineStorePort.ran`."""
         with self._database.read("reading what ran when") as connection:
             between = ids_between(connection, since, until)
             if between is None:

@@ -64,7 +64,6 @@ class ScheduleParts:
     """
 
     def __init__(self, pages: Pages, scheduler_id: int) -> None:
-        """See `Pages`."""
         self._pages, self._id = pages, scheduler_id
         self._stand: object = None
         self._file: object = None

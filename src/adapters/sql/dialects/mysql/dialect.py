@@ -61,7 +61,6 @@ class MysqlDialect(ServerDialect):
     time = select(text("UTC_TIMESTAMP(6)"))
 
     def facts(self, connection: Connection) -> DatabaseFacts:
-        """See `Dialect.facts`."""
         return facts_of(connection)
 
     @contextmanager
@@ -80,7 +79,6 @@ class MysqlDialect(ServerDialect):
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """See `Dialect.read`."""
         return reading.read_rows(connection, statement, parameters)
 
     def read_uncommitted(
@@ -92,34 +90,28 @@ class MysqlDialect(ServerDialect):
             return connection.execute(statement, parameters).all()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        """See `Dialect.insert_executions`."""
         return insert_executions(connection, wanted)
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        """See `Dialect.set_plans`."""
         fresh = Rows.of(PLAN_COLUMNS, plan_values(rows))
         for parameters in fresh.parameters():
             connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """See `Dialect.keep_outputs`."""
         connection.execute(REPLACE, rows)
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        """See `Dialect.update_many`."""
         fresh = Rows.of_mappings(parameters_of(statement), rows)
         joined = update_from_rows(statement, fresh.differing)
         for parameters in fresh.parameters():
             connection.execute(joined, parameters)
 
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        """See `Dialect.position`."""
         return func.instr(text, part)
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:
-        """See `ServerDialect.product`."""
         name = "MariaDB" if cast(Any, connection.dialect).is_mariadb else "MySQL"
         return name, REQUIREMENTS[name]
 

@@ -130,12 +130,10 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """See `ServerErrors.is_read_only`."""
     return number_of(error) in _READ_ONLY
 
 
 def is_taken_back(error: SQLAlchemyError) -> bool:
-    """See `ServerErrors.is_taken_back`."""
     return number_of(error) in _TAKEN_BACK or is_locked(error)
 
 
@@ -155,24 +153,20 @@ def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_in_doubt`."""
     number = number_of(error)
     known = number in _MAY_BE_A_TRIGGERS or number in _CLIENTS or number in _PROXYS
     return known and number not in _TAKEN_BACK and not is_lost(error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_missing`."""
     return number_of(error) in _MISSING
 
 
 def cause_of(error: BaseException | None) -> Cause:
-    """See `Errors.cause_of`."""
     return _CAUSES.get(number_of(error), Cause.OTHER)
 
 
 def hint(cause: Cause) -> str:
-    """See `Errors.hint`."""
     return (
         "`CREATE DATABASE name CHARACTER SET utf8mb4`, `GRANT ALL ON name.* TO user`"
         if cause is Cause.PLACE
@@ -181,7 +175,6 @@ def hint(cause: Cause) -> str:
 
 
 def explain(error: SQLAlchemyError) -> str:
-    """See `Errors.explain`."""
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     original = error.orig if isinstance(error, DBAPIError) else error

@@ -29,7 +29,6 @@ _NUMBERED: Final = text(
 
 
 def facts_of(connection: Connection) -> DatabaseFacts:
-    """See `Dialect.facts`."""
     version = str(connection.scalar(text("SELECT VERSION()")))
     product = "MariaDB" if "mariadb" in version.lower() else "MySQL"
     return DatabaseFacts(

@@ -38,7 +38,6 @@ class MysqlHosts(Hosts[BoundedSession]):
     cure = "Set read_only on the one that is not the primary"
 
     def status_of(self, session: BoundedSession) -> HostStatus:
-        """See `Hosts.status_of`."""
         said = session.ask(_VARIABLES)
         for name in _READ_ONLY:
             if said.get(name, "OFF") not in {"OFF", "0"}:
@@ -52,29 +51,24 @@ class MysqlHosts(Hosts[BoundedSession]):
 
     @contextmanager
     def mark(self, session: BoundedSession) -> Iterator[str]:
-        """See `Hosts.mark`."""
         mark = f"cronhare {uuid.uuid4().hex}"
         session.ask("SELECT 'taken', GET_LOCK(%s, 0)", mark)
         yield mark
         session.ask("SELECT 'released', RELEASE_LOCK(%s)", mark)
 
     def has_mark(self, session: BoundedSession, mark: str) -> bool:
-        """See `Hosts.has_mark`."""
         return session.ask("SELECT 'free', IS_FREE_LOCK(%s)", mark).get("free") != "1"
 
     def refusal(self, why: str) -> Exception:
-        """See `Hosts.refusal`."""
         return pymysql.OperationalError(ER.OPTION_PREVENTS_STATEMENT, why)
 
     def all_failed(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
-        """See `Hosts.all_failed`."""
         numbers = sorted(
             map(number_of, refusals.values()), key=lambda each: each == CR.CR_CONN_HOST_ERROR
         )
         return pymysql.OperationalError(numbers[0], text)
 
     def message_of(self, error: Exception) -> str:
-        """See `Hosts.message_of`."""
         return str(error.args[1]) if len(error.args) > 1 else str(error)
 
 

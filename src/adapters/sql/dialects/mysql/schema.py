@@ -57,7 +57,6 @@ class MysqlSchema:
     indexes_end_with_ids = True
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
-        """See `Schema.prepare_adoption`."""
         for constraint in connection.scalars(_REFERENCES).all():
             connection.exec_driver_sql(
                 f"ALTER TABLE `SchedulerExecution` DROP FOREIGN KEY `{constraint}`"
@@ -76,7 +75,6 @@ class MysqlSchema:
         self._keep_up_times_of_their_own(connection)
 
     def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
-        """See `Schema.execution_id_type`."""
         rows = connection.execute(_COLUMNS, {"name": "SchedulerExecution"})
         full_type = next(row.full_type for row in rows if row.name == "id")
         unsigned = "unsigned" in full_type
@@ -85,7 +83,6 @@ class MysqlSchema:
         return mysql.BIGINT(unsigned=unsigned)
 
     def timestamp_columns(self) -> list[sa.Column[Any]]:
-        """See `Schema.timestamp_columns`."""
         moment = mysql.TIMESTAMP(fsp=6)
         return [
             sa.Column("created_at", moment, nullable=False, server_default=_CREATED),

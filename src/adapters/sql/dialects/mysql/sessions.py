@@ -45,7 +45,7 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 
 
 class MysqlSessions(Sessions[BoundedSession]):
-    """See `Sessions`."""
+    """Sessions of MariaDB and MySQL."""
 
     errors = errors
     hosts = MysqlHosts
@@ -64,12 +64,10 @@ class MysqlSessions(Sessions[BoundedSession]):
             self._verifying.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
-        """See `Sessions.make_engine`."""
         url = URL.create("mysql+pymysql", database=self.server.database)
         return create_engine(url, **options)
 
     def open(self, host: Host, answer_seconds: int | None) -> BoundedSession:
-        """See `Sessions.open`."""
         try:
             return self._greeted(host, answer_seconds)
         except Exception as error:
@@ -79,7 +77,6 @@ class MysqlSessions(Sessions[BoundedSession]):
             raise
 
     def prepare(self, session: BoundedSession, answer_seconds: int | None) -> None:
-        """See `Sessions.prepare`."""
         for statement in _SESSION:
             session.ask(statement)
         # A node of a Galera cluster is to see what was committed on another, before each statement.

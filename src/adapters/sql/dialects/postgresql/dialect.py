@@ -59,7 +59,6 @@ class PostgresqlDialect(ServerDialect):
     time = select(text("clock_timestamp()"))
 
     def facts(self, connection: Connection) -> DatabaseFacts:
-        """See `Dialect.facts`."""
         return facts_of(connection)
 
     @contextmanager
@@ -73,7 +72,6 @@ class PostgresqlDialect(ServerDialect):
         return ()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        """See `Dialect.insert_executions`."""
         rows = Rows.of(NEW_COLUMNS, [new_values(one) for one in wanted])
         with _numbering():
             inserted = connection.exec_driver_sql(_insert(rows.differing), parameters(rows))
@@ -81,28 +79,23 @@ class PostgresqlDialect(ServerDialect):
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        """See `Dialect.set_plans`."""
         fresh = Rows.of(PLAN_COLUMNS, plan_values(rows))
         connection.exec_driver_sql(_set_plans(fresh.differing), parameters(fresh))
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """See `Dialect.keep_outputs`."""
         connection.execute(_KEEP_OUTPUT, list(rows))
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        """See `Dialect.update_many`."""
         if rows:
             fresh = Rows.of_mappings(parameters_of(statement), rows)
             connection.execute(update_from_rows(statement, fresh.differing), parameters(fresh))
 
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        """See `Dialect.position`."""
         return func.strpos(text, part)
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
-        """See `ServerDialect.product`."""
         return "PostgreSQL", REQUIREMENTS
 
     def take_turn(self, connection: Connection) -> None:

@@ -94,7 +94,6 @@ def _state_said(said: str) -> str:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """See `ServerErrors.is_lost`."""
     if isinstance(error, DBAPIError):
         if error.connection_invalidated:
             return True
@@ -111,17 +110,14 @@ def is_absent(error: BaseException | None) -> bool:
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """See `ServerErrors.is_read_only`."""
     return state_of(error) == READ_ONLY
 
 
 def is_taken_back(error: SQLAlchemyError) -> bool:
-    """See `ServerErrors.is_taken_back`."""
     return state_of(error) in _TAKEN_BACK
 
 
 def is_locked(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_locked`."""
     return state_of(error) == LOCK_NOT_AVAILABLE
 
 
@@ -136,18 +132,15 @@ def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_in_doubt`."""
     state = state_of(error)
     return state.startswith(_MAY_BE_A_TRIGGERS) and state not in _TAKEN_BACK and not is_lost(error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_missing`."""
     return state_of(error) in _MISSING
 
 
 def cause_of(error: BaseException | None) -> Cause:
-    """See `Errors.cause_of`."""
     if is_absent(error):
         return Cause.ABSENT
     state = state_of(error)
@@ -155,12 +148,10 @@ def cause_of(error: BaseException | None) -> Cause:
 
 
 def hint(cause: Cause) -> str:
-    """See `Errors.hint`."""
     return "`CREATE DATABASE name OWNER user`" if cause is Cause.PLACE else ""
 
 
 def explain(error: BaseException) -> str:
-    """See `Errors.explain`."""
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     said = said_by(error)

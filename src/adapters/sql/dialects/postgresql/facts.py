@@ -30,7 +30,6 @@ _NUMBERED: Final = text(
 
 
 def facts_of(connection: Connection) -> DatabaseFacts:
-    """See `Dialect.facts`."""
     return DatabaseFacts(
         product="PostgreSQL",
         version=str(connection.scalar(text("SHOW server_version"))),

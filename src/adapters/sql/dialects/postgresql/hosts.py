@@ -45,15 +45,12 @@ class PostgresqlHosts(Hosts[Session]):
         return row is not None and not row[0]
 
     def refusal(self, why: str) -> Exception:
-        """See `Hosts.refusal`."""
         return psycopg.errors.ReadOnlySqlTransaction(why)
 
     def all_failed(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
-        """See `Hosts.all_failed`."""
         answered = [each for each in refusals.values() if not errors.is_absent(each)]
         kind = type(answered[0]) if answered else psycopg.OperationalError
         return kind(text)
 
     def message_of(self, error: Exception) -> str:
-        """See `Hosts.message_of`."""
         return errors.said_by(error)

@@ -65,7 +65,6 @@ class PostgresqlSchema:
     indexes_end_with_ids = False
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
-        """See `Schema.prepare_adoption`."""
         for constraint in connection.scalars(_REFERENCES).all():
             connection.exec_driver_sql(
                 f'ALTER TABLE SchedulerExecution DROP CONSTRAINT "{constraint}"'
@@ -89,25 +88,21 @@ class PostgresqlSchema:
             )
 
     def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
-        """See `Schema.execution_id_type`."""
         rows = connection.execute(_COLUMNS, {"name": "schedulerexecution"})
         kind = next(row.kind for row in rows if row.name == "id")
         return sa.Integer() if kind == "integer" else COLUMNS.id
 
     def timestamp_columns(self) -> list[sa.Column[Any]]:
-        """See `Schema.timestamp_columns`."""
         return [
             sa.Column(name, COLUMNS.moment, nullable=False, server_default=_NOW)
             for name in ("created_at", "updated_at")
         ]
 
     def create_timestamp_triggers(self, connection: sa.Connection) -> None:
-        """See `Schema.create_timestamp_triggers`."""
         connection.exec_driver_sql(_FUNCTION)
         connection.exec_driver_sql(_TRIGGER)
 
     def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        """See `Schema.limit_update_trigger`."""
         of_these = f"UPDATE OF {', '.join(editable)} ON"
         connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated ON Scheduler")
         connection.exec_driver_sql(_TRIGGER.replace("UPDATE ON", of_these, 1))

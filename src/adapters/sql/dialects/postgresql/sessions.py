@@ -45,7 +45,7 @@ _ROOTS: Final = (
 
 
 class PostgresqlSessions(Sessions[Session]):
-    """See `Sessions`."""
+    """Sessions of PostgreSQL."""
 
     errors = errors
     hosts = PostgresqlHosts
@@ -63,11 +63,9 @@ class PostgresqlSessions(Sessions[Session]):
             )  # the driver would find out late that they are none
 
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
-        """See `Sessions.make_engine`."""
         return create_engine(f"{DRIVER}://", use_native_hstore=False, **options)
 
     def open(self, host: Host, answer_seconds: int | None) -> Session:  # noqa: ARG002
-        """See `Sessions.open`."""
         session = Session.connect(autocommit=True, **self._options(host))
         try:
             session.answer_seconds = CONNECT_SECONDS
@@ -79,7 +77,6 @@ class PostgresqlSessions(Sessions[Session]):
         return session
 
     def prepare(self, session: Session, answer_seconds: int | None) -> None:
-        """See `Sessions.prepare`."""
         session.answer_seconds = answer_seconds
         if answer_seconds is not None:
             session.execute(f"SET statement_timeout = '{answer_seconds}s'")

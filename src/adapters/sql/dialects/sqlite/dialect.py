@@ -89,14 +89,12 @@ class SqliteDialect:
         return None if is_there(Path(self._file.path)) else facts_of_none(self._file.path)
 
     def facts(self, connection: Connection) -> "DatabaseFacts":
-        """See `Dialect.facts`."""
         from .facts import facts_of  # noqa: PLC0415 - as above
 
         return facts_of(connection)
 
     @property
     def place(self) -> str:
-        """See `Dialect.place`."""
         return str(self._file)
 
     def now(self, clock: ClockPort, connect: Connect) -> datetime:  # noqa: ARG002
@@ -104,7 +102,6 @@ class SqliteDialect:
         return clock.now()
 
     def write_lock(self) -> Lock:
-        """See `Dialect.write_lock`."""
         return self._lock
 
     def begin(self, connection: Connection) -> None:
@@ -144,22 +141,18 @@ class SqliteDialect:
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        """See `Dialect.set_plans`."""
         connection.exec_driver_sql(_SET_PLAN, plan_values(rows))
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """See `Dialect.keep_outputs`."""
         connection.execute(REPLACE, rows)
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        """See `Dialect.update_many`."""
         if rows:
             connection.execute(statement, list(rows))
 
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        """See `Dialect.position`."""
         return func.instr(text, part)
 
     @contextmanager

@@ -41,14 +41,12 @@ def is_locked(error: SQLAlchemyError) -> bool:  # noqa: ARG001
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `Errors.is_refused`."""
     if isinstance(error, IntegrityError | DataError):
         return True
     return writing and _name_of(error).startswith(_REFUSED)
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_in_doubt`."""
     return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
 
 
@@ -63,7 +61,6 @@ def hint(cause: Cause) -> str:  # noqa: ARG001
 
 
 def explain(error: SQLAlchemyError) -> str:
-    """See `Errors.explain`."""
     name = _name_of(error)
     for known, advice in _ADVICE.items():
         if name.startswith(known):
@@ -72,7 +69,6 @@ def explain(error: SQLAlchemyError) -> str:
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `Errors.is_missing`."""
     return _MISSING.search(str(_original(error))) is not None
 
 

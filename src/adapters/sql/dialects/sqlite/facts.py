@@ -29,7 +29,6 @@ def facts_of_none(path: str) -> LedgerFacts:
 
 
 def facts_of(connection: Connection) -> DatabaseFacts:
-    """See `Dialect.facts`."""
     return DatabaseFacts(
         product="SQLite",
         version=sqlite3.sqlite_version,

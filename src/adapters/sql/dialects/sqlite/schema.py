@@ -61,7 +61,6 @@ class SqliteSchema:
         """Whatever a column is declared as, it takes our values."""
 
     def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG002
-        """See `Schema.execution_id_type`."""
         return COLUMNS.id
 
     def timestamp_columns(self) -> list[sa.Column[Any]]:
@@ -72,12 +71,10 @@ class SqliteSchema:
         ]
 
     def create_timestamp_triggers(self, connection: sa.Connection) -> None:
-        """See `Schema.create_timestamp_triggers`."""
         for statement in (_CREATED, _UPDATED):
             connection.exec_driver_sql(statement)
 
     def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        """See `Schema.limit_update_trigger`."""
         of_these = f"UPDATE OF {', '.join(editable)} ON"
         connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated")
         connection.exec_driver_sql(_UPDATED.replace("UPDATE ON", of_these, 1))

@@ -82,7 +82,6 @@ class PartsFeed:
         self._id, self._now = "", ""
 
     def look(self) -> Sequence[Event]:
-        """See `Feed`."""
         now, rendered = self._render()
         changed = {
             part: text
@@ -99,7 +98,6 @@ class PartsFeed:
         """See `Feed`: a part that comes twice takes its own place."""
 
     def after(self, id_: str | None) -> Sequence[Event]:
-        """See `Feed`."""
         return () if not self._parts or id_ == self._id else [self._event(self._parts)]
 
     def _event(self, parts: Mapping[str, str]) -> Event:
@@ -123,7 +121,6 @@ class OutputFeed:
     every = 1.0
 
     def __init__(self, records: RecordsPort, execution_id: int) -> None:
-        """See `Reading`."""
         self.is_over = False
         self._records, self._id = records, execution_id
         self._reading = Reading(records)
@@ -133,7 +130,6 @@ class OutputFeed:
         self._events = deque[Event]()
 
     def look(self) -> Sequence[Event]:
-        """See `Feed`."""
         # Before the output: what is read after the end was seen is all there is.
         execution = self._records.execution(self._id)
         if execution is None:
@@ -163,7 +159,6 @@ class OutputFeed:
         return [Event(f"{self._nonce}.0", "anew", "{}"), *self._events]
 
     def keep(self, new: Sequence[Event]) -> None:
-        """See `Feed`."""
         self._events += new
         self._kept += sum(len(event.data) for event in new)
         while self._kept > MOST_KEPT:

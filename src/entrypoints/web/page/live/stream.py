@@ -30,7 +30,6 @@ class EventStream(Response):
     def __init__(
         self, broadcast: Broadcast, key: str, make: Callable[[], Feed], *, after: str | None
     ) -> None:
-        """See `Broadcast.listening`."""
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._listening = broadcast.listening(key, make, after=after)
