@@ -88,6 +88,7 @@ RANGES = {"croniter", "dateutil", "pytz", "six"}
 
 #: What a container and a ledger are made with; pydantic is the container's.
 OF_A_LEDGER = {
+    "greenlet",
     "cython_runtime",
     "dependency_injector",
     "pydantic",
