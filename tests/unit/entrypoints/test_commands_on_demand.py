@@ -125,7 +125,8 @@ def test_a_list_of_commands_imports_none_of_them(call: Sequence[str], tmp_path: 
 
 def libraries(imported: Iterable[str]) -> set[str]:
     """Name those that are neither Python's nor ours; what begins so is of their own making."""
-    found = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
+    pythons = {*sys.stdlib_module_names, "sitecustomize"}  # the latter by Debian
+    found = {name.partition(".")[0] for name in imported} - pythons
     return {name for name in found if name != "cronhare" and not name.startswith("_")}
 
 
