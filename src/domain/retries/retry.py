@@ -180,8 +180,9 @@ def await_task(
 
 def task_awaited_until(said: str | None) -> datetime | None:
     """Read in the reason of an attempt's end until when its task is awaited; None if it is not."""
-    _, is_awaited, rest = (said or "").partition(AWAITS_TASK)
+    if said is None or not said.startswith(AWAITS_TASK):
+        return None
     try:
-        return datetime.fromisoformat(rest[:20]) if is_awaited else None
+        return datetime.fromisoformat(said.removeprefix(AWAITS_TASK)[:20])
     except ValueError:  # a row by hand
         return None

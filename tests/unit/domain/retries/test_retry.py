@@ -18,6 +18,7 @@ from cronhare.domain.retries.retry import (
     await_task,
     decide,
     give_back,
+    task_awaited_until,
 )
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -262,6 +263,13 @@ def test_a_missing_task_is_waited_for_until_the_run_expires_and_ten_minutes_at_m
     over = NOW + timedelta(minutes=10)
     assert await_task("no task new", said=said, now=over, expires_at=None) is None
     assert await_task("no task new", said=None, now=NOW, expires_at=NOW) is None
+
+
+def test_an_error_of_a_task_that_quotes_such_a_wait_is_none() -> None:
+    said = "waits for a worker that has its task, until 2026-03-02 12:10:00Z: no task new"
+
+    assert task_awaited_until(f"retry 1/3: {said}") is None
+    assert task_awaited_until(said) == NOW + timedelta(minutes=10)
 
 
 @pytest.mark.parametrize(("restarts", "verdict"), [(3, GiveBack), (4, Quarantine)])
