@@ -112,7 +112,7 @@ class NotificationTable:
 _FIELDS: Final = tuple(attrs.fields_dict(NotificationTable))
 
 #: What a table has to say to be read here.
-_ALL_FIELDS: Final = (*_FIELDS, *CONDITIONS)
+ALL_FIELDS: Final = (*_FIELDS, *CONDITIONS)
 
 #: What is wrong with asking for an alert of which nobody would be told.
 NOBODY_HEARS: Final = 'nobody would be told: no [notify.NAME] has "alert" among its events'
@@ -278,7 +278,7 @@ class SubscriptionReader:
     def _settings_of(
         self, place: str, table: object, user: str | None = None
     ) -> NotificationSettings:
-        if not isinstance(table, Mapping) or not any(name in table for name in _ALL_FIELDS):
+        if not isinstance(table, Mapping) or not any(name in table for name in ALL_FIELDS):
             return NO_NOTIFICATION_SETTINGS
         found = list[Fault]()
         said = {name: table[name] for name in _FIELDS if name in table}

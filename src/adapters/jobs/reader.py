@@ -1,5 +1,6 @@
 """Reading a jobs file: the tasks that a worker may run, and the schedules that name them."""
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import TooMuch, read_toml
@@ -34,7 +36,7 @@ from cronhare.domain.texts.names import NAME
 from .calendars import read_calendar_table
 from .ics import ReadingTime
 from .limits import NO_INTEGER, beyond_toml
-from .notify import SubscriptionReader
+from .notify import ALL_FIELDS, SubscriptionReader
 from .policies import Policies
 from .schedules import read_draft
 from .schema import (
@@ -133,7 +135,7 @@ def read_jobs_text(
         on_start=tuple(name for name, table in enabled if table.on_start),
         on_boot=tuple(name for name, table in enabled if table.on_boot),
         source=source,
-        version=FileVersion.of(source, content),
+        version=_version(source, content, subscriptions),
         calendars=calendars,
         subscriptions=subscriptions,
     )
@@ -154,6 +156,16 @@ def _subscriptions(
             name: (file.schedules[name], table.task or "") for name, (_, table) in schedules.items()
         },
     )
+
+
+def _version(source: str, content: Mapping[str, Any], told: Subscriptions) -> FileVersion:
+    """Sum up what a worker goes by: of schedules that is who is told of them, if anybody is."""
+    schedules = {} if told.is_empty else content.get("schedules", {})
+    fields = ("task", "ping", *ALL_FIELDS)
+    events = {name: [each.get(field) for field in fields] for name, each in schedules.items()}
+    summed = {**content, "schedules": events, "calendars": None}
+    text = msgspec.json.encode(summed, order="deterministic")
+    return FileVersion(source, hashlib.sha256(text).hexdigest()[:12])
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:

@@ -1,11 +1,6 @@
 """The bounds of a jobs file, for its readers and writers; and which version of one was read."""
 
-import hashlib
-from collections.abc import Mapping
-from typing import Any, Self
-
 import attrs
-import msgspec
 
 #: Bytes; no jobs file that people write is larger. Another file may be, or have no end.
 LARGEST_FILE = 8 * 2**20
@@ -38,17 +33,3 @@ class FileVersion:
 
     source: str
     digest: str
-
-    @classmethod
-    def of(cls, source: str, content: Mapping[str, Any]) -> Self:
-        """Sum up what a worker goes by: of schedules that is whom they notify, if there is anybody.
-
-        >>> daily, hourly = ({"schedules": {"a": {"schedule": at}}} for at in ("@daily", "@hourly"))
-        >>> FileVersion.of("jobs.toml", daily) == FileVersion.of("jobs.toml", hourly)
-        True
-        """
-        schedules = content.get("schedules", {}) if content.get("notify") else {}
-        told = {name: (each.get("task"), each.get("notify")) for name, each in schedules.items()}
-        summed = {**content, "schedules": told, "calendars": None}
-        text = msgspec.json.encode(summed, order="deterministic")
-        return cls(source, hashlib.sha256(text).hexdigest()[:12])

@@ -383,3 +383,41 @@ def test_what_runs_at_boot_is_named_apart(read: Read) -> None:
     jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_boot = true\n')
 
     assert (jobs.on_boot, jobs.on_start, jobs.drafts[0].schedule) == (("s",), (), None)
+
+
+SCHEDULED = f'{TASK}[schedules.s]\ntask = "t"\nschedule = "@daily"\n'
+ALERTED = '[notify.ops]\nevents = ["alert"]\ncommand = ["tell"]\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "differs"),
+    [
+        ('on_failure = ["old"]', 'on_failure = ["new"]', True),
+        ('ping = "https://a.example/"', 'ping = "https://b.example/"', True),
+        ('late_after = "1m"', 'late_after = "2m"', True),
+        ('not_started_by = "06:00"', 'not_started_by = "07:00"', True),
+        ("longer_than_usual = 2", "longer_than_usual = 3", True),
+        ('least_output = "1 kB"', 'least_output = "2 kB"', True),
+        ('notify = ["ops"]', "notify = []", True),
+        ("status = true", "status = false", False),
+    ],
+)
+def test_a_version_differs_by_whom_and_of_what_a_schedule_tells(
+    read: Read, line: str, instead: str, differs: bool
+) -> None:
+    old, new = (read(f"{SCHEDULED}{each}\n{ALERTED}").version for each in (line, instead))
+
+    assert (old != new) == differs
+
+
+def test_a_ping_of_a_file_that_notifies_nobody_else_makes_a_version(read: Read) -> None:
+    urls = ("https://a.example/", "https://b.example/")
+    old, new = (read(f'{SCHEDULED}ping = "{url}"\n').version for url in urls)
+
+    assert old != new
+
+
+def test_another_schedule_makes_no_version_where_nobody_is_told(read: Read) -> None:
+    other = '[schedules.other]\ntask = "t"\nschedule = "@daily"\n'
+
+    assert read(SCHEDULED).version == read(SCHEDULED + other).version
