@@ -12,7 +12,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.retries.crashes import Crash, Interruption
+from cronhare.domain.retries.crashes import Crash
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import (
@@ -149,7 +149,7 @@ class AttemptRunner:
             return ()
         ended = [(each, each.finished_at or now) for each in attempts]
         interruptions = [
-            Interruption(at, at - each.started_at, each.node)
+            (Crash(at, Ending.INTERRUPTED, each.node), at - each.started_at)
             for each, at in ended
             if (each.ending == Ending.INTERRUPTED and each.pid) or each.attempt == execution.attempt
             if since is None or each.started_at >= since  # not those from before a replay

@@ -34,15 +34,6 @@ class Crash(msgspec.Struct, frozen=True):
 
 
 @attrs.frozen
-class Interruption:
-    """An attempt at *node* whose task had run for *ran* when a shutdown ended it, at *at*."""
-
-    at: datetime
-    ran: timedelta
-    node: str
-
-
-@attrs.frozen
 class PoisonPill:
     """The crashes for which a run is quarantined: how many within the window, and from when on."""
 
@@ -85,9 +76,11 @@ class CrashPolicy:
         )
 
     def restarts(
-        self, interruptions: Sequence[Interruption], *, grace: timedelta, now: datetime
+        self, interruptions: Sequence[tuple[Crash, timedelta]], *, grace: timedelta, now: datetime
     ) -> tuple[Crash, ...]:
         """Pick the shutdowns that a task may have asked for itself: they began soon after it did.
+
+        Each of *interruptions* comes with how long its task had run.
 
         A shutdown begins *grace*, and what a process has from TERM to KILL, before it interrupts.
         Within the same time after the task's start is soon. More than *limit* of them are too many;
@@ -96,7 +89,7 @@ class CrashPolicy:
         soon = 2 * grace + TERM_TO_KILL
         window = max(self.window, (self.limit + 1) * soon)
         return tuple(
-            Crash(each.at, Ending.INTERRUPTED, each.node)
-            for each in interruptions
-            if each.ran < soon and now - each.at < window and not was_ahead(each.at, now)
+            crash
+            for crash, ran in interruptions
+            if ran < soon and now - crash.at < window and not was_ahead(crash.at, now)
         )

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.crashes import Crash, CrashPolicy, Interruption
+from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, classify
 from cronhare.domain.retries.retry import (
     LONGEST_AWAY,
@@ -277,7 +277,8 @@ def test_more_restarts_than_the_limit_of_crashes_quarantine(
     restarts: int, verdict: type[Verdict]
 ) -> None:
     ends = [
-        Interruption(NOW - place * 40 * SECOND, 31 * SECOND, "ant") for place in range(restarts)
+        (Crash(NOW - place * 40 * SECOND, Ending.INTERRUPTED), 31 * SECOND)
+        for place in range(restarts)
     ]
     found = CrashPolicy().restarts(ends, grace=30 * SECOND, now=NOW)
 
@@ -310,7 +311,7 @@ def test_more_restarts_than_the_limit_of_crashes_quarantine(
 def test_a_restart_is_an_interruption_soon_after_the_start_of_late(
     ran: int, ago: int, grace: int, counts: bool
 ) -> None:
-    one = Interruption(NOW - ago * SECOND, ran * SECOND, "ant")
+    one = (Crash(NOW - ago * SECOND, Ending.INTERRUPTED), ran * SECOND)
 
     found = CrashPolicy().restarts([one], grace=grace * SECOND, now=NOW)
 
