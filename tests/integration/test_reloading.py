@@ -5,11 +5,14 @@ import gc
 import sqlite3
 import weakref
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import attrs
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
+from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.application.administration.difference import Change
 from cronhare.application.administration.jobs_files import change_by_file
@@ -17,7 +20,7 @@ from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
-from cronhare.entrypoints.processes.reloading import Reloading
+from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
@@ -47,20 +50,21 @@ class House:
         )
         upgrade(self.container.engine())
         embedded.apply(self.container, jobs)
-        self._reloading = self._made(has_schedules=True)
+        self._reloading = self._made(jobs)
         self.found_meanwhile: list[bool] = []
         self.unheard: list[str] = []
 
     def without_schedules(self) -> None:
         """Go on as after a start with a file that has tasks alone."""
-        self._reloading = self._made(has_schedules=False)
+        jobs = read_jobs(self.file, policy=self.container.settings().policy)
+        self._reloading = self._made(attrs.evolve(jobs, drafts=()))
 
-    def _made(self, *, has_schedules: bool) -> Reloading:
+    def _made(self, jobs: JobsFile) -> Reloading:
         return Reloading(
             self.container,
             forced_exit=ForcedExit(grace=1),
             jobs=self.file,
-            has_schedules=has_schedules,
+            last=jobs,
             take=self._take,
         )
 
@@ -77,6 +81,10 @@ class House:
     def reload(self) -> None:
         """Do what SIGHUP asks for."""
         asyncio.run(self._reloading.reload())
+
+    def lack_a_task(self) -> None:
+        """Do what a run asks for whose task is not there."""
+        asyncio.run(self._reloading.reload_if_changed())
 
     def _take(self, jobs: JobsFile) -> None:
         self.look()
@@ -294,6 +302,48 @@ def test_a_file_that_had_no_schedules_may_have_none_until_it_has_some(
 
     assert (house.on, house.tasks) == (["newer"], ["newer"])
     assert caplog.text.count("Nothing was reloaded") == 1
+
+
+CALENDAR = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+DTSTART;VALUE=DATE:20261224
+END:VEVENT
+END:VCALENDAR
+"""
+
+
+def test_a_file_that_was_refused_is_read_again_for_a_run_that_lacks_its_task(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FrozenClock(datetime(2026, 3, 2, tzinfo=UTC))
+    house.container.clock.override(clock)
+    house.write("new")
+    with house.file.open("a") as file:
+        file.write('[calendars.closed]\nfile = "closed.ics"\n')
+    for _ in range(3):
+        house.lack_a_task()
+    refused = house.tasks
+
+    house.file.with_name("closed.ics").write_text(CALENDAR)
+    clock.advance(timedelta(seconds=REFUSED_FOR))
+    house.lack_a_task()
+
+    assert (refused, house.tasks) == (["old"], ["new"])
+    assert caplog.text.count("Nothing was reloaded") == 1
+
+
+def test_a_run_that_lacks_its_task_has_a_file_read_once_and_no_settings(
+    house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO")
+    house.lack_a_task()
+    house.write("new")
+    monkeypatch.setenv("CRON_CONCURRENCY", "none")
+    house.lack_a_task()
+    house.lack_a_task()
+
+    assert house.tasks == ["new"]
+    assert caplog.text.count("Reloaded") == 1
 
 
 TARGETS = """

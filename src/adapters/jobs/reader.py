@@ -79,7 +79,7 @@ class JobsFile:
     The ledger keeps its schedules and tasks under *source*: the file's name, unless it gives
     another; *version* says which of it was read. *subscriptions* says who is told of their events.
     *on_start* names the enabled schedules to run whenever `cronhare up` starts, *on_boot* those to
-    run once per boot of the host.
+    run once per boot of the host. *stamp* changes with the file.
     """
 
     path: Path
@@ -91,6 +91,16 @@ class JobsFile:
     version: FileVersion
     calendars: tuple[CalendarDraft, ...] = ()
     subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
+    stamp: tuple[int, ...] | None = None
+
+
+def stamp_of(path: Path) -> tuple[int, ...] | None:
+    """Give what differs once a file is written anew; None where it cannot be seen."""
+    try:
+        found = path.stat()
+    except OSError:  # who reads it says so
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def read_jobs(path: Path, *, policy: RetryPolicy, on_progress: OnProgress = unwatched) -> JobsFile:
@@ -102,7 +112,9 @@ def read_jobs(path: Path, *, policy: RetryPolicy, on_progress: OnProgress = unwa
         JobsFileInvalid: with every fault at once.
         OSError: the file cannot be read.
     """
-    return read_jobs_text(_text(path), path, policy=policy, on_progress=on_progress)
+    stamp = stamp_of(path)  # before it is read: a later change is found
+    file = read_jobs_text(_text(path), path, policy=policy, on_progress=on_progress)
+    return attrs.evolve(file, stamp=stamp)
 
 
 def read_jobs_text(

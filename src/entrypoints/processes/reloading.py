@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs, stamp_of
 from cronhare.application.logs import say
 from cronhare.application.worker.ledger import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.domain.retries.backoff import Waits
@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 #: The settings, by their fields, that take effect while a process runs.
 LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
 
+#: Seconds for which no run that lacks its task has a refused file read again.
+REFUSED_FOR = 5.0
+
 _LOST: Final = (
     "has no {} at all, and the one before had some. Was it being written? Then ask again; "
     "if it is meant, end this process; what has tasks may be started again"
@@ -51,44 +54,44 @@ class Reloading:
         forced_exit: ForcedExit,
         jobs: Path | None = None,
         has_tasks: bool = True,
-        has_schedules: bool = False,
+        last: JobsFile | None = None,
         take: Callable[[JobsFile], None] = lambda _: None,
     ) -> None:
         """*jobs* goes before the setting. Without *has_tasks* a file is read for its targets alone.
 
-        *has_schedules* is about the file that was read last. *take* does what else a file asks
-        for, all or nothing; it is called in a thread, and again where the ledger does not answer.
+        *last* is the file that the process has. *take* does what else a file asks for, all or
+        nothing; it is called in a thread, and again where the ledger does not answer.
         """
         self._container = container
         self._forced_exit = forced_exit
         self._jobs = jobs
         self._has_tasks = has_tasks
-        self._has_schedules = has_schedules
+        self._has_schedules = last is not None and bool(last.drafts)
         self._take = take
         self._turn = asyncio.Lock()
-        self._seen: tuple[int, ...] | None = None
+        self._taken = None if last is None else last.stamp
+        self._refused_until = 0.0
 
     async def reload(self) -> None:
         """Read jobs file and settings; then take both, or log every fault."""
         async with self._turn:
-            await self._reload()
+            await self._reload(Settings.read)
 
     async def reload_if_changed(self) -> None:
-        """Reload a jobs file that is not as it was when it was asked for here the last time.
+        """Reload a jobs file, without the settings, that has changed since it was taken.
 
         A run lacks its task: somebody has applied the file, and told nobody.
         """
         async with self._turn:
-            if (path := self._jobs or self._container.settings().jobs) is None:
+            path = self._jobs or self._container.settings().jobs
+            if path is None or self._container.clock().monotonic() < self._refused_until:
                 return
-            found = await asyncio.to_thread(_stamp, path)
-            if found != self._seen:
-                self._seen = found
-                await self._reload()
+            if await asyncio.to_thread(stamp_of, path) != self._taken:
+                await self._reload(self._container.settings)
 
-    async def _reload(self) -> None:
+    async def _reload(self, read_settings: Callable[[], Settings]) -> None:
         try:
-            settings, file = await asyncio.to_thread(self._read)
+            settings, file = await asyncio.to_thread(self._read, read_settings)
             if file and (lost := self._lost(file)):
                 self._refuse([f"{file.path}: {_LOST.format(lost)}"])
                 return
@@ -118,14 +121,15 @@ class Reloading:
             return "target"
         return "schedule" if self._has_schedules and not file.drafts else None
 
-    def _read(self) -> tuple[Settings, JobsFile | None]:
-        settings = Settings.read()
+    def _read(self, read_settings: Callable[[], Settings]) -> tuple[Settings, JobsFile | None]:
+        settings = read_settings()
         path = self._jobs or settings.jobs
         if path is None:
             return settings, None
         return settings, read_jobs(path, policy=self._container.settings().policy)
 
     def _refuse(self, faults: Sequence[str]) -> None:
+        self._refused_until = self._container.clock().monotonic() + REFUSED_FOR
         text = f"Nothing was reloaded, all goes on as before; faults: {len(faults)}"
         say(log, logging.ERROR, "reload.refused", text, stack="\n".join(faults))
 
@@ -153,6 +157,7 @@ class Reloading:
         else:
             await self._take_until_answered(file)
             changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
+        self._taken = file.stamp
         self._container.subscribers().current = file.subscriptions
         if self._container.file_version() is not None:
             _replace(self._container.file_version, file.version)
@@ -180,14 +185,6 @@ class Reloading:
                     _warn_unknown(file, error)
                     is_logged = True
                 await asyncio.sleep(pauses.next())
-
-
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:  # who reads it says so
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _replace(given: providers.Provider[Any], value: object) -> None:

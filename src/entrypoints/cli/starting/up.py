@@ -50,7 +50,7 @@ def run_up(jobs: Path | None, concurrency: int | None, *, web: bool) -> None:
         container,
         forced_exit=shutdown.forced_exit,
         jobs=jobs,
-        has_schedules=bool(file.drafts),
+        last=file,
         take=partial(embedded.take, container),
     )
     on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload

@@ -54,9 +54,7 @@ def run_worker(
     announce(container, "Worker", f"queues {listed(served.texts)}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
-    reloading = Reloading(
-        container, forced_exit=shutdown.forced_exit, jobs=jobs, has_schedules=bool(file.drafts)
-    )
+    reloading = Reloading(container, forced_exit=shutdown.forced_exit, jobs=jobs, last=file)
     _warn_of_on_start(file)
     begin = partial(worker_process.run, container, shutdown, life.state)
     kept = () if standalone is None else (standalone,)
