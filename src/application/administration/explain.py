@@ -307,7 +307,7 @@ def _without_record(
         return Explanation(
             ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, instant))
         )
-    why = circumstances.why_never(schedule, instant, now)
+    why = circumstances.why_skipped(schedule, instant, now)
     if instant > now:
         answer, because = _future(schedule, stored, why)
         return Explanation(ran=False, answer=answer, because=because)

@@ -144,7 +144,7 @@ class Queries:
         calendars, has_run = find_calendars(self._schedules, stored), stored.claimed
         for due in preview(schedule, zone, after=now, count=count):
             around = Circumstances(pause=stored.pause, claimed=has_run, calendars=calendars)
-            why = around.why_never(schedule, due.utc, now) if due.runs else None
+            why = around.why_skipped(schedule, due.utc, now) if due.runs else None
             has_run += due.runs and why is None
             found.append(attrs.evolve(due, why_not=why))
         return found

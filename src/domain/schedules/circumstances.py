@@ -70,7 +70,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
             schedule.conditions, instant, now
         )
 
-    def why_never(self, schedule: Schedule, instant: datetime, now: datetime) -> str | None:
+    def why_skipped(self, schedule: Schedule, instant: datetime, now: datetime) -> str | None:
         """Say why an instant does not run, if only because the schedule is not planned any more."""
         if self.runs_left(schedule) == 0:
             return f"max_runs: it had its {counted(self.claimed, 'run')}"
