@@ -262,10 +262,7 @@ class EventStorePort(Protocol):
         ...
 
     def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
-        """Say how the last attempts of runs ended, and what they wrote last.
-
-        That is of their errors, if they wrote any.
-        """
+        """Say how the last attempts of runs ended, and what they wrote last."""
         ...
 
     def regain(self, *, farthest: datetime, now: datetime) -> int:

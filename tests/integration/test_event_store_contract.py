@@ -678,5 +678,5 @@ def test_runs_that_run_or_ended_lately_are_found_with_how_they_ended(ledger: Led
     assert soon == [good.id, bad.id, quiet.id]
     assert found(MINUTE) == [quiet.id]
     words = "the last words"
-    assert ends[good.id] == RunEnd(exit_code=0, tail=words, stdout=words, node="ant")
-    assert (ends[bad.id].tail, ends[bad.id].exit_code) == ("the last words", 1)
+    assert ends[good.id] == RunEnd(exit_code=0, stdout=words, node="ant")
+    assert ends[bad.id] == RunEnd(exit_code=1, stderr=words, stdout="out", node="ant")

@@ -72,7 +72,7 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
     message, why = spoken(event, end), _why(data)
     said = printable(_what(event, data, end) + (f": {why}" if why else ""))
     lines = [f"{said}.", "", *_facts(event, data)]
-    texts = dict.fromkeys((end.stdout, end.tail)) if end else ()
+    texts = (end.stdout, end.stderr) if end else ()
     wrote = [line for text in texts for line in text.splitlines()][-MOST_LINES:]
     if wrote:
         lines += ["", "The last lines that it wrote:", ""]

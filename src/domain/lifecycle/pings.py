@@ -40,13 +40,10 @@ _ESCAPES: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @attrs.frozen(kw_only=True)
 class RunEnd:
-    """How the last attempt of a run ended, on which node, and what it wrote last.
-
-    *tail* is of its errors, if it wrote any.
-    """
+    """How the last attempt of a run ended, on which node, and what it wrote last."""
 
     exit_code: int | None = None
-    tail: str = attrs.field(default="", repr=False)
+    stderr: str = attrs.field(default="", repr=False)
     stdout: str = attrs.field(default="", repr=False)
     node: str | None = None
 
@@ -77,8 +74,8 @@ def end_of(
         path = f"/{end.exit_code}"
     else:
         path = "/fail"
-    tail = end.tail[-LONGEST_TAIL:] or (execution.last_error or "")[-LONGEST_TAIL:]
-    body = _ESCAPES.sub("\N{REPLACEMENT CHARACTER}", tail)
+    words = end.stderr or end.stdout or execution.last_error or ""
+    body = _ESCAPES.sub("\N{REPLACEMENT CHARACTER}", words[-LONGEST_TAIL:])
     ping = Ping(path=path, run=_run(execution), body=body)
     # One that was replayed ends anew, after more attempts.
     key = f"end:{_name(execution)}:{execution.attempt}:{execution.version}"

@@ -216,7 +216,7 @@ def test_a_mail_says_what_happened_where_and_what_the_run_wrote_last() -> None:
     said = {"lastError": "exited with code 3: disk full", "attempts": 2}
     event = attrs.evolve(EVENT, payload=json.dumps({"data": said}))
     wrote = "".join(f"line {n}\n" for n in range(1, 41))
-    end = RunEnd(tail="disk full\x07\n", stdout=wrote, node="ant-4711-0123456789abcdef")
+    end = RunEnd(stderr="disk full\x07\n", stdout=wrote, node="ant-4711-0123456789abcdef")
     means = ByEmail(to=("ops@example.org",))
 
     mail = written(means, event, end=end, sender="cron@example.org", web="cron.example.org")

@@ -241,17 +241,15 @@ class MemoryEventStore:
 
     def _end(self, run: Execution) -> RunEnd:
         attempt = self._ledger.executions.attempts(run.id).get(run.attempt)
-        outputs = self._ledger.executions.outputs(run.id)
-        texts = [
-            stream.tail or stream.head
-            for output in outputs
+        wrote = {
+            name: text[-LONGEST_TAIL:]
+            for output in self._ledger.executions.outputs(run.id)
             if output.attempt == run.attempt
-            for stream in (output.stderr, output.stdout)
-        ]
-        tail = next((text for text in texts if text.strip()), "")
-        stdout = texts[-1][-LONGEST_TAIL:] if texts and texts[-1].strip() else ""
+            for name, stream in (("stderr", output.stderr), ("stdout", output.stdout))
+            if (text := stream.tail or stream.head).strip()
+        }
         code, node = (attempt.exit_code, attempt.node) if attempt else (None, None)
-        return RunEnd(exit_code=code, tail=tail[-LONGEST_TAIL:], stdout=stdout, node=node)
+        return RunEnd(exit_code=code, node=node, **wrote)
 
     def begun_late(
         self,

@@ -87,9 +87,8 @@ class Pings(Findings):
 
 def _end(row: Row[Any]) -> RunEnd:
     streams = ((row.stderr_tail or row.stderr_head), (row.stdout_tail or row.stdout_head))
-    stderr, stdout = (text if isinstance(text, str) and text.strip() else "" for text in streams)
-    tail = stderr or stdout
-    code = row.exit_code if isinstance(row.exit_code, int) else None
-    return RunEnd(
-        exit_code=code, tail=tail[-LONGEST_TAIL:], stdout=stdout[-LONGEST_TAIL:], node=row.node
+    stderr, stdout = (
+        text[-LONGEST_TAIL:] if isinstance(text, str) and text.strip() else "" for text in streams
     )
+    code = row.exit_code if isinstance(row.exit_code, int) else None
+    return RunEnd(exit_code=code, stderr=stderr, stdout=stdout, node=row.node)

@@ -25,3 +25,21 @@ def test_what_failed_is_never_told_as_good(state: State, exit_code: int | None, 
     row = end_of(execution(state), RunEnd(exit_code=exit_code), "hc", source="shop", now=NOON)
 
     assert msgspec.json.decode(row.payload)["data"]["path"] == path
+
+
+@pytest.mark.parametrize(
+    ("end", "body"),
+    [
+        (RunEnd(stderr="no space", stdout="begun"), "no space"),
+        (RunEnd(stdout="begun"), "begun"),
+        (RunEnd(), "exit code 1"),
+    ],
+)
+def test_a_service_is_told_the_errors_else_the_output_else_the_reason(
+    end: RunEnd, body: str
+) -> None:
+    failed = execution(State.FAILED, last_error="exit code 1")
+
+    row = end_of(failed, end, "hc", source="shop", now=NOON)
+
+    assert msgspec.json.decode(row.payload)["data"]["body"] == body
