@@ -1,7 +1,7 @@
 """An event in words for people: a message of Apprise, or a mail."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import msgspec
@@ -12,7 +12,7 @@ from cronhare.domain.nodes import read_node
 from cronhare.domain.schedules.notify import EventKind
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.events import MailContent
+from cronhare.ports.events import MailContent, NotDelivered
 
 #: Characters of a title, and of a body: a text message has not many.
 LONGEST_TITLE: Final = 160
@@ -49,9 +49,37 @@ class Message:
     kind: str
 
 
+class _Alert(msgspec.Struct, frozen=True):
+    title: str = ""
+    message: str = ""
+    severity: str = ""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    test: bool = False
+    attempt: int = 0
+    due_at: str = ""
+
+
+class _Data(msgspec.Struct, frozen=True, rename="camel"):
+    """What people are told of an event's data; each kind has its own part."""
+
+    alert: _Alert = _Alert()
+    rule: str = ""
+    last_error: str = ""
+    reason: str = ""
+    text: str = ""
+    attempts: int = 0
+    metadata: _Metadata = _Metadata()
+
+
+class _Document(msgspec.Struct, frozen=True):
+    data: _Data
+
+
 def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
     """Say an event, of a run that came to that *end*."""
-    data = _data(event.payload)
+    data = _read(event)
     what, why = _what(event, data, end), _why(data)
     title = ": ".join(filter(None, (what, why.partition("\n")[0])))
     return Message(
@@ -59,7 +87,7 @@ def spoken(event: OutboxRow, end: RunEnd | None = None) -> Message:
         body=shortened(
             "\n".join(filter(None, (printable(why), *_facts(event, data)))), LONGEST_BODY
         ),
-        kind=_kind(event.event, _alert(data)),
+        kind=_kind(event.event, data.alert.severity),
     )
 
 
@@ -68,7 +96,7 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
 
     *web* is the host at which people find the page.
     """
-    data = _data(event.payload)
+    data = _read(event)
     message, why = spoken(event, end), _why(data)
     said = printable(_what(event, data, end) + (f": {why}" if why else ""))
     lines = [f"{said}.", "", *_facts(event, data)]
@@ -83,54 +111,38 @@ def letter(event: OutboxRow, end: RunEnd | None = None, *, web: str | None = Non
     return MailContent(subject=message.title, text="\n".join(lines))
 
 
-def _what(event: OutboxRow, data: Mapping[str, Any], end: RunEnd | None) -> str:
+def _what(event: OutboxRow, data: _Data, end: RunEnd | None) -> str:
     """Say what is told of, what happened to it, and where."""
-    named = (event.schedule_name, _alert(data).get("title"), data.get("rule"), event.event)
-    is_test = _mapping(data.get("metadata")).get("test") is True
-    verb = "" if is_test else _VERBS.get(event.event, "")
+    named = event.schedule_name or data.alert.title or data.rule or event.event
+    verb = "" if data.metadata.test else _VERBS.get(event.event, "")
     node = read_node(end.node) if end and end.node else None
     where = f"on {node.host}" if node else ""
-    return " ".join(filter(None, (next(filter(None, map(_text, named)), ""), verb, where)))
+    return " ".join(filter(None, (named, verb, where)))
 
 
-def _why(data: Mapping[str, Any]) -> str:
-    said = (_alert(data).get("message"), *map(data.get, ("lastError", "reason", "text")))
-    return next(filter(None, map(_text, said)), "").strip().rstrip(".")
+def _why(data: _Data) -> str:
+    said = data.alert.message or data.last_error or data.reason or data.text
+    return said.strip().rstrip(".")
 
 
-def _facts(event: OutboxRow, data: Mapping[str, Any]) -> Iterator[str]:
-    metadata = _mapping(data.get("metadata"))
+def _facts(event: OutboxRow, data: _Data) -> Iterator[str]:
     if event.execution_id is not None:
-        attempt = data.get("attempts") or metadata.get("attempt")
-        yield f"execution {event.execution_id}" + (
-            f", attempt {attempt}" if isinstance(attempt, int) else ""
-        )
-    if due := _text(metadata.get("dueAt")):
-        yield f"due at {printable(due)}"
+        attempt = data.attempts or data.metadata.attempt
+        yield f"execution {event.execution_id}" + (f", attempt {attempt}" if attempt else "")
+    if data.metadata.due_at:
+        yield f"due at {printable(data.metadata.due_at)}"
     yield f"at {say_moment(event.occurred_at)}"
 
 
-def _alert(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(data.get("alert"))
-
-
-def _kind(event: str, alert: Mapping[str, Any]) -> str:
-    if alert.get("severity") in {"high", "critical"}:
+def _kind(event: str, severity: str) -> str:
+    if severity in {"high", "critical"}:
         return "failure"
     return _KINDS.get(EventKind(event), "failure") if event in {*EventKind} else "info"
 
 
-def _data(payload: str) -> Mapping[str, Any]:
+def _read(event: OutboxRow) -> _Data:
     try:
-        document = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}  # somebody wrote into its row
-    return _mapping(_mapping(document).get("data"))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+        return msgspec.json.decode(event.payload, type=_Document).data
+    except msgspec.DecodeError as error:
+        text = f"its row is no event: somebody wrote into it, {error}"
+        raise NotDelivered(text, for_good=True) from error
