@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from cronhare.adapters.extras import EXTRAS
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.settings.settings_file import CONFIG
 from cronhare.ports.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
@@ -22,6 +23,12 @@ def test_every_alarm_has_a_line_that_says_what_to_do() -> None:
 
     assert len(alarms()) > 15
     assert alarms() - told == set()
+
+
+def test_every_extra_has_a_row_that_says_what_it_is_for() -> None:
+    table = PAGE.partition("| extra | for |")[2].partition("\n\n")[0]
+
+    assert re.findall(r"(?m)^\| `(\w+)` \| .", table) == [*EXTRAS]
 
 
 def test_every_setting_that_is_named_exists() -> None:
