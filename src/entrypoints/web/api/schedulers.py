@@ -1,6 +1,7 @@
 """`/schedulers`: the users' table, and its rows."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import uuid4
@@ -34,9 +35,6 @@ _NAMED_TWICE: Final = (
     "with an Idempotency-Key the key names the schedule; leave out one of them: a name is taken "
     "once, too (409)"
 )
-
-#: So often a name is looked for that others make and delete at the same time.
-_TRIES: Final = 5
 
 #: A schedule that was made or edited, and what is noted on it.
 Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
@@ -91,7 +89,7 @@ class Schedulers(Asking):
             takes=NewScheduler,
             gives=SchedulerView,
             also={201: ("it was created", SchedulerView)},
-            refuses=(409, 412),
+            refuses=(404, 409, 412),
         )
         yield operation(
             "DELETE",
@@ -212,7 +210,11 @@ class Schedulers(Asking):
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            return self._put(draft, must_exist=must_exist, seen=seen, actor=actor)
+            put = partial(self._put, draft, must_exist=must_exist, seen=seen, actor=actor)
+            try:
+                return put()
+            except (NameTaken, NotFound):  # another one made or deleted it meanwhile
+                return put()
 
         try:
             status, (view, notes) = await self._asker.ask(ask)
@@ -292,19 +294,13 @@ class Schedulers(Asking):
     def _put(
         self, draft: ScheduleDraft, *, must_exist: bool, seen: Seen | None, actor: Actor
     ) -> tuple[int, Made]:
-        """Create or edit; beside another one who does, look again."""
-        for _ in range(_TRIES):
-            found = self._container.schedules().schedules([draft.name])
-            try:
-                if found:
-                    return 200, self._replace(found[0], draft, seen=seen, actor=actor)
-                if must_exist:
-                    detail = f"there is no schedule {draft.name}: without If-Match it is created"
-                    raise Problem(HTTPStatus.PRECONDITION_FAILED, detail)
-                return 201, self._create(draft, actor, said=None)
-            except (NameTaken, NotFound):
-                continue
-        raise Problem(HTTPStatus.CONFLICT, f"schedule {draft.name} is made and deleted by others")
+        found = self._container.schedules().schedules([draft.name])
+        if found:
+            return 200, self._replace(found[0], draft, seen=seen, actor=actor)
+        if must_exist:
+            detail = f"there is no schedule {draft.name}: without If-Match it is created"
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, detail)
+        return 201, self._create(draft, actor, said=None)
 
     def _replace(
         self, found: StoredSchedule, draft: ScheduleDraft, *, seen: Seen | None, actor: Actor
