@@ -309,6 +309,17 @@ def test_one_connection_too_many_is_told_so_and_a_place_is_free_again(web: Site)
     wait_until(lambda: web.send(ASKED).startswith(b"HTTP/1.1 200 "), seconds=5, what="a free place")
 
 
+def test_beyond_twice_as_many_a_connection_is_closed_though_it_says_nothing(web: Site) -> None:
+    with contextlib.ExitStack() as held:
+        for _ in range(protocol.MOST_OPEN):
+            held.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
+
+        with socket.create_connection(("127.0.0.1", web.port), timeout=5) as one_more:
+            assert _is_over(one_more)
+
+    wait_until(lambda: web.send(ASKED).startswith(b"HTTP/1.1 200 "), seconds=5, what="a free place")
+
+
 @contextlib.contextmanager
 def narrow_links(
     web: Site, monkeypatch: pytest.MonkeyPatch

@@ -537,6 +537,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "connections to `cronhare web`": [
         f"{web_protocol.MOST_CONNECTIONS}",
+        f"{web_protocol.MOST_OPEN} in all",
         f"{web_server.AT_REST} s at rest",
         f"{web_protocol.ANSWER:.0f} s",
         f"{web_asking.AT_A_TIME} ask",

@@ -1,7 +1,7 @@
 """HTTP/1.1 connections with bounds that uvicorn lacks: how long a request and an answer may take.
 
-How many there are, and the size of a head, are uvicorn's own limits (`server.make_server`). Readers
-that are slow on purpose are a reverse proxy's work (docs/howto/behind-a-proxy.md).
+How many are answered, and the size of a head, are uvicorn's own limits (`server.make_server`).
+Readers that are slow on purpose are a reverse proxy's work (docs/howto/behind-a-proxy.md).
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from .problems import Problem
 
 log = logging.getLogger(__name__)
 
-#: Connections and requests at a time; one more is answered with 503 by uvicorn.
-MOST_CONNECTIONS: Final = 128
+#: Connections and requests at a time; uvicorn answers one more with 503, once it asks. What does
+#: not ask has a descriptor, and tasks need some to start: so many are open, one more is closed.
+MOST_CONNECTIONS, MOST_OPEN = 128, 256
 
 #: Bytes of a request's line and headers.
 LARGEST_HEAD: Final = 16 * 1024
@@ -42,7 +43,10 @@ class BoundedProtocol(H11Protocol):
         """Begin to wait for a request."""
         super().connection_made(transport)
         self.access_log = False  # the guard logs, and no query
-        self._give(ARRIVAL)
+        if len(self.connections) > MOST_OPEN:
+            transport.abort()
+        else:
+            self._give(ARRIVAL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""

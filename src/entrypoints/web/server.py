@@ -77,6 +77,7 @@ def make_server(app: ASGIApp, *, seconds: int = ENDING) -> Server:
         proxy_headers=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
         limit_concurrency=MOST_CONNECTIONS,
+        backlog=MOST_CONNECTIONS,  # so many are accepted at once, before one is counted
         timeout_keep_alive=AT_REST,
         timeout_graceful_shutdown=seconds,
     )
