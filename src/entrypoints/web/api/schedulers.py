@@ -199,7 +199,7 @@ class Schedulers(Asking):
         seen = read_if_match(request) if must_exist else None
         faults: list[Fault] = []
         content = await read_object(request, faults)
-        if content.get("name") not in {None, name}:
+        if content.get("name") not in (None, name):
             faults.append(Fault("name", "is another one in the path; leave it out here"))
 
         def ask() -> tuple[int, Made]:
