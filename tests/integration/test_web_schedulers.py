@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
+import attrs
 import pytest
+from sqlalchemy import text
 
+from cronhare.adapters.sql.schedule_edits import SqlScheduleEdits
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from cronhare.ports.schedule_edits import Outdated
+from cronhare.ports.schedules import StoredSchedule
 from tests.integration.ledgers import at_once
 from tests.integration.web import Answer, Site, site
 
@@ -277,12 +283,53 @@ def test_of_puts_at_once_one_creates(web: Site) -> None:
     assert len({answer.json()["id"] for answer in answers}) == 1
 
 
+def test_put_without_an_etag_is_done_however_many_edit_meanwhile(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(web)
+    others, edit_alone = iter(range(9)), SqlScheduleEdits.edit
+
+    def beaten(
+        self: SqlScheduleEdits,
+        id_: int,
+        draft: ScheduleDraft,
+        **how: Any,  # noqa: ANN401
+    ) -> StoredSchedule | Outdated | None:
+        for n in islice(others, 1):
+            edit_alone(self, id_, attrs.evolve(draft, description=f"{n}"), **how)
+        return edit_alone(self, id_, draft, **how)
+
+    monkeypatch.setattr(SqlScheduleEdits, "edit", beaten)
+    answer = web.send_json("PUT", "/schedulers/by-name/tokens", {**DAILY, "timeout": "5m"})
+
+    assert answer.status == 200
+    shown = web.get("/schedulers/by-name/tokens").json()
+    assert (shown["timeout_seconds"], shown["description"], next(others, None)) == (300, None, None)
+
+
+def test_put_mends_a_broken_row(web: Site, container: Container) -> None:
+    made = create(web, params={"a": 1})
+    with container.engine().begin() as connection:
+        connection.execute(text("UPDATE Scheduler SET schedule = '61 * * * *', params = '{oops'"))
+
+    kept = web.send_json("PATCH", f"/schedulers/{made['id']}", {"status": True}, If_Match="*")
+    mended = web.send_json("PUT", "/schedulers/by-name/tokens", DAILY)
+
+    assert (kept.status, mended.status) == (409, 200)
+    assert (mended.json()["schedule"], mended.json()["params"]) == (DAILY["schedule"], {})
+    assert mended.json()["problem"] is None
+    edited = container.audit().entries(target="tokens")[0]
+    assert "61" in edited.before["problem"]
+    assert edited.after["schedule"] == DAILY["schedule"]
+
+
 def test_put_refuses_another_name_a_files_schedule_and_a_name_that_none_can_have(
     web: Site, container: Container
 ) -> None:
     of_file(container)
 
     other = web.send_json("PUT", "/schedulers/by-name/tokens", {**DAILY, "name": "token"})
+    no_text = web.send_json("PUT", "/schedulers/by-name/tokens", {**DAILY, "name": []})
     files = web.send_json("PUT", "/schedulers/by-name/nightly", DAILY)
 
     assert (
@@ -331,7 +378,6 @@ def test_it_is_switched_off_and_on(web: Site) -> None:
 
     assert (off.json()["status"], on.json()["status"]) == (False, True)
 
-    no_text = web.send_json("PUT", "/schedulers/by-name/tokens", {**DAILY, "name": []})
 
 def test_runs_to_come_are_told_with_what_the_clock_does_to_them(web: Site) -> None:
     made = create(web, starts_at="2026-03-28T00:00:00")

@@ -23,9 +23,6 @@ from .names import Names
 from .schedule_lists import shown_schedules
 from .views.schedules import ScheduleView
 
-#: So often an edit that is to be made in any case is thought of anew.
-_TRIES: Final = 5
-
 _MEANWHILE: Final = "it was edited, or deleted, since it was read"
 
 
@@ -70,37 +67,41 @@ class ScheduleEditor:
     def edit(
         self,
         scheduler_id: int,
-        change: Callable[[StoredSchedule, ScheduleDraft], ScheduleDraft],
+        change: Callable[[StoredSchedule, ScheduleDraft], ScheduleDraft] | ScheduleDraft,
         *,
         seen: Callable[[StoredSchedule], bool] | None,
         actor: Actor,
     ) -> ScheduleView:
         """Edit a schedule: *change* makes of the row, and what it says, what it is to say.
 
-        Where it says so already nothing is edited.
+        Where it says so already nothing is edited. A draft is all of it, and mends a broken row.
 
         Raises:
             NotFound: there is none.
             EditedMeanwhile: it is not what was seen.
-            CannotEdit: its row is broken.
+            CannotEdit: its row is broken, and *change* needs what it said.
             ScheduleInvalid: whatever *change* finds, or a calendar that there is not.
             LedgerRefused: the table refuses a value.
         """
         stored = self._seen(scheduler_id, seen)
-        for _ in range(_TRIES):
-            if stored.draft is None:
+        while True:  # whoever edits meanwhile has got on
+            if isinstance(change, ScheduleDraft):
+                new = change
+            elif stored.draft is None:
                 raise CannotEdit(
                     f"schedule {stored.name} cannot be edited, its row is broken: "
                     f"{stored.problem}. Mend it in the table"
                 )
-            new = change(stored, stored.draft)
+            else:
+                new = change(stored, stored.draft)
             if new == stored.draft:
                 break
             refuse_unknown_calendars(self._schedules, new)
             now = self._now()
             was, becomes = differing(stored.draft, new)
+            before = was if stored.draft else {"problem": stored.problem}
             with self._trail.change(
-                actor, Action.EDIT, stored.name, now=now, before=was, after=becomes
+                actor, Action.EDIT, stored.name, now=now, before=before, after=becomes
             ) as note:
                 answer = self._edits.edit(scheduler_id, new, seen=stored.updated_at, now=now)
                 if not isinstance(answer, StoredSchedule):
@@ -115,8 +116,6 @@ class ScheduleEditor:
                 case edited:
                     stored = edited
                     break
-        else:
-            raise self._edited_meanwhile(stored)
         [shown] = self._shown([stored], self._now())
         return shown
 

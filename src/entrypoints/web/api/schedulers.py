@@ -310,15 +310,10 @@ class Schedulers(Asking):
                 f"schedule {found.name} is of {found.source}, which has the last word: edit it "
                 f"there, or PATCH /schedulers/{found.id}"
             )
-        notes, now = list[str](), self._container.ledger_time().now()
-
-        def change(_: StoredSchedule, before: ScheduleDraft) -> ScheduleDraft:
-            notes[:] = notes_on_schedule(draft, before=before, now=now)
-            notes.extend(self._container.draft_notes().of(draft, before=before))
-            return draft
-
-        editor = self._container.schedule_editor()
-        return editor.edit(found.id, change, seen=seen, actor=actor), notes
+        now, editor = self._container.ledger_time().now(), self._container.schedule_editor()
+        named = self._container.draft_notes().of(draft, before=found.draft)
+        notes = [*notes_on_schedule(draft, before=found.draft, now=now), *named]
+        return editor.edit(found.id, draft, seen=seen, actor=actor), notes
 
     def _edit(
         self,
