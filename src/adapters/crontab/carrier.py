@@ -39,9 +39,11 @@ _KILLED = (
     "what the line leaves running is killed when the line itself ends; cron lets it go on: have it "
     "wait, or make a service of it"
 )
-#: It ends in `&`, or has a program that puts another one into the background.
+#: It has an unquoted `&` that no `wait` follows, or a program that puts one into the background.
 _IN_BACKGROUND = re.compile(
-    r"(?<![&>])&[\s)};]*(#.*)?$|\b(nohup|setsid|daemonize)\b|\b(screen|tmux)\b.{0,60}\s-\w{0,8}d"
+    r"""^(\\.|'[^']*'|"(\\.|[^\\"])*"|&&|[<>|]&|&>|(?<!\S)\#.*|&(?=(.*[\s;&])?wait\b)|[^&\\'"])*+&"""
+    r"|\b(nohup|setsid|daemonize|disown)\b|\b(screen|tmux)\b.{0,60}\s-\w{0,8}d"
+    r"|\bstart-stop-daemon\b.*\s-(\w{0,8}b|-background)\b"
 )
 
 #: So much of what stands above a line is kept.

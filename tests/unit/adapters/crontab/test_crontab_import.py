@@ -243,9 +243,14 @@ def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -
         ("* * * * * { run & }", True),
         ("@reboot setsid run", True),
         ("@reboot screen -dmS game run", True),
+        ("@reboot cd /opt/app && ./daemon & echo $! > /var/run/app.pid", True),
+        ("* * * * * one & wait; two & exit 0", True),
+        ("* * * * * echo 'a & b' \\& & three", True),
+        ("@reboot start-stop-daemon --start --background --exec /x", True),
         ("* * * * * run > log 2>&1", False),
         ("* * * * * one & two & wait", False),
         ("* * * * * one && screen -ls", False),
+        ("""* * * * * one 'a & b' "c & 'd" \\& |& two &> log 2>&1 # & three""", False),
     ],
 )
 def test_it_is_told_that_what_a_line_leaves_running_is_killed(line: str, *, noted: bool) -> None:
