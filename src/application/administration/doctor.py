@@ -90,7 +90,7 @@ class Doctor:
             yield from judge_files(activity.nodes, file, now=activity.now)
         yield from _of_runs(ledger, broker, asked_for, jobs)
         yield from _of_broker(broker, task_queues, others, jobs)
-        yield from _of_failures(ledger)
+        yield from _of_failures(ledger, file)
         if isinstance(ledger, LedgerFacts) and ledger.activity is not None:
             yield from judge_untold(ledger.activity.untold, subscriptions)
             yield from judge_alerts(ledger.activity.broken_alerts)
@@ -171,11 +171,11 @@ def _of_broker(
             )
 
 
-def _of_failures(ledger: LedgerAnswer) -> Iterator[Finding]:
+def _of_failures(ledger: LedgerAnswer, file: FileVersion | None) -> Iterator[Finding]:
     activity = ledger.activity if isinstance(ledger, LedgerFacts) else None
     if activity is not None:
         yield from judge_failures(activity.failures)
-        yield from judge_awaited(activity.awaited)
+        yield from judge_awaited(activity.awaited, activity.nodes, file, now=activity.now)
         yield from judge_breakers(activity.breakers, now=activity.now)
         yield from judge_budgets(activity.budgets, now=activity.now)
 

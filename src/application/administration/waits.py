@@ -61,7 +61,8 @@ def _start(execution: Execution, now: datetime) -> str:
     if (until := task_awaited_until(execution.last_error)) is not None:
         return (
             f"a worker that has its task, at most until {say_moment(until)}: reload those whose "
-            "jobs file is older (systemctl reload, kill -HUP); `cronhare doctor` names them"
+            "jobs file is older (systemctl reload, kill -HUP; under nohup restart them) or, where "
+            "`cronhare doctor --jobs FILE` names none, add the task, or cancel the run"
         )
     if execution.cancel_requested:  # written by hand: `cancel` ends what waits at once
         return "a scheduler to cancel it, as its row asks for; no worker begins it"

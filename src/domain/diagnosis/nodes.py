@@ -79,14 +79,25 @@ def judge_files(
             Severity.WARNING,
             SUBJECT,
             f"{names}: with another version of {file.source} than this one",
-            f"give each this file and reload it (systemctl reload, or {where}). A task that is new "
-            "is read when a run first names it; one that was changed runs as it was until then",
+            f"give each this file and reload it (systemctl reload, or {where}; under nohup restart "
+            "it). A task that is new is read when a run first names it; one that was changed runs "
+            "as it was until then",
         )
 
 
-def judge_awaited(runs: int) -> Iterator[Finding]:
-    """Tell of runs whose workers lack their tasks."""
+def judge_awaited(
+    runs: int, nodes: Sequence[NodeReport], file: FileVersion | None, *, now: datetime
+) -> Iterator[Finding]:
+    """Tell of runs whose workers lack their tasks; *file* is the version that was read here."""
     if runs:
+        read = {(node.source, node.digest) for node in alive(nodes, now) if node.digest}
+        cure = (
+            "every worker has this file by now: a task that it has runs within a minute; add one "
+            "that it has not, or cancel the run (`cronhare executions cancel ID`)"
+            if file is not None and read == {(file.source, file.digest)}
+            else "reload the workers whose jobs file is older (systemctl reload, kill -HUP; "
+            "under nohup restart them)"
+        )
         wait = (
             "waits for a worker that has its" if runs == 1 else "wait for workers that have their"
         )
@@ -95,8 +106,7 @@ def judge_awaited(runs: int) -> Iterator[Finding]:
             "runs",
             f"{counted(runs, 'run')} {wait} task; without one they fail for good within "
             f"{TASK_WAIT // timedelta(minutes=1)} minutes",
-            "reload the workers whose jobs file is older (systemctl reload, kill -HUP); "
-            "`cronhare executions list --state retrying` has the runs",
+            f"{cure}; `cronhare executions list --state retrying` has the runs",
         )
 
 

@@ -154,8 +154,9 @@ class _Tasks:
         return MissingTask(
             MissingKind.UNKNOWN,
             f"this worker has no task {what}; it has: {known}",
-            "give its jobs file that task and reload it (systemctl reload, kill -HUP); or "
-            "`cronhare failed discard` this run, and disable its schedule if that is still on",
+            "give its jobs file that task and reload it (systemctl reload, kill -HUP; under nohup "
+            "restart it); or `cronhare failed discard` this run, and disable its schedule if that "
+            "is still on",
         )
 
 

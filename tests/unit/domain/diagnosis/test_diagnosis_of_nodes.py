@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.domain.diagnosis.finding import NAMES_TOLD, Finding, Severity
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_unserved
-from cronhare.domain.diagnosis.nodes import Owner, judge_files, judge_nodes
+from cronhare.domain.diagnosis.nodes import Owner, judge_awaited, judge_files, judge_nodes
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.schedules.jobs_file import FileVersion
@@ -256,5 +256,20 @@ def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() ->
 
     assert told.severity is Severity.WARNING
     assert told.what == f"{ANT}: with another version of jobs.toml than this one"
-    assert "systemctl reload, or kill -HUP 7 on ant" in told.cure
+    assert "systemctl reload, or kill -HUP 7 on ant; under nohup restart it)" in told.cure
     assert [each.what.partition(":")[0] for each in judge_files(nodes, older, now=NOON)] == [BEE]
+
+
+def test_workers_are_to_be_reloaded_for_a_task_unless_each_has_the_file_that_was_read() -> None:
+    file = FileVersion("jobs.toml", "new")
+    same, older = (node(source="jobs.toml", digest=digest) for digest in ("new", "old"))
+    scheduler = node(BEE, "scheduler")
+
+    cures = [
+        finding.cure or ""
+        for read, nodes in ((file, [same, scheduler]), (file, [same, older]), (None, [same]))
+        for finding in judge_awaited(1, nodes, read, now=NOON)
+    ]
+
+    assert ["reload the workers" in cure for cure in cures] == [False, True, True]
+    assert "add one that it has not, or cancel the run" in cures[0]
