@@ -25,7 +25,6 @@ from .views.schedules import ScheduleView
 
 _MEANWHILE: Final = "it was edited, or deleted, since it was read"
 
-
 _HAS_HISTORY: Final = (
     "in the ledger: delete them as well (--with-history; over HTTP ?with_history=true), or disable "
     "it"

@@ -59,12 +59,17 @@ _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)([ \t]+)(?=[\w.~+/-]*[\d=+/_.~
 _HEADER: Final = re.compile(
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)([\"']?[:=] ?)[^\r\n]+"
 )
-#: `NAME=value`, `name: value` and `--name value`; the value is a word, or in quotes.
+#: `NAME=value`, `name: value` and `--name value`; any quote may have backslashes before it.
 _NAME: Final = re.compile(
-    r"(?<![\w.-])(?:([A-Za-z_][\w.-]{0,200})[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
+    r"(?<![\w.-])(?:([A-Za-z_][\w.-]{0,200})\\*[\"']?[ \t]{0,8}[:=][ \t]{0,8}"
     r"|(--?[A-Za-z][\w.-]{0,200})[= ][ \t]{0,8}(?!-))"
 )
-_VALUE: Final = re.compile(r"\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'&;,]+")
+#: What is quoted, up to a quote with as many backslashes, or in brackets, after `b`, `$`; a word.
+_QUOTED: Final = r"(\\*+)([\"'])(?:[^\n]*?(?<!\\)\%d\%d|[^\n]*)"
+_VALUE: Final = re.compile(
+    rf"[bBfFrRuU$]{{0,2}}(?:{_QUOTED % (1, 2)}"
+    rf"|[\[({{](?:{_QUOTED % (3, 4)}|\\+|[^\\\n\])}}])*[\])}}]?[^\s\"'&;,]*)|[^\s\"'&;,]+"
+)
 
 
 def names_a_secret(name: str) -> bool:

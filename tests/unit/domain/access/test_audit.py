@@ -77,6 +77,10 @@ def test_who_a_url_names_is_kept_nowhere() -> None:
         *("Cookie: a=canary; b=canary", 'Authorization: Digest user="ada", response="canary"'),
         *("eyJhbGciOi.canary12.sig", "-----BEGIN EC PRIVATE KEY-----\ncanary"),
         *("chr_" + "canary_" * 6 + "c", "https://discord.com/api/webhooks/1234/canary"),
+        *('curl -d "{\\"password\\": \\"canary\\"}"', '{"passwords": ["a", "canary", 3]}'),
+        *("connect(password=b'canary')", "MYSQL_PWD=$'canary'", 'token = ["canary"]'),
+        *('password="a\\"canary"', r'{"a": "{\"b\": \"{\\\"pwd\\\": \\\"canary\\\"}\"}"}'),
+        *('auth=(b"a)", b"canary")', "pw={'a': {'b': 'canary'}}", "secret=${OF:-canary} x"),
         *("SECRET_KEY_BASE=canary", "x" * 150 + "-password=canary"),
     ],
 )
@@ -136,6 +140,7 @@ def test_other_texts_are_kept_as_they_are(text: str) -> None:
         for each in (
             *("a://b:c", "a:", 'a="', "password=", "-a ", "eyJ-", "a-eyJaaaaa.", "eyJ.", "1:"),
             *("basic a", "\\", "a.", "sk_", "cookie: \\", "password: '", "a" + " " * 200),
+            *("password=[\\", "password=(\\'", "pwd=\\\\'\\", "pwd=[['\n", 'a\\"=\\'),
         )
     ],
 )
