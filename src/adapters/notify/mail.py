@@ -4,12 +4,13 @@ import asyncio
 import smtplib
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from functools import partial
 from typing import Final
 
 from cronhare.adapters.connections.bounded_socket import Deadline
@@ -66,15 +67,19 @@ class Mailer:
         Raises:
             NotDelivered: the server did not take it, or not in time.
         """
-        mail = written(means, event, said, end, sender=self._sender, web=self._web)
+        try:
+            mail = written(means, event, said, end, sender=self._sender, web=self._web)
+        except (ValueError, LookupError) as error:  # of the mail: its server is well
+            text = f"it cannot be written as a mail: {_said(error)}"
+            raise NotDelivered(text, for_good=True, in_part=True) from error
         left = [each for each in means.to if each not in self._partly.takers(mail["Message-ID"])]
         done: Future[Refused] = Future()
         if not self._room.acquire(blocking=False):
             raise NotDelivered(f"{MOST_AT_A_TIME} mails are on their way, no more is begun")
         connection = Connection(Deadline(within.total_seconds()))
-        run = self._in_thread(done, lambda: hand_in(connection, self._server, mail, left))
+        work = partial(hand_in, connection, self._server, mail, left)
         try:
-            threading.Thread(target=run, name="mail", daemon=True).start()
+            threading.Thread(target=self._run, args=(done, work), name="mail", daemon=True).start()
         except RuntimeError as error:  # its place is free again: nobody else would give it back
             self._room.release()
             raise NotDelivered(f"this machine begins no thread for it: {_said(error)}") from error
@@ -110,20 +115,15 @@ class Mailer:
         in_part = len(refused) < (of if for_good else len(asked))
         return NotDelivered(text, for_good=for_good, in_part=in_part)
 
-    def _in_thread(self, done: Future[Refused], work: Callable[[], Refused]) -> Callable[[], None]:
-        def run() -> None:
-            try:
-                refused = work()
-            except BaseException as error:  # noqa: BLE001 - for whoever awaits it
-                with suppress(Exception):
+    def _run(self, done: Future[Refused], work: Callable[[], Refused]) -> None:
+        try:
+            with suppress(InvalidStateError):  # nobody awaits it any more
+                try:
+                    done.set_result(work())
+                except BaseException as error:  # noqa: BLE001 - for whoever awaits it
                     done.set_exception(error)
-            else:
-                with suppress(Exception):
-                    done.set_result(refused)
-            finally:
-                self._room.release()
-
-        return run
+        finally:
+            self._room.release()
 
 
 class PartlyTaken:
@@ -170,7 +170,8 @@ def written(
     mail = EmailMessage(policy=SMTP)
     mail["From"] = sender
     mail["To"] = ", ".join(means.to)
-    mail["Subject"] = printable(content.subject)
+    # It would decode an encoded word (RFC 2047) of a task's output, to lines of the head.
+    mail["Subject"] = printable(content.subject).replace("=?", "= ?")
     mail["Date"] = format_datetime(datetime.now(UTC))
     # The same for each try, so that a mailbox can tell a mail that came twice.
     domain = sender.rpartition("@")[2] or "localhost"

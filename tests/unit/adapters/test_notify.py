@@ -4,6 +4,8 @@ import hmac
 import json
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.policy import SMTP
 from typing import Any
 
 import attrs
@@ -11,10 +13,10 @@ import pytest
 
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.notify.apprise_sender import AppriseSender
-from cronhare.adapters.notify.mail import written
+from cronhare.adapters.notify.mail import Mailer, written
 from cronhare.adapters.notify.notifier import Notifier
 from cronhare.adapters.notify.webhooks import by_ping
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses import MailServer, WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.outcome import Ending, Outcome
@@ -27,7 +29,7 @@ from cronhare.domain.schedules.notify import (
     Means,
     Target,
 )
-from cronhare.ports.events import NotDelivered
+from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from cronhare.ports.runner import Invocation
 
@@ -161,6 +163,34 @@ def test_no_name_of_a_schedule_becomes_a_header_of_a_mail() -> None:
     assert b"Bcc" not in names
     assert mail["To"] == "ops@example.org"
     assert mail["Subject"] == "a\\r\\nBcc: everyone@example.org\\x00\\u202e failed"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "=?utf-8?q?=0d=0aContent-Type:_text/html=0d=0a=0d=0a<a_href=3d'http://evil'>x</a>?=",
+        "=?utf-7?q?+2AA-?=",
+        "==?utf-8?q??=?utf-8?q?=0d=0aBcc:_all@example.org?=",
+    ],
+)
+def test_no_encoded_word_of_a_task_is_decoded_into_a_mail(word: str) -> None:
+    hostile = attrs.evolve(EVENT, payload=json.dumps({"data": {"lastError": word}}))
+
+    mail = written(ByEmail(to=("ops@example.org",)), hostile, sender="cron@example.org")
+
+    read = message_from_bytes(mail.as_bytes(), policy=SMTP)
+    assert read["Subject"] == f"charge failed: {word.replace('=?', '= ?')}"
+    assert (read.get_content_type(), read["Bcc"]) == ("multipart/mixed", None)
+
+
+async def test_a_mail_that_cannot_be_written_says_nothing_of_its_target() -> None:
+    mailer = Mailer(MailServer.parse("smtp://localhost"), sender="cron@example.org")
+    said = MailContent(subject="x", text="\ud800")
+
+    with pytest.raises(NotDelivered, match="it cannot be written as a mail") as failure:
+        await mailer.send(ByEmail(to=("o@example.org",)), EVENT, said, within=timedelta(seconds=1))
+
+    assert (failure.value.for_good, failure.value.in_part) == (True, True)
 
 
 def ping(payload: str, **changes: Any) -> OutboxRow:  # noqa: ANN401
