@@ -133,10 +133,14 @@ def read_ics(
     try:
         # Imported here: most jobs files have no such file, and it takes a fifth of a second.
         import recurring_ical_events  # noqa: F401, PLC0415 - with icalendar
+
+        return reading.bounded(lambda: _windows(content, zone, today))
     except ImportError as error:
         text = f"cannot be read, as what was installed has changed since this start: {error}"
         raise IcsInvalid(text) from error
-    return reading.bounded(lambda: _windows(content, zone, today))
+    except OSError as error:  # zoneinfo's, of a TZID that it takes for a file's name
+        named = echo(Path(str(error.filename)).name)
+        raise IcsInvalid(f"its time zone {named} is unknown: {error.strerror}") from error
 
 
 def _windows(content: bytes, zone: ZoneInfo, today: date) -> tuple[NamedText, ...]:
@@ -195,11 +199,12 @@ def _read_event(number: int, event: Any) -> _Event:  # noqa: ANN401 - icalendar'
     rules = [{name.upper(): list(rule[name]) for name in rule} for rule in _all(event, "RRULE")]
     if any(len(rule.get("UNTIL", ())) > 1 for rule in rules):
         raise IcsInvalid("its RRULE has several UNTILs")
+    sequence = _text(event, "SEQUENCE")
     return _Event(
         number=number,
         label=_label(event),
         uid=_text(event, "UID"),
-        sequence=int(text) if (text := _text(event, "SEQUENCE")).isdecimal() else 0,
+        sequence=min(int(sequence[:10]), 2**31 - 1) if sequence.isdecimal() else 0,
         is_cancelled=_text(event, "STATUS").upper() == "CANCELLED",
         start=start,
         end=_end(event, start),
@@ -246,8 +251,7 @@ def _listed(event: Any, name: str, *, any_zone: bool) -> Iterator[Any]:  # noqa:
     for group in _all(event, name):
         for value in group.dts:
             if isinstance(value.dt, tuple):  # a period: begin, and end or length
-                begins = _read_moment(value.dt[0], group.params, any_zone=any_zone)
-                yield begins, value.dt[1]
+                yield _read_moment(value.dt[0], group.params, any_zone=any_zone), value.dt[1]
             else:
                 yield _read_moment(value.dt, group.params, any_zone=any_zone)
 

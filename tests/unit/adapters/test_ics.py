@@ -312,6 +312,8 @@ def test_a_day_that_is_left_out_may_be_told_by_the_time_of_its_beginning(
         ("SUMMARY:x", "has no DTSTART"),
         ("DTSTART:never", "event 1"),
         ("DTSTART;TZID=Nowhere/Bad:20261224T180000\nDURATION:PT1H", "'Nowhere/Bad' is unknown"),
+        ("DTSTART;TZID=America:20261224T180000", "its time zone 'America' is unknown"),
+        (f"DTSTART;TZID={'a' * 5_000}:20261224T180000", "its time zone 'a+...' is unknown"),
         ("DTSTART:20261224T180000Z\nDTEND:20261224T170000Z", "ends before it begins"),
         ("DTSTART:20261224\nDTEND:20261224T170000", "a day for one of its two ends and a time"),
         ("DTSTART:20261224\nDTSTART:20261225", "has 2 times DTSTART; write it once"),
@@ -326,6 +328,15 @@ def test_a_day_that_is_left_out_may_be_told_by_the_time_of_its_beginning(
 def test_an_event_that_cannot_be_read_says_why(tmp_path: Path, event: str, said: str) -> None:
     with pytest.raises(IcsInvalid, match=said):
         read(tmp_path, event)
+
+
+def test_a_sequence_that_is_too_large_is_the_largest(tmp_path: Path) -> None:
+    older, newer = (
+        f"UID:a\nDTSTART;VALUE=DATE:{day}\nEXDATE:20261231\nSEQUENCE:{sequence}"
+        for day, sequence in (("20261224", "999999999"), ("20261225", "9" * 5_000))
+    )
+
+    assert read(tmp_path, newer, older) == (("2026-12-25", None),)
 
 
 def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -> None:
