@@ -236,7 +236,7 @@ def fail(
 def run(main: Callable[[Any], object]) -> NoReturn:
     """Call `main(params)` and end the process: with 0 if it returns, with 1 if it raises.
 
-    An `async def main` is run by `asyncio.run`; a generator is refused, as nothing would run it.
+    An `async def main` is run by `asyncio.run`; what nothing would run, as a generator, is refused.
     An exception is reported with its class, code and stack trace, and with its `retry_after` (as
     of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
     What it returns is the run's result, see `set_result`. If its parameter is annotated with a
@@ -264,10 +264,12 @@ def _run_if_async(result: object) -> object:
     if isinstance(result, Coroutine):
         import asyncio  # noqa: PLC0415 - see params
 
-        return asyncio.run(result)
-    if isinstance(result, Awaitable | Generator | AsyncIterator):
+        result = asyncio.run(result)
+    # What can be closed, as a file or a cursor can, did its work when it was made.
+    is_lazy = hasattr(result, "__next__") and not hasattr(result, "close")
+    if is_lazy or isinstance(result, Awaitable | Generator | AsyncIterator):
         text = f"the task returned a {type(result).__name__}, which nothing runs: "
-        advice = "use `def` with `return`, or `async def` without `yield`"
+        advice = "`await` what is async, loop over the rest, and use `return`, not `yield`"
         raise PermanentError(text + advice, code="NOT_RUNNABLE")
     return result
 
@@ -365,7 +367,11 @@ def _plain(value: object) -> object:
 
 def _report(error: Exception) -> None:
     # One that the task raises on purpose is a sentence; an unexpected one needs its traceback.
-    stack = None if isinstance(error, _TaskError) else _traceback()
+    stack = None
+    if not isinstance(error, _TaskError):
+        import traceback  # noqa: PLC0415 - a task that works needs none
+
+        stack = traceback.format_exc().rstrip()
     print(stack or _message_of(error), file=sys.stderr)  # noqa: T201 - see fail
     _send_failure(
         _message_of(error),
@@ -402,12 +408,6 @@ def _message_of(error: Exception) -> str:
     if isinstance(error, _TaskError | _SimulatedFailure):
         return text or name
     return f"{name}: {text}" if text else name
-
-
-def _traceback() -> str:
-    import traceback  # noqa: PLC0415 - a task that works needs none
-
-    return traceback.format_exc().rstrip()
 
 
 def _code_of(error: Exception) -> str | None:

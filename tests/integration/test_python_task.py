@@ -333,6 +333,8 @@ async def test_a_coroutine_is_run(runner: ProcessRunner) -> None:
         ("def main(params):\n    yield 1", "generator"),
         ("async def main(params):\n    yield 1", "async_generator"),
         ("class main:\n    def __init__(self, params): ...\n    def __await__(self): ...", "main"),
+        ("def main(params):\n    return map(print, 'ab')", "map"),
+        ("async def work(): ...\nasync def main(params):\n    return work()", "coroutine"),
     ],
 )
 async def test_what_nothing_would_run_fails_for_good(
@@ -343,6 +345,14 @@ async def test_what_nothing_would_run_fails_for_good(
     error = error_of(ran)
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "NOT_RUNNABLE")
     assert error.message.startswith(f"the task returned a {kind}, which nothing runs")
+
+
+async def test_a_file_that_a_task_returns_hides_no_work(runner: ProcessRunner) -> None:
+    body = "task.run(lambda params: open('/dev/null'))"
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
 
 
 async def test_what_a_task_returns_is_its_result(runner: ProcessRunner) -> None:
