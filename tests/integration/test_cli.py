@@ -118,6 +118,26 @@ def test_a_ledger_is_copied_while_somebody_writes_and_nothing_is_written_over(sh
     assert listed[0] == listed[1] != []
 
 
+def test_a_copy_that_is_cut_off_has_not_the_name_of_a_whole_one(shell: Shell) -> None:
+    cut_off = """
+import os, signal
+from pathlib import Path
+from cronhare.adapters.sql.dialects.sqlite.file import copy_to
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+copy_to(Path("cronhare.sqlite3"), Path("copy.sqlite3"))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", cut_off], cwd=shell.folder, timeout=HANGS, check=False
+    )
+    left = {path.name for path in shell.folder.glob("copy*")}
+
+    said = shell("db", "backup", "copy.sqlite3")
+
+    assert (ended.returncode, left) == (-signal.SIGTERM, {"copy.sqlite3.part"})
+    assert said.status == 0
+    assert {path.name for path in shell.folder.glob("copy*")} == {"copy.sqlite3"}
+
+
 def test_a_backup_of_a_ledger_that_is_no_file_or_not_sound_leaves_none(empty: Shell) -> None:
     (empty.folder / "bad.sqlite3").write_bytes(b"SQLite format 3\0 and so on")
     servers = {

@@ -45,44 +45,54 @@ def make_file(path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         was_there = is_there(path)
-        if was_there and _is_private(path):
+        is_private = was_there and not path.stat().st_mode & stat.S_IRWXO
+        if is_private and os.access(path, os.R_OK | os.W_OK):
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
-            ledger = os.fstat(descriptor) if _may_be_ledger(descriptor) else None
+            head = os.pread(descriptor, len(HEADER), 0)
+            ledger = os.fstat(descriptor) if head in {b"", HEADER} else None
         finally:
             if not was_there:
                 os.close(descriptor)
     except OSError as error:
         raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
     if ledger is not None:
-        _close_to_others(path, ledger)
+        _close(path, ledger)
+        for end in BESIDE:
+            _close(path.with_name(path.name + end), None)
 
 
 def copy_to(path: Path, target: Path) -> int:
     """Copy a ledger that others may be writing to a new file, its owner's alone; answers its bytes.
 
     The copy is one moment of the ledger: `VACUUM INTO` reads in one transaction, and syncs nothing.
+    Until it is whole it is *target*.part: what is cut off opens as a sound ledger without tables.
 
     Raises:
         OSError: the copy cannot be made, or something has its name.
         LedgerUnavailable: the ledger cannot be read, or is not sound; no copy is left.
     """
-    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    part = target.parent / f"{target.name}.part"
+    if os.path.lexists(target) or part.resolve() == path.resolve():
+        raise FileExistsError("File exists")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor) as file, ExitStack() as undo:
-        undo.callback(target.unlink)
+        undo.callback(part.unlink, missing_ok=True)
         try:
             with closing(sqlite3.connect(path, isolation_level=None)) as ledger:
-                ledger.execute("VACUUM INTO ?", (str(target),))
-            with closing(sqlite3.connect(target)) as copy:
+                ledger.execute("VACUUM INTO ?", (str(part),))
+            with closing(sqlite3.connect(part)) as copy:
                 faults = [text for (text,) in copy.execute("PRAGMA integrity_check(5)")]
         except sqlite3.Error as error:
             raise LedgerUnavailable(f"copying the ledger {path}: {error}") from error
         if faults != ["ok"]:
             raise LedgerUnavailable(f"copying the ledger {path}: {'; '.join(faults)}")
         os.fsync(file.fileno())
-        undo.pop_all()
+        target.touch(mode=0o600, exist_ok=False)  # nothing is written over
+        part.replace(target)
         return os.fstat(file.fileno()).st_size
 
 
@@ -122,27 +132,11 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def _is_private(path: Path) -> bool:
-    mode = path.stat().st_mode
-    return not mode & stat.S_IRWXO and os.access(path, os.R_OK | os.W_OK)
-
-
-def _may_be_ledger(descriptor: int) -> bool:
-    return os.pread(descriptor, len(HEADER), 0) in {b"", HEADER}
-
-
-def _close_to_others(path: Path, ledger: os.stat_result) -> None:
+def _close(file: Path, expected: os.stat_result | None) -> None:
     """Take from all other users what an earlier version, or a umask, has given them.
 
-    *ledger* is what was looked into. What is open to a group alone was opened on purpose.
+    *expected* was looked into. What is a link, or open to a group alone, was made so on purpose.
     """
-    _close(path, ledger)
-    for end in BESIDE:
-        _close(path.with_name(path.name + end), None)
-
-
-def _close(file: Path, expected: os.stat_result | None) -> None:
-    """Close a plain file to others. A link was made on purpose, and is left as it is."""
     try:
         touched = os.open(file, _TOUCHED)
     except OSError:  # there is none
