@@ -572,7 +572,9 @@ def test_a_schedule_is_deleted_with_its_history_once_no_file_names_it(shell: She
     named = shell("schedules", "delete", "by-hand", "--jobs", "jobs.toml")
     shell.write(JOBS.partition("[schedules.by-hand]")[0])
     waits = shell("schedules", "delete", "by-hand", "--jobs", "jobs.toml", "--with-history")
-    shell("executions", "cancel", str(begun))
+    cancelled = shell("executions", "cancel", "--schedule", "by-hand")
+    none_left = shell("executions", "cancel", "--schedule", "by-hand")
+    unsaid = shell("executions", "cancel")
     kept = shell("schedules", "delete", "by-hand", CRON_JOBS="jobs.toml")
 
     gone = shell("schedules", "delete", "by-hand", "--with-history", CRON_JOBS="jobs.toml")
@@ -580,7 +582,12 @@ def test_a_schedule_is_deleted_with_its_history_once_no_file_names_it(shell: She
     assert {unseen.status, named.status, waits.status, kept.status} == {2}
     assert "show the file to `cronhare schedules delete by-hand --jobs FILE`" in unseen.err
     assert "take it out there first" in named.err
-    assert "1 execution that may still run" in waits.err
+    assert "1 execution that may still run: `cronhare schedules disable by-hand`" in waits.err
+    assert (cancelled.out, none_left.out) == (
+        f"Execution {begun} is cancelled.\n",
+        "All executions of by-hand have ended.\n",
+    )
+    assert (unsaid.status, "say which" in unsaid.err) == (2, True)
     assert "--with-history" in kept.err
     assert (gone.status, gone.out[:15]) == (0, "Deleted by-hand")
     assert shell("schedules", "show", "by-hand").status == 2

@@ -30,7 +30,8 @@ _HAS_HISTORY: Final = (
     "it"
 )
 _STILL_RUN: Final = (
-    "that may still run: cancel what has not ended, discard what failed, then delete"
+    "that may still run: `cronhare schedules disable {0}`, `cronhare executions cancel --schedule "
+    "{0}`, `cronhare failed discard --schedule {0}`, then delete"
 )
 
 
@@ -152,7 +153,7 @@ class ScheduleEditor:
                 case Outdated(current):
                     raise self._edited_meanwhile(current)
                 case KeptByRuns(runs):
-                    why = _STILL_RUN if with_history else _HAS_HISTORY
+                    why = _STILL_RUN.format(stored.name) if with_history else _HAS_HISTORY
                     said = f"schedule {stored.name} has {counted(runs, 'execution')}"
                     raise CannotEdit(f"{said} {why}")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.execution import REPLAYABLE, State
+from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.task_report import say_progress
@@ -15,6 +15,7 @@ from cronhare.ports.records import ExecutionFilter
 from ...node_identity import this_actor
 from ..bounds import MOST_LINES
 from ..completion import EXECUTIONS, SCHEDULES
+from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..failure_options import OfTask
 from ..output import Json, Styled, print_json, print_line, state
@@ -124,18 +125,39 @@ def show(execution_id: ID, *, json: Json = False) -> None:
     show_attempts(found.attempts)
 
 
-def cancel(execution_id: ID) -> None:
-    """Ask for the end of an execution, whether it waits or runs."""
+def cancel(
+    ids: Annotated[
+        list[int] | None,
+        typer.Argument(min=1, max=LARGEST_ID, help="Their numbers.", autocompletion=EXECUTIONS),
+    ] = None,
+    *,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help=f"All of this schedule that have not ended, {MOST_LINES} at most.",
+            autocompletion=SCHEDULES,
+        ),
+    ] = None,
+) -> None:
+    """Ask for the end of executions, whether they wait or run."""
+    if bool(ids) == (schedule is not None):
+        raise Refusal("say which: numbers from `cronhare executions list`, or --schedule")
     container = open_ledger()
-    now = container.ledger_time().now()
-    answer = container.administrator().cancel(execution_id, now=now, actor=this_actor())
-    texts = {
-        State.CANCELLED: "is cancelled",
-        State.RUNNING: "is running; its worker was asked to stop it",
-    }
-    if answer in REPLAYABLE:
-        texts[answer] = f"has ended already: {answer}. Replays of many failures leave it out"
-    print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
+    administrator, now = container.administrator(), container.ledger_time().now()
+    if schedule is not None:
+        which = ExecutionFilter(schedule=schedule, states=UNFINISHED, limit=MOST_LINES)
+        ids = [execution.id for execution in container.queries().executions(which)]
+    if not ids:
+        print_line(f"All executions of {schedule} have ended.")
+    for id_ in ids or ():
+        answer = administrator.cancel(id_, now=now, actor=this_actor())
+        texts = {
+            State.CANCELLED: "is cancelled",
+            State.RUNNING: "is running; its worker was asked to stop it",
+        }
+        if answer in REPLAYABLE:
+            texts[answer] = f"has ended already: {answer}. Replays of many failures leave it out"
+        print_line(f"Execution {id_} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
 def _state(execution: "ExecutionView") -> Styled:

@@ -31,7 +31,7 @@ class Executions(CommandsOnDemand):
         "list": ("executions:list_", "List them, newest first; --watch tells of changes."),
         "show": ("executions:show", "Show one with its attempts: who runs it, what it waits for."),
         "logs": ("logs:logs", "Print what one wrote: the same command as `cronhare logs`."),
-        "cancel": ("executions:cancel", "Ask for the end of one, whether it waits or runs."),
+        "cancel": ("executions:cancel", "Ask for the end of some, whether they wait or run."),
         "stats": ("stats:executions", "Count the runs of the last week, per day and type."),
     }
 
