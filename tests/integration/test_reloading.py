@@ -74,7 +74,7 @@ class House:
 
     def sql(self, statement: str) -> None:
         """Meddle with the ledger."""
-        connection = sqlite3.connect(self.ledger)
+        connection = sqlite3.connect(self.ledger, isolation_level=None)
         connection.execute(statement)
         connection.close()
 
@@ -344,6 +344,19 @@ def test_a_run_that_lacks_its_task_has_a_file_read_once_and_no_settings(
 
     assert house.tasks == ["new"]
     assert caplog.text.count("Reloaded") == 1
+
+
+def test_a_run_that_lacks_its_task_applies_no_schedules(house: House) -> None:
+    house.sql("UPDATE Scheduler SET status = 0")
+    with house.file.open("a") as file:
+        file.write(f'[tasks.new]\ncommand = ["true"]\n{TARGETS}')
+
+    house.lack_a_task()
+    meanwhile = house.on, house.tasks, list(house.container.subscribers().current.targets)
+    house.reload()
+
+    assert meanwhile == ([], ["old", "new"], ["old", "own"])
+    assert house.on == ["old"]
 
 
 TARGETS = """

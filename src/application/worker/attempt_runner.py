@@ -114,7 +114,7 @@ class AttemptRunner:
     ) -> tuple[AttemptResult, Verdict, datetime]:
         """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
         task = find_task(execution, self._catalog)
-        if isinstance(task, MissingTask):
+        if isinstance(task, MissingTask) and is_awaited(execution, task):
             await self._read_again()
             task = find_task(execution, self._catalog)
         if isinstance(task, MissingTask):

@@ -32,6 +32,8 @@ from ..signals.forced_exit import ForcedExit
 
 log = logging.getLogger(__name__)
 
+_Take = Callable[[JobsFile], None]
+
 #: The settings, by their fields, that take effect while a process runs.
 LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
 
@@ -55,7 +57,7 @@ class Reloading:
         jobs: Path | None = None,
         has_tasks: bool = True,
         last: JobsFile | None = None,
-        take: Callable[[JobsFile], None] = lambda _: None,
+        take: _Take = lambda _: None,
     ) -> None:
         """*jobs* goes before the setting. Without *has_tasks* a file is read for its targets alone.
 
@@ -75,27 +77,27 @@ class Reloading:
     async def reload(self) -> None:
         """Read jobs file and settings; then take both, or log every fault."""
         async with self._turn:
-            await self._reload(Settings.read)
+            await self._reload(Settings.read, self._take)
 
     async def reload_if_changed(self) -> None:
-        """Reload a jobs file, without the settings, that has changed since it was taken.
+        """Take tasks and targets of a jobs file that has changed since it was taken.
 
-        A run lacks its task: somebody has applied the file, and told nobody.
+        A run lacks its task: somebody has applied the file already, and told nobody.
         """
         async with self._turn:
             path = self._jobs or self._container.settings().jobs
             if path is None or self._container.clock().monotonic() < self._refused_until:
                 return
             if await asyncio.to_thread(stamp_of, path) != self._taken:
-                await self._reload(self._container.settings)
+                await self._reload(self._container.settings, take=lambda _: None)
 
-    async def _reload(self, read_settings: Callable[[], Settings]) -> None:
+    async def _reload(self, read_settings: Callable[[], Settings], take: _Take) -> None:
         try:
             settings, file = await asyncio.to_thread(self._read, read_settings)
             if file and (lost := self._lost(file)):
                 self._refuse([f"{file.path}: {_LOST.format(lost)}"])
                 return
-            changes = await self._take_file(file) if file else None
+            changes = await self._take_file(file, take) if file else None
         except SettingsInvalid as error:
             self._refuse(error.faults)
         except JobsFileInvalid as error:
@@ -149,13 +151,13 @@ class Reloading:
             self._forced_exit.allow(read.shutdown_grace.total_seconds())
         _log_changes(changed, live.keys())
 
-    async def _take_file(self, file: JobsFile) -> str:
+    async def _take_file(self, file: JobsFile, take: _Take) -> str:
         """Take what this process needs of the file, all or nothing, and describe the changes."""
         if self._has_tasks:
-            changes = await self._take_tasks(file)
+            changes = await self._take_tasks(file, take)
             warn_of_untellable(file.subscriptions, self._container.settings())
         else:
-            await self._take_until_answered(file)
+            await _take_until_answered(file, take)
             changes = f"targets: {listed(sorted(file.subscriptions.targets)) or 'none'}"
         self._taken = file.stamp
         self._container.subscribers().current = file.subscriptions
@@ -165,26 +167,27 @@ class Reloading:
             _replace(self._container.jobs_file, file)
         return f"Reloaded {file.path}: {changes}"
 
-    async def _take_tasks(self, file: JobsFile) -> str:
+    async def _take_tasks(self, file: JobsFile, take: _Take) -> str:
         catalog = self._container.catalog()
         before = {task.name: task for task in catalog}
         after = {task.name: task for task in file.tasks}
         with catalog.replacing(file.tasks):
-            await self._take_until_answered(file)
+            await _take_until_answered(file, take)
         self._has_schedules = bool(file.drafts)
         return "; ".join(_difference(before, after)) or "the same tasks"
 
-    async def _take_until_answered(self, file: JobsFile) -> None:
-        """Ask until there is an answer: what was done and not heard is then found done."""
-        pauses, is_logged = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
-        while True:
-            try:
-                return await asyncio.to_thread(self._take, file)
-            except LedgerUnavailable as error:
-                if not is_logged:
-                    _warn_unknown(file, error)
-                    is_logged = True
-                await asyncio.sleep(pauses.next())
+
+async def _take_until_answered(file: JobsFile, take: _Take) -> None:
+    """Ask until there is an answer: what was done and not heard is then found done."""
+    pauses, is_logged = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
+    while True:
+        try:
+            return await asyncio.to_thread(take, file)
+        except LedgerUnavailable as error:
+            if not is_logged:
+                _warn_unknown(file, error)
+                is_logged = True
+            await asyncio.sleep(pauses.next())
 
 
 def _replace(given: providers.Provider[Any], value: object) -> None:

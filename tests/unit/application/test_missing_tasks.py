@@ -11,6 +11,7 @@ from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.topic import ref_of_topic
 from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
 from tests.unit.application.endings import Seen
 from tests.unit.application.house import House
@@ -26,10 +27,14 @@ def seen() -> Seen:
 
 async def apply_new(house: House, conditions: Conditions | None = None) -> None:
     """Let a run of the new task be due, at a worker that has read the file before it was there."""
-    draft = ScheduleDraft(
-        name="new", task=NEW.ref, task_name="new", schedule="1 12 2 3 *", conditions=conditions
-    )
-    house.schedules.save([draft], source="jobs.toml", now=house.now)
+    draft = ScheduleDraft(name="new", task=NEW.ref, task_name="new", conditions=conditions)
+    await apply(house, draft)
+
+
+async def apply(house: House, draft: ScheduleDraft, source: str | None = "jobs.toml") -> None:
+    """Let a run of a new schedule be due."""
+    draft = attrs.evolve(draft, schedule="1 12 2 3 *")
+    house.schedules.save([draft], source=source, now=house.now)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)
     house.dispatcher.tick(house.now)
@@ -50,6 +55,34 @@ async def test_a_file_that_has_changed_is_read_again_and_the_first_attempt_succe
 
     assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 1)
     assert [invocation.task for invocation in seen.invocations] == [NEW]
+
+
+EVENT = ScheduleDraft(name="new", task=ref_of_topic("user.new"), topic="user.new")
+
+
+@pytest.mark.parametrize(
+    ("draft", "source", "state"),
+    [
+        (EVENT, "jobs.toml", State.SUCCEEDED),
+        (ScheduleDraft(name="new", task=NEW.ref), "jobs.toml", State.FAILED),
+        (ScheduleDraft(name="new", task=TaskRef("report", 999)), None, State.FAILED),
+        (ScheduleDraft(name="new", task=NEW.ref, task_name="new"), "garden.toml", State.FAILED),
+    ],
+    ids=["unheard", "by a number", "by hand", "foreign"],
+)
+async def test_the_file_is_read_again_for_no_run_that_waits_for_none_of_its_tasks(
+    draft: ScheduleDraft, source: str | None, state: State
+) -> None:
+    asked: list[Catalog] = []
+
+    async def read(catalog: Catalog) -> None:
+        asked.append(catalog)
+
+    house = House(tasks=[OLD], reads_again=read)
+
+    await apply(house, draft, source)
+
+    assert (house.only.state, asked) == (state, [])
 
 
 async def test_it_waits_for_a_worker_that_has_the_task_at_no_cost(seen: Seen) -> None:
