@@ -263,10 +263,13 @@ def test_put_with_an_etag_changes_only_what_was_seen(web: Site) -> None:
     unmade = web.send_json("PUT", path, DAILY, If_Match="*")
     made = create(web)
     edit(web, made, timeout="5m")
+    there = web.send_json("PUT", path, DAILY, If_None_Match="*")
+    other = web.send_json("PUT", f"{path}-2", DAILY, If_None_Match="*")
 
     late = web.send_json("PUT", path, DAILY, If_Match=made["etag"])
 
     assert (unmade.status, late.status) == (412, 412)
+    assert (there.status, other.status) == (412, 201)
     assert late.json()["current"]["scheduler"]["timeout_seconds"] == 300
     assert web.ask("DELETE", path).status == 428
     assert web.ask("DELETE", path, headers={"If-Match": made["etag"]}).status == 412

@@ -41,6 +41,7 @@ Made: TypeAlias = tuple[ScheduleView, Sequence[str]]
 
 #: Told of in the description; `read_if_match` reads it, as there may be several.
 IfMatch = Annotated[str | None, Header(description="the ETag that was seen, or *")]
+IfNoneMatch = Annotated[str | None, Header(pattern=r"^\*$", description="* to create alone")]
 
 
 class Schedulers(Asking):
@@ -188,15 +189,21 @@ class Schedulers(Asking):
         return _shown(await self._asker.ask(lambda: queries.schedule(name)))
 
     async def put_scheduler(
-        self, request: Request, name: Name, if_match: IfMatch = None
+        self,
+        request: Request,
+        name: Name,
+        if_match: IfMatch = None,
+        if_none_match: IfNoneMatch = None,
     ) -> Response:
         """Make a schedule with this name and body, or make the one that there is say that alone.
 
-        Asked again it changes nothing. With `If-Match` it only changes what was seen.
+        Asked again it changes nothing. With `If-Match` it only changes what was seen, with
+        `If-None-Match: *` it only creates.
         """
         del if_match
         must_exist, actor = "if-match" in request.headers, actor_of(request)
         seen = read_if_match(request) if must_exist else None
+        wanted = False if if_none_match else must_exist or None
         faults: list[Fault] = []
         content = await read_object(request, faults)
         if content.get("name") not in (None, name):
@@ -210,7 +217,7 @@ class Schedulers(Asking):
                 catalog=self._container.catalog(),
                 policy=self._container.settings().policy,
             )
-            put = partial(self._put, draft, must_exist=must_exist, seen=seen, actor=actor)
+            put = partial(self._put, draft, must_exist=wanted, seen=seen, actor=actor)
             try:
                 return put()
             except (NameTaken, NotFound):  # another one made or deleted it meanwhile
@@ -292,9 +299,12 @@ class Schedulers(Asking):
         return view, [*notes_on_schedule(draft, now=now), *named]
 
     def _put(
-        self, draft: ScheduleDraft, *, must_exist: bool, seen: Seen | None, actor: Actor
+        self, draft: ScheduleDraft, *, must_exist: bool | None, seen: Seen | None, actor: Actor
     ) -> tuple[int, Made]:
         found = self._container.schedules().schedules([draft.name])
+        if found and must_exist is False:
+            detail = f"schedule {draft.name} is there: without If-None-Match it is edited"
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, detail)
         if found:
             return 200, self._replace(found[0], draft, seen=seen, actor=actor)
         if must_exist:
