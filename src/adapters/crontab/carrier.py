@@ -30,9 +30,8 @@ _BOTH_DAYS = (
     "it runs when either day field matches; Debian's cron wants both where one begins with '*'"
 )
 _UNITS = (
-    "the units of `cronhare service install` run as cronhare, become no other user and see no "
-    "home: for jobs of another user, or with a home, docs/howto/from-cron.md has what they need "
-    "besides"
+    "for jobs of another user, or with a home: `cronhare service install --like-cron`; without "
+    "that option the units run as cronhare, become no other user and see no home"
 )
 _IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
 _KILLED = (

@@ -67,8 +67,8 @@ LONGEST_LINE, LONGEST_COMMENT = 16_384, 1_000
 _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 _FLAG = re.compile(r"-[a-z]+\s")
 _DAY = "([0-7]|sun|mon|tue|wed|thu|fri|sat)"
-#: The days of a week in a place where only seconds in front can have put them.
-_TIME_FIELD = re.compile(rf"{_DAY}([-,/]{_DAY})*\s", re.IGNORECASE)
+#: Quartz's year, or the days of a week where only seconds in front can have put them.
+_TIME_FIELD = re.compile(rf"(?P<year>(19|20)\d\d\s)|{_DAY}([-,/]{_DAY})*\s", re.IGNORECASE)
 
 _DASH = "a leading '-' belongs to other cron daemons: remove it"
 _NO_NEWLINE = "the last line has no newline, for which Debian's cron refuses the file; here it runs"
@@ -150,7 +150,8 @@ def _entry(text: str, number: int, kind: CrontabKind) -> Entry | Unreadable:
 def _oddities(user: str | None, command: str) -> Iterator[str]:
     if sixth := _TIME_FIELD.match(f"{user or command} "):
         field = sixth[0].strip()
-        yield f"is {field!r} a sixth time field, after seconds? Then remove the first field"
+        seconds, year = "after seconds? Then remove the first field", "the year? Then remove it"
+        yield f"is {field!r} a sixth time field, {year if sixth['year'] else seconds}"
     if r"\\" in command:
         yield _BACKSLASHES
 

@@ -113,8 +113,12 @@ def invalid_request(faults: Sequence[Fault]) -> Problem:
 
 def _invalid(error: RequestValidationError) -> Problem:
     """Tell what is wrong with a path or a header, as the framework found it."""
+    ours = {"bool_parsing": "write true or false"}
     faults = [
-        Fault(_field(each["loc"]), f"{shown(str(each.get('input')))}: {each['msg']}")
+        Fault(
+            _field(each["loc"]),
+            f"{shown(str(each.get('input'))) or 'empty'}: {ours.get(each['type'], each['msg'])}",
+        )
         for each in error.errors()
     ]
     return invalid_request(faults)

@@ -272,6 +272,8 @@ def test_a_command_that_begins_with_days_of_the_week_may_be_a_sixth_field(days: 
     assert reason in of_user.reasons
     assert reason in of_system.reasons
     assert not finding_of(user_table("0 3 * * 1 7z a x\n")).reasons
+    [year] = finding_of(user_table("0 0 1 1 * 2027 yearly\n")).reasons
+    assert year == "is '2027' a sixth time field, the year? Then remove it"
 
 
 def test_a_user_that_the_host_does_not_have_may_be_a_command() -> None:
