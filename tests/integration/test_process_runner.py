@@ -77,8 +77,8 @@ async def test_a_file_that_may_not_be_executed_is_a_permanent_failure(
 @pytest.mark.parametrize(
     ("first_line", "code", "said"),
     [
-        ("#!/no/such/shell\n", "ENOENT", "the interpreter that its #! line names is not"),
-        ("#!/bin/sh\r\n", "ENOENT", "the interpreter that its #! line names is not"),
+        ("#!/no/such/shell\n", "ENOENT", "#! line names is not: '#!/no/such/shell'; a carriage"),
+        ("#!/bin/sh\r\n", "ENOENT", "#! line names is not: '#!/bin/sh\\r'; a carriage"),
         ("echo hello\n", "ENOEXEC", "it has no #! line"),
     ],
 )

@@ -32,7 +32,7 @@ RIGHTS = (
 )
 
 _NO_INTERPRETER = (
-    "the file is there, but the interpreter that its #! line names is not; a carriage return at "
+    "the file is there, but the interpreter that its #! line names is not{}; a carriage return at "
     "the end of that line, as Windows writes it, counts as part of the name"
 )
 _NO_PROGRAM = (
@@ -103,8 +103,9 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
     """The outcome of a command that could not be started.
 
     *step* failed with errno *number*: user, cwd, exec, interpreter (the command is there, and what
-    its first line names is not), or one that is not the task's fault.
+    its first line names is not; that line may follow), or one that is not the task's fault.
     """
+    step, _, first_line = step.partition(" ")
     command = task.command[0]
     subject = {
         "cwd": f"working directory {task.cwd}",
@@ -112,7 +113,7 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
         "user": f"user {task.user}: {RIGHTS}",
     }
     if step == "interpreter":
-        problem = f"command {command!r}: {_NO_INTERPRETER}"
+        problem = f"command {command!r}: {_NO_INTERPRETER.format(first_line and f': {first_line}')}"
     elif step == "exec" and number == errno.ENOENT and "/" not in command:
         problem = f"command not found: {command}"
     elif step == "exec" and number == errno.ENOEXEC:

@@ -312,13 +312,13 @@ class _Failures:
 
     def report(self, step: str, number: int) -> None:
         """In the child: report the step that failed, and the errno."""
-        os.write(self._writable, f"{os.getpid()} {step} {number}\n".encode())
+        os.write(self._writable, f"{os.getpid()} {number} {step}\n".encode())
 
     def of(self, pid: int) -> list[str | int] | None:
         """Return the report of a child that has ended."""
         try:
             for line in os.read(self._readable, _RECEIVE).decode().splitlines():
-                child, step, number = line.split()
+                child, number, step = line.split(maxsplit=2)
                 self._said[int(child)] = [step, int(number)]
         except BlockingIOError:
             pass
@@ -354,6 +354,16 @@ class _Children:
             return False
 
 
+def _first_line(path: str) -> str:
+    """Quote a script's first line, in ASCII; nothing of a program, or where it cannot be read."""
+    try:
+        with open(path, "rb") as script:  # noqa: PTH123 - pathlib is heavy
+            line = script.readline(128)
+    except OSError:
+        return ""
+    return repr(line.rstrip(b"\n"))[1:] if line.startswith(b"#!") else ""
+
+
 def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -> NoReturn:
     """In the child: become the command, or report the step that failed."""
     step = "prepare"
@@ -381,7 +391,7 @@ def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: 
         # A path that exists and yet is not found lacks what its first line names.
         is_there = error.filename and step == "exec" and os.access(error.filename, os.F_OK)
         if is_there and error.errno == errno.ENOENT:
-            step = "interpreter"
+            step = f"interpreter {_first_line(error.filename)}"
         failures.report(step, error.errno or 0)
     except ValueError:  # a NUL in an argument
         failures.report(step, errno.EINVAL)
