@@ -14,10 +14,10 @@ from cronhare.ports.records import ExecutionFilter
 
 from ...node_identity import this_actor
 from ..bounds import MOST_LINES
-from ..completion import EXECUTIONS, SCHEDULES
+from ..completion import EXECUTIONS
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
-from ..failure_options import OfTask
+from ..failure_options import OfSchedule, OfTask
 from ..output import Json, Styled, print_json, print_line, state
 from ..rows import Columns, print_rows
 from ..times import IN_UTC, PAST, none_since, read_span
@@ -43,9 +43,7 @@ ID = Annotated[
 
 def list_(
     *,
-    schedule: Annotated[
-        str | None, typer.Option(help="Only those of this schedule.", autocompletion=SCHEDULES)
-    ] = None,
+    schedule: OfSchedule = None,
     task: OfTask = None,
     states: Annotated[
         list[State] | None,
@@ -131,15 +129,12 @@ def cancel(
         typer.Argument(min=1, max=LARGEST_ID, help="Their numbers.", autocompletion=EXECUTIONS),
     ] = None,
     *,
-    schedule: Annotated[
-        str | None,
-        typer.Option(
-            help=f"All of this schedule that have not ended, {MOST_LINES} at most.",
-            autocompletion=SCHEDULES,
-        ),
-    ] = None,
+    schedule: OfSchedule = None,
 ) -> None:
-    """Ask for the end of executions, whether they wait or run."""
+    """Ask for the end of executions, whether they wait or run.
+
+    With --schedule of all that have not ended, 10,000 at most.
+    """
     if bool(ids) == (schedule is not None):
         raise Refusal("say which: numbers from `cronhare executions list`, or --schedule")
     container = open_ledger()
