@@ -3,14 +3,16 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from sqlalchemy import update
 
 from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.schema.tables import executions
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -111,6 +113,10 @@ def test_events_reach_their_listener_and_none_is_lost_unheard(
 ) -> None:
     with running(TOPICS) as arena:
         arena.ask_for_runs(of=["heard", "unheard", "missed"])
+        until(arena.records, {"missed": State.RETRYING})
+        end_all_waits = update(executions).values(expires_at=datetime(2026, 1, 1, tzinfo=UTC))
+        with arena.engine.begin() as connection:
+            connection.execute(end_all_waits.where(executions.c.state == State.RETRYING.value))
         wanted = {"heard": State.SUCCEEDED, "unheard": State.SUCCEEDED, "missed": State.FAILED}
         ended = until(arena.records, wanted)
 

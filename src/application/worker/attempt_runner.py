@@ -114,7 +114,7 @@ class AttemptRunner:
     ) -> tuple[AttemptResult, Verdict, datetime]:
         """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
         task = find_task(execution, self._catalog)
-        if isinstance(task, MissingTask) and is_awaited(execution, task):
+        if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
             await self._read_again()
             task = find_task(execution, self._catalog)
         if isinstance(task, MissingTask):
@@ -166,7 +166,7 @@ class AttemptRunner:
         """
         if queue == execution.queue:
             said, expires_at = execution.last_error, execution.expires_at
-            awaited = is_awaited(execution, missing)
+            awaited = is_awaited(execution, missing, self._catalog)
             wait = await_task(missing.reason, said=said, now=now, expires_at=expires_at)
             return wait if awaited else None
         return give_back(
@@ -299,14 +299,16 @@ def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | Atte
     )
 
 
-def is_awaited(execution: Execution, missing: MissingTask) -> bool:
+def is_awaited(execution: Execution, missing: MissingTask, catalog: Catalog) -> bool:
     """Tell whether a worker that has read its jobs file anew may have the task.
 
-    A run that names a task of that file was applied with it. A number in a row, or in somebody's
-    message, may be no task's at all.
+    A run that names a task of that file was applied with it, and an event that fails unheard has a
+    listener. A number in a row, or in somebody's message, may be no task's at all.
     """
-    kinds = {MissingKind.UNKNOWN, MissingKind.CONTRADICTED}
-    return execution.task_name is not None and missing.kind in kinds
+    if missing.kind is MissingKind.FOREIGN and catalog.sources:
+        return False
+    is_named = execution.task_name is not None and execution.topic is None
+    return is_named or execution.no_listener == NoListener.FAIL
 
 
 def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry import TASK_WAIT, RetryPolicy
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic
 from cronhare.ports.records import Unheard
 from tests.unit.application.conftest import Lines
@@ -64,6 +64,7 @@ async def test_a_schedule_may_let_such_an_event_fail_for_good() -> None:
     house = House()
 
     await run(house, **EVENT, no_listener=NoListener.FAIL)
+    await live(house, TASK_WAIT)
 
     assert (house.only.state, house.ledger.unheard) == (State.FAILED, {})
     assert "no task of this worker listens to orders.due" in (house.only.last_error or "")

@@ -11,7 +11,7 @@ from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.schedules.topic import ref_of_topic
+from cronhare.domain.schedules.topic import NoListener, ref_of_topic
 from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
 from tests.unit.application.endings import Seen
 from tests.unit.application.house import House
@@ -118,6 +118,29 @@ async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_fi
     reason = "this worker has no task new of jobs.toml; it has: old (worker 1): give its jobs file"
     assert str(house.only.last_error).startswith(reason)
     assert seen.invocations == []
+
+
+@pytest.mark.parametrize(
+    ("draft", "tasks"),
+    [
+        (attrs.evolve(EVENT, no_listener=NoListener.FAIL), [OLD]),
+        (attrs.evolve(EVENT, no_listener=NoListener.FAIL), []),
+        (ScheduleDraft(name="new", task=NEW.ref, task_name="new"), []),
+    ],
+    ids=["a listener", "a listener, of no tasks", "a task, of no tasks"],
+)
+async def test_a_listener_is_waited_for_too_and_by_a_worker_whose_file_had_no_tasks(
+    draft: ScheduleDraft, tasks: list[Task]
+) -> None:
+    house = House(tasks=tasks)
+    await apply(house, draft)
+    before = house.only.state
+
+    house.tasks = [OLD, attrs.evolve(NEW, topics=("user.new",))]
+    await house.restart_worker()
+    await live(house, MINUTE)
+
+    assert (before, house.only.state) == (State.RETRYING, State.SUCCEEDED)
 
 
 async def test_it_waits_no_longer_than_until_it_expires(seen: Seen) -> None:
