@@ -52,7 +52,14 @@ from cronhare.application.publishing import sending_bell
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
-from cronhare.application.worker import live_output, lock_waits, own_waits, recording, redelivered
+from cronhare.application.worker import (
+    attempt_runner,
+    live_output,
+    lock_waits,
+    own_waits,
+    recording,
+    redelivered,
+)
 from cronhare.application.worker import standalone as keeping_alive
 from cronhare.domain import nodes, shutdown_times, task_report, topology
 from cronhare.domain.access import audit, tokens, tries
@@ -107,7 +114,7 @@ from cronhare.domain.texts import durations, echo, http_header, written_moments
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import bounds
 from cronhare.entrypoints.cli import errors as trouble
-from cronhare.entrypoints.processes import scheduler
+from cronhare.entrypoints.processes import reloading, scheduler
 from cronhare.entrypoints.processes.loops import DEAF
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
 from cronhare.entrypoints.settings import setting_text
@@ -428,6 +435,10 @@ BOUNDS: dict[str, list[str]] = {
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "schedules with `stay_alive` that `up` keeps running": [f"{topology.MOST_QUEUES}"],
     "the wait for a worker that has the task of a run": [f"{retry.TASK_WAIT // MINUTE} min"],
+    "reading the jobs file again for such a run": [
+        f"{attempt_runner.READING:g} s",
+        f"{reloading.REFUSED_FOR:g} s",
+    ],
     "crashes of an execution": [
         f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",
         f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",

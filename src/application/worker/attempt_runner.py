@@ -46,6 +46,9 @@ from .recording import End
 
 log = logging.getLogger(__name__)
 
+#: Seconds for which a run waits until the jobs file is read again.
+READING = 10.0
+
 
 @attrs.define(kw_only=True, eq=False)
 class AttemptRunner:
@@ -66,6 +69,7 @@ class AttemptRunner:
     _read_again: Callable[[], Awaitable[None]]
     _attempts_of: Callable[[int], Sequence[Attempt]]
     _grace: timedelta
+    _reading: asyncio.Future[None] | None = attrs.field(init=False, default=None)
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
     _kept_alive: set[int] = attrs.field(init=False, factory=set[int])
@@ -115,7 +119,7 @@ class AttemptRunner:
         """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
         task = find_task(execution, self._catalog)
         if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
-            await self._read_again()
+            await self._have_file_read()
             task = find_task(execution, self._catalog)
         if isinstance(task, MissingTask):
             now = await self._ledger.ask(self._ledger.clock.now)
@@ -127,6 +131,20 @@ class AttemptRunner:
             ran = attrs.evolve(ran, outcome=self._classified(execution, ran.outcome))
         restarts = await self._restarts(execution, ran, now)
         return ran, self._decide(execution, ran.outcome, now, restarts=restarts), now
+
+    async def _have_file_read(self) -> None:
+        """Have the jobs file read again, once for all that ask meanwhile: a file system may hang.
+
+        A fault in that is not the run's: it still lacks its task.
+        """
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self._read_again())
+        try:
+            async with asyncio.timeout(READING):
+                await asyncio.shield(self._reading)
+        except Exception:
+            text = f"The jobs file was not read again in {READING:g} s, or by a fault of ours"
+            log.exception("%s", text, extra={"action": "reload.refused"})
 
     async def _restarts(
         self, execution: Execution, ran: AttemptResult, now: datetime

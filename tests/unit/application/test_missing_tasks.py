@@ -1,17 +1,21 @@
 """A run whose task the worker lacks: the file is read again, then another worker is waited for."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import attrs
 import pytest
 
 from cronhare.application.administration.explain import explain_execution
+from cronhare.application.worker import attempt_runner
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic
+from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
 from tests.unit.application.endings import Seen
 from tests.unit.application.house import House
@@ -118,6 +122,27 @@ async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_fi
     reason = "this worker has no task new of jobs.toml; it has: old (worker 1): give its jobs file"
     assert str(house.only.last_error).startswith(reason)
     assert seen.invocations == []
+
+
+async def fails(_: Catalog) -> None:
+    raise RuntimeError("nobody thought of this")
+
+
+async def hangs(_: Catalog) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("read", [fails, hangs])
+async def test_a_file_that_cannot_be_read_again_is_no_crash_of_the_run(
+    read: Callable[[Catalog], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, lines: Lines
+) -> None:
+    monkeypatch.setattr(attempt_runner, "READING", 0.01)
+    house = House(tasks=[OLD], reads_again=read)
+
+    await apply_new(house)
+
+    assert (house.only.state, house.only.crashes) == (State.RETRYING, ())
+    assert any("The jobs file was not read again" in line for line in lines())
 
 
 @pytest.mark.parametrize(
