@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlScheduleStore, check_schema, open_engine, upgrade
 from tests.integration.ledgers import NOON, draft
-from tests.services.mariadb import run
+from tests.services.mariadb import accepts, run
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 pytestmark = pytest.mark.integration
@@ -70,6 +70,7 @@ def test_the_roles_of_compose_may_work_and_change_no_table(
     run(empty_mysql, *roles.replace("cronhare.*", f"{empty_mysql.database}.*").split(";\n"))
     password = re.findall(r"cronhare_worker:(\w+)@", _secret(tmp_path, "worker-database-url"))[0]
     url = empty_mysql.set(username="cronhare_worker", password=password)
+    assert accepts(url)
     engine = open_engine(url.render_as_string(hide_password=False))
 
     SqlScheduleStore(engine, FrozenClock(NOON)).save([draft()], source=None, now=NOON)

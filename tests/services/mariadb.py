@@ -159,7 +159,7 @@ class Private(lives.Private):
 
     def accepts(self) -> bool:
         """See `lives.Private.accepts`."""
-        return _accepts(self.url)
+        return accepts(self.url)
 
     def kill(self) -> None:
         """See `Server.kill`."""
@@ -224,7 +224,8 @@ def _local(user: str, port: int) -> URL:
     )
 
 
-def _accepts(url: URL) -> bool:
+def accepts(url: URL) -> bool:
+    """Tell whether a user may log in. From then on MySQL knows his password, until it ends."""
     with suppress(pymysql.MySQLError):
         try:
             connect(url, connect_timeout=2).close()
@@ -265,4 +266,4 @@ class Contained(lives.Contained):
 
     def accepts(self) -> bool:
         """See `lives.Contained.accepts`."""
-        return _accepts(self.url)
+        return accepts(self.url)
