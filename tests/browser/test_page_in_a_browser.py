@@ -124,7 +124,7 @@ def test_failures_are_replayed_with_a_canary_and_watched_to_the_end(
     page.get_by_role("button", name="Begin the replay").click()
     expect(page).to_have_url(re.compile(r"/ui/replays/\d+$"))
     # The card is charged in vain once more: it stops, and the page says so by itself.
-    expect(page.locator(".notice")).to_contain_text("Stopped:")
+    expect(page.locator(".notice", has_text="Stopped:")).to_be_visible()
     page.get_by_role("button", name="Go on to the end").click()
     expect(page.locator("h1")).to_contain_text("done")
 
