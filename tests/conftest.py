@@ -1,5 +1,7 @@
 import gc
+import logging
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -28,3 +30,15 @@ def pytest_collection_finish() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A command that a test calls within its process sets where all of that process logs."""
+    root, ours = logging.getLogger(), logging.getLogger("cronhare")
+    handlers, level, our_level = root.handlers[:], root.level, ours.level
+    yield
+    if root.handlers != handlers:
+        root.handlers[:] = handlers
+    root.setLevel(level)
+    ours.setLevel(our_level)

@@ -207,15 +207,8 @@ def test_json_lines_have_their_node() -> None:
 
 def test_no_colours_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
     configure(style="text", level="INFO", stream=stream)
-    try:
-        say(logging.getLogger("cronhare.test"), logging.INFO, "test", "100 % plain")
-    finally:
-        root.handlers[:], level = before
-        root.setLevel(level)
-        logging.getLogger("cronhare").setLevel(logging.NOTSET)
+    say(logging.getLogger("cronhare.test"), logging.INFO, "test", "100 % plain")
 
     assert "\x1b" not in stream.getvalue()
     assert stream.getvalue().endswith("[INFO] 100 % plain\n")
