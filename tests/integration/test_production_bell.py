@@ -43,7 +43,8 @@ def test_it_begins_at_once_and_where_the_broker_is_away_soon(
         away = ask(at_work, "run", "asked", "--wait", "--json", CRON_BROKER_URL=NOBODY)
 
         assert [run.status for run in (*runs, away)] == [0] * 4
-        assert [late(run.json()) < 2 for run in runs] == [True] * 3
+        lateness = [late(run.json()) for run in runs]
+        assert max(lateness) < 2, lateness
         assert all("A scheduler sends" not in run.err for run in runs)
         assert "A scheduler sends 1 execution" in away.err
         assert late(away.json()) < 10
