@@ -3,11 +3,9 @@
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from threading import Thread
 from typing import Any, TypeAlias
 
 import psycopg
@@ -191,25 +189,6 @@ def test_a_server_that_stands_still_is_left_in_time(monkeypatch: pytest.MonkeyPa
         finally:
             os.kill(backend, signal.SIGCONT)
         engine.dispose()
-
-
-def test_who_is_no_database_is_told_and_no_secret_with_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        engine = open_engine(f"postgresql://u5er:c4nary@127.0.0.1:{port}/cron")
-
-        def answer() -> None:
-            client, _ = listener.accept()
-            with client:
-                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9)
-
-        thread = Thread(target=answer)
-        thread.start()
-        with pytest.raises(LedgerUnavailable) as caught:
-            check_schema(engine)
-        thread.join()
-
-    assert "c4nary" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

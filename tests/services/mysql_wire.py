@@ -1,12 +1,9 @@
 """What a server of MySQL's protocol says, for those who only pretend to be one."""
 
 import struct
-from collections.abc import Iterator
-from itertools import count
 from typing import Final
 
 OK: Final = bytes(7)
-END: Final = b"\xfe\0\0\2\0"
 
 
 def packet(number: int, payload: bytes) -> bytes:
@@ -18,20 +15,3 @@ def greeting(plugin: bytes, *, tls: bool = False) -> bytes:
     head = b"\x0a8.0.36\0" + struct.pack("<I", 7) + salt[:8] + b"\0"
     middle = struct.pack("<HBHHB", able, 33, 2, 0x00FF, 21) + bytes(10)
     return packet(0, head + middle + salt[8:] + b"\0" + plugin + b"\0")
-
-
-def heading(columns: int = 1) -> Iterator[bytes]:
-    """Begin an answer with rows."""
-    name = b"\1c"
-    column = (
-        b"\3def\0\0\0" + name + b"\0\x0c" + struct.pack("<HIBHB", 33, 255, 253, 0, 0) + bytes(2)
-    )
-    yield bytes([columns])
-    yield from [column] * columns
-    yield END
-
-
-def numbered(payloads: Iterator[bytes]) -> Iterator[bytes]:
-    """Make packets of what is answered to a statement."""
-    for number, payload in zip(count(1), payloads, strict=False):
-        yield packet(number, payload)

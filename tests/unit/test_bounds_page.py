@@ -27,7 +27,6 @@ from cronhare.adapters.sql import cooldown
 from cronhare.adapters.sql.attempts import redeliveries as held_again
 from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
-from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_session
 from cronhare.adapters.sql.events import system_signs
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
@@ -334,14 +333,10 @@ BOUNDS: dict[str, list[str]] = {
         f"{mail.MOST_PARTLY_TAKEN:,}"
     ],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
-    "what a database's server says before a session is set up": [
-        f"{2 * server_sessions.CONNECT_SECONDS} s",
-        f"{2 * server_sessions.ONE_OF_SEVERAL_SECONDS} s each",
-        size(mysql_session.SHORT),
-    ],
-    "an answer of a database's server, later": [
-        f"{mysql_session.LONG // 2**30} GiB",
-        size(mysql_session.SHORT),
+    "an answer of a database's server": [
+        f"{server_sessions.ANSWER_SECONDS} s",
+        f"{server_sessions.CONNECT_SECONDS} s while a session is set up",
+        f"{server_sessions.ONE_OF_SEVERAL_SECONDS} s with several hosts",
     ],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",

@@ -5,8 +5,8 @@ To add a database, write a folder in `dialects` with:
 1. its `Columns`, and its `Schema`: how tables are made;
 2. its `Errors`: what a failure means, and so whether a call is repeated;
 3. its `Dialect`: transactions, the statements of its own, and facts for `cronhare doctor`. For a
-   server, `dialects/server.py` has the half that all servers share, `dialects/sessions.py` the
-   pool, and `dialects/hosts.py` the choice among several hosts;
+   server, `dialects/server.py` has the half that all servers share, and `dialects/sessions.py`
+   the pool and the choice among several hosts;
 4. `open_engine`, which is called in `dialects/__init__.py`; the schemes of its URLs are in
    `cronhare.domain.addresses`;
 5. a parameter of the contract suites in `tests/integration`.

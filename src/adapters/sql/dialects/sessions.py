@@ -1,15 +1,23 @@
-"""Sessions with a database on servers, and the engines that keep them."""
+"""Sessions with a database on servers: which host they go to, and the pool that keeps them."""
 
+import logging
+import random
 from abc import ABC, abstractmethod
-from typing import Any, Final, Generic, Protocol
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from sqlalchemy import Engine, ExceptionContext, NullPool, QueuePool, event
 from sqlalchemy.exc import SQLAlchemyError
 
+from cronhare.application.logs import say
 from cronhare.domain.addresses import Host, LedgerServer
 
 from ..dialect import Errors
-from .hosts import Hosts, S
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S")
 
 #: A server may take so long for an answer. A worker whose lease could not be renewed for two
 #: thirds of its 30 s ends its tasks: a silent server has to be noticed well before.
@@ -40,30 +48,32 @@ class ServerErrors(Errors, Protocol):
     def is_read_only(self, error: BaseException | None) -> bool:
         """Whether the server refuses because it only reads."""
 
+    def said_by(self, error: BaseException | None) -> str:
+        """Give the server's or the driver's own words, without the user."""
+        ...
+
+    def none_usable(self, errors: Sequence[Exception], text: str) -> Exception:
+        """Make the driver's error of several hosts, of the kind of one that answered."""
+        ...
+
 
 class Sessions(ABC, Generic[S]):
     """Opens sessions with one of the hosts of a database, and makes engines that keep them."""
 
     errors: ServerErrors
 
-    #: What chooses among the hosts.
-    hosts: type[Hosts[S]]
-
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet."""
         self.server = server
+        self._passed_over = set[Host]()
 
     @abstractmethod
     def open(self, host: Host, answer_seconds: int | None) -> S:
-        """Open a session with one host.
+        """Open a session with one host, whose answers may take *answer_seconds* each.
 
         Raises:
-            Exception: the driver's: it is away, or refuses us.
+            Exception: it is away or refuses us; or, of several hosts, it only reads.
         """
-
-    @abstractmethod
-    def prepare(self, session: S, answer_seconds: int | None) -> None:
-        """Set up the session that is used. From now on each answer may take *answer_seconds*."""
 
     @abstractmethod
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401 - SQLAlchemy's own
@@ -86,10 +96,7 @@ class Sessions(ABC, Generic[S]):
         its first statement, thrown away with all that are older, and the call repeated.
         """
         return self._engine(
-            ANSWER_SECONDS,
-            poolclass=QueuePool,
-            pool_timeout=ANSWER_SECONDS,
-            pool_use_lifo=True,
+            ANSWER_SECONDS, poolclass=QueuePool, pool_timeout=ANSWER_SECONDS, pool_use_lifo=True
         )
 
     def unbounded_engine(self) -> Engine:
@@ -98,22 +105,39 @@ class Sessions(ABC, Generic[S]):
 
     def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
         """Make an engine. Nothing is reset on return: our transactions end before."""
-        hosts = self.hosts(lambda host: self.open(host, answer_seconds), self.server.hosts)
-
-        def connected() -> S:
-            session = hosts.connect()
-            try:
-                self.prepare(session, answer_seconds)
-            except BaseException:
-                session.close()
-                raise
-            return session
-
         engine = self.make_engine(
-            creator=connected, pool_reset_on_return=None, hide_parameters=True, **pooling
+            creator=partial(self._connect, answer_seconds),
+            pool_reset_on_return=None,
+            hide_parameters=True,
+            **pooling,
         )
         event.listen(engine, "handle_error", self._note_loss)
         return engine
+
+    def _connect(self, answer_seconds: int | None) -> S:
+        """Open a session with the only host, or with any that takes writes, tried at random."""
+        hosts = self.server.hosts
+        if len(hosts) == 1:
+            return self.open(hosts[0], answer_seconds)
+        refusals = dict[Host, Exception]()
+        for host in random.sample(hosts, len(hosts)):
+            try:
+                session = self.open(host, answer_seconds)
+            except Exception as error:  # noqa: BLE001 - whatever answers there
+                refusals[host] = error
+                if host not in self._passed_over:
+                    self._passed_over.add(host)
+                    text = f"Database host {host} is passed over: {self.errors.said_by(error)}"
+                    say(log, logging.WARNING, "database.passed-over", text)
+            else:
+                if host in self._passed_over:
+                    self._passed_over.discard(host)
+                    text = f"Database host {host} is used again"
+                    say(log, logging.INFO, "database.back", text)
+                return session
+        told = "; ".join(f"{host}: {self.errors.said_by(refusals[host])}" for host in hosts)
+        text = f"none of the hosts can be used: {told}"
+        raise self.errors.none_usable([*refusals.values()], text)
 
     def _note_loss(self, context: ExceptionContext) -> None:
         """Let the pool throw away what SQLAlchemy does not know to be lost."""

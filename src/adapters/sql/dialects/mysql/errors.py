@@ -2,6 +2,7 @@
 
 import re
 import ssl
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pymysql
@@ -178,13 +179,25 @@ def explain(error: SQLAlchemyError) -> str:
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     original = error.orig if isinstance(error, DBAPIError) else error
-    said = " ".join(map(str, without_user(original.args))) if original is not None else ""
+    said = said_by(error)
     if trouble := tls_trouble(original):
         return f"{trouble} ({said})"
     advice = _ADVICE.get(LOCK_WAIT_TIMEOUT if is_locked(error) else number_of(error))
     if advice is None and is_lost(error):
         advice = "the connection was lost"
+    if isinstance(original, pymysql.InternalError) and not number_of(error):
+        advice = "what answers there is not understood"  # of packets that are no server's
     return f"{advice} ({said})" if advice else said
+
+
+def said_by(error: BaseException | None) -> str:
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return " ".join(map(str, without_user(original.args))) if original is not None else ""
+
+
+def none_usable(refusals: Sequence[Exception], text: str) -> Exception:
+    numbers = sorted(map(number_of, refusals), key=lambda each: each in {0, CR.CR_CONN_HOST_ERROR})
+    return pymysql.OperationalError(numbers[0] or CR.CR_CONN_HOST_ERROR, text)
 
 
 def without_user(said: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,8 +14,8 @@ _SHA256: Final = "sha256_password"
 _FAST: Final = b"\1\3"
 
 
-class _Refusing:
-    """Stands for a plugin in the driver's exchange with a server, and sends nothing."""
+class Refusing:
+    """Stands for a plugin that sends the password, and sends nothing."""
 
     def __init__(self, session: "pymysql.Connection[Any]") -> None:
         """Keep the session that the driver logs in."""
@@ -36,7 +36,7 @@ class _Refusing:
         raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, text)
 
 
-class _FastOnly(_Refusing):
+class FastOnly(Refusing):
     """Proves by a hash that the password is known; a server that has it in its cache is content."""
 
     def authenticate(self, packet: Any) -> Any:  # noqa: ANN401 - likewise
@@ -57,51 +57,31 @@ class _FastOnly(_Refusing):
 #: Plugins by their names. While the server is down, any user of its machine can answer at its port,
 #: and a machine in between at any time; with a certificate, or an RSA key, of its own.
 REFUSING_THE_PASSWORD: Final[dict[str, Plugin]] = {
-    **dict.fromkeys(("mysql_clear_password", "dialog", _SHA256), _Refusing),
-    "caching_sha2_password": _FastOnly,
+    "mysql_clear_password": Refusing,
+    "dialog": Refusing,
+    _SHA256: Refusing,
+    "caching_sha2_password": FastOnly,
 }
 
 
-class TlsAsOffered(pymysql.Connection):
-    """A session of the driver that reads no trusted roots for TLS that is only offered.
+class Session(pymysql.Connection):
+    """A session of the driver, whose plugins are asked for any password."""
 
-    Nothing is verified there, and to read them takes some 50 ms, longer than all the rest of a
-    connection. Should the driver call this otherwise one day, it is only as slow as it was.
-    """
+    def _get_server_information(self) -> None:
+        """Read the greeting. To this plugin's the driver would answer with the password.
+
+        It does so whatever plugins it was given; taken for another, the server says once more
+        what it wants.
+        """
+        super()._get_server_information()  # type: ignore[misc]
+        if vars(self)["_auth_plugin_name"] == _SHA256:
+            vars(self)["_auth_plugin_name"] = "mysql_native_password"
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
+        """Read no trusted roots, which takes 50 ms, for TLS that is offered and not verified."""
         if isinstance(sslp, ssl.SSLContext):
             return sslp
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
-
-
-class GuardedLogin(TlsAsOffered):
-    """A session that gives the password to no greeting: plugins are asked, and may refuse.
-
-    To a greeting with this plugin the driver answers with the password, whatever plugins it was
-    given. So it takes it for another, and the server says once more what it wants.
-    """
-
-    _refused_greeting = False
-
-    def _get_server_information(self) -> None:
-        super()._get_server_information()  # type: ignore[misc]
-        if vars(self)["_auth_plugin_name"] == _SHA256:
-            vars(self)["_auth_plugin_name"] = "mysql_native_password"
-            self._refused_greeting = _SHA256 in vars(self)["_auth_plugin_map"]
-
-    def _request_authentication(self) -> None:
-        try:
-            super()._request_authentication()  # type: ignore[misc]
-        except pymysql.OperationalError as error:
-            said, *values = error.args
-            if isinstance(said, int):
-                raise
-            if self._refused_greeting:  # it goes on as if it had been told what it wants
-                _Refusing(self).authenticate(None)
-            # The driver's own errors have no number, and leave some of their values out.
-            text = str(said) % tuple(values)
-            raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_ERR, text) from error

@@ -8,7 +8,7 @@ import ssl
 from typing import Any, Final
 
 import pymysql
-from pymysql.constants import FIELD_TYPE
+from pymysql.constants import ER, FIELD_TYPE
 from sqlalchemy import URL, Engine, create_engine
 
 from cronhare.adapters import tls
@@ -16,9 +16,7 @@ from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from ..sessions import IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors, reading
-from .bounded_session import BoundedSession, is_understood, not_understood
-from .hosts import MysqlHosts
-from .login import REFUSING_THE_PASSWORD
+from .login import REFUSING_THE_PASSWORD, Session
 
 #: Strict, or too long a text would be cut in silence. Zero dates, which strict modes refuse as
 #: well, may stand in rows that people wrote: the plans quote them.
@@ -37,6 +35,12 @@ _SESSION: Final = (
     ),
 )
 
+#: What decides whether a server takes writes, and whether it is a node of a Galera cluster.
+_STANDING: Final = (
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'innodb_read_only', 'wsrep_on')"
+)
+_READ_ONLY: Final = ("read_only", "innodb_read_only")
+
 _CONVERSIONS: Final[dict[Any, Any]] = {
     **pymysql.converters.conversions,
     FIELD_TYPE.DATETIME: reading.read_moment,
@@ -44,11 +48,10 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 }
 
 
-class MysqlSessions(Sessions[BoundedSession]):
+class MysqlSessions(Sessions[Session]):
     """Sessions of MariaDB and MySQL."""
 
     errors = errors
-    hosts = MysqlHosts
 
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet.
@@ -67,29 +70,46 @@ class MysqlSessions(Sessions[BoundedSession]):
         url = URL.create("mysql+pymysql", database=self.server.database)
         return create_engine(url, **options)
 
-    def open(self, host: Host, answer_seconds: int | None) -> BoundedSession:
+    def open(self, host: Host, answer_seconds: int | None) -> Session:
         try:
-            return self._greeted(host, answer_seconds)
-        except Exception as error:
-            if not is_understood(error):
-                raise not_understood(str(host), error) from error
+            session = self._logged_in(host, answer_seconds)
+            try:
+                self._set_up(session)
+            except BaseException:
+                session.close()
+                raise
+        except pymysql.MySQLError as error:
             error.args = errors.without_user(error.args)
             raise
+        vars(session)["_read_timeout"] = answer_seconds
+        return session
 
-    def prepare(self, session: BoundedSession, answer_seconds: int | None) -> None:
-        for statement in _SESSION:
-            session.ask(statement)
-        # A node of a Galera cluster is to see what was committed on another, before each statement.
-        # Or the start fence, on its node, would not find what a scheduler has claimed on its own.
-        if session.ask("SHOW SESSION VARIABLES LIKE 'wsrep_on'").get("wsrep_on") == "ON":
-            session.ask("SET SESSION wsrep_sync_wait = 7")
-        session.opened(answer_seconds=answer_seconds)
+    def _set_up(self, session: Session) -> None:
+        """Make its settings ours; of several hosts, one that takes no writes is refused.
 
-    def _greeted(self, host: Host, answer_seconds: int | None) -> BoundedSession:
+        A node of a Galera cluster is to see what was committed on another, before each statement.
+        Or the start fence, on its node, would not find what a scheduler has claimed on its own.
+        """
+        with session.cursor() as cursor:
+            for statement in _SESSION:
+                cursor.execute(statement)
+            cursor.execute(_STANDING)
+            said = dict(cursor.fetchall())
+            if self.has_other_hosts:
+                for name in _READ_ONLY:
+                    if said.get(name, "OFF") != "OFF":
+                        text = f"it only reads ({name} is {said[name]})"
+                        raise pymysql.OperationalError(ER.OPTION_PREVENTS_STATEMENT, text)
+            if said.get("wsrep_on") == "ON":
+                cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
+                if cursor.fetchall() != (("wsrep_ready", "ON"),):
+                    text = "it has lost its cluster, or is not in it yet (wsrep_ready is OFF)"
+                    raise pymysql.OperationalError(errors.NOT_READY, text)
+                cursor.execute("SET SESSION wsrep_sync_wait = 7")
+
+    def _logged_in(self, host: Host, answer_seconds: int | None) -> Session:
         server, seconds = self.server, self.connect_seconds
-        return BoundedSession(
-            place=str(host),
-            opening_seconds=2 * seconds,
+        return Session(
             host=host.name,
             port=host.port,
             unix_socket=server.unix_socket,
@@ -99,7 +119,7 @@ class MysqlSessions(Sessions[BoundedSession]):
             database=server.database,
             charset="utf8mb4",
             connect_timeout=seconds,
-            read_timeout=2 * seconds,
+            read_timeout=seconds,
             write_timeout=answer_seconds,
             # Without FOUND_ROWS a duplicate that is left as it is counts 0, so that the number
             # of affected rows is the number of those inserted.

@@ -1,6 +1,7 @@
 """What PostgreSQL's errors mean, by their SQLSTATE, and what to do."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import psycopg
@@ -83,6 +84,7 @@ def _state_said(said: str) -> str:
         ("too many", "53300"),
         ("remaining connection slots", "53300"),
         ("the database system is", "57P03"),
+        ("session is read-only", READ_ONLY),
     ):
         if words in said:
             return state
@@ -172,6 +174,11 @@ def said_by(error: BaseException | None) -> str:
     original = error.orig if isinstance(error, DBAPIError) else error
     lines = (line.strip() for line in str(original or "").splitlines())
     return _USER.sub(r"\1", " ".join(line for line in lines if line)).replace("  ", " ")
+
+
+def none_usable(refusals: Sequence[Exception], text: str) -> Exception:  # noqa: ARG001
+    """See `ServerErrors.none_usable`. What a server says to a login is read from its sentence."""
+    return psycopg.OperationalError(text)
 
 
 def tls_trouble(said: str) -> str | None:

@@ -15,7 +15,6 @@ from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from ..sessions import ANSWER_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
-from .hosts import PostgresqlHosts
 from .names import DRIVER
 from .session import Session
 
@@ -48,7 +47,6 @@ class PostgresqlSessions(Sessions[Session]):
     """Sessions of PostgreSQL."""
 
     errors = errors
-    hosts = PostgresqlHosts
 
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet.
@@ -65,22 +63,20 @@ class PostgresqlSessions(Sessions[Session]):
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
         return create_engine(f"{DRIVER}://", use_native_hstore=False, **options)
 
-    def open(self, host: Host, answer_seconds: int | None) -> Session:  # noqa: ARG002
+    def open(self, host: Host, answer_seconds: int | None) -> Session:
         session = Session.connect(autocommit=True, **self._options(host))
         try:
             session.answer_seconds = CONNECT_SECONDS
             session.execute(_SESSION)
+            if answer_seconds is not None:
+                session.execute(f"SET statement_timeout = '{answer_seconds}s'")
             session.adapt_values()
+            session.autocommit = False
         except BaseException:
             session.close()
             raise
-        return session
-
-    def prepare(self, session: Session, answer_seconds: int | None) -> None:
         session.answer_seconds = answer_seconds
-        if answer_seconds is not None:
-            session.execute(f"SET statement_timeout = '{answer_seconds}s'")
-        session.autocommit = False
+        return session
 
     def _options(self, host: Host) -> dict[str, Any]:
         """Give the driver's options; each is said, or the environment would say it."""
@@ -99,7 +95,7 @@ class PostgresqlSessions(Sessions[Session]):
             "connect_timeout": self.connect_seconds,
             "tcp_user_timeout": 1_000 * ANSWER_SECONDS,
             "keepalives_idle": IDLE_SECONDS,
-            "target_session_attrs": "any",
+            "target_session_attrs": "read-write" if self.has_other_hosts else "any",
             "gssencmode": "disable",
             "require_auth": _ANY_PROOF if server.is_proven(host) else _NO_CLEAR_TEXT,
             **self._tls(host),
