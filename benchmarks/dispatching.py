@@ -15,13 +15,13 @@ from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts, size
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.schedules.planning import Planned, plan
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.entrypoints.processes.scheduler import scheduler_round
+from tests.frozen_clock import FrozenClock
 
 MANY = size(100_000, 60)
 FEW = size(10_000, 60)

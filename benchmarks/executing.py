@@ -15,7 +15,6 @@ from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, TRUE, size
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.redelivery.waiting_room import WaitingRoom
@@ -27,6 +26,7 @@ from cronhare.entrypoints.processes.consuming import WorkerConsumer
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown
 from cronhare.ports.runner import Invocation, TaskRunnerPort
+from tests.scripted_runner import ScriptedRunner
 
 #: How many are run, by how many at a time: each case takes a few seconds.
 SCRIPTED = size({1: 1_000, 8: 4_000, 64: 10_000}, dict.fromkeys((1, 8, 64), 60))

@@ -13,8 +13,8 @@ from rig import Ledgers, opened
 from samples import BUSY, QUIET, size
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.ports.broker import Envelope, Published
+from tests.frozen_clock import FrozenClock
 
 FEW, MANY = size((10_000, 100_000), (60, 60))
 

@@ -11,7 +11,7 @@ from figures import Figure
 from rig import Ledgers, opened
 from samples import BUSY, QUIET, size
 
-from cronhare.adapters.memory.clock import FrozenClock
+from tests.frozen_clock import FrozenClock
 
 FEW = size(10_000, 60)
 PAIRS = size(9, 1)

@@ -17,9 +17,9 @@ from samples import TRUE, size
 from sqlalchemy import Engine
 from web_client import cpu_of_process, cronhare_web, open_pages
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.schedules.draft import ScheduleDraft
+from tests.frozen_clock import FrozenClock
 
 DUE: Final = size(10_000, 100)
 ROUNDS: Final = size(6, 1)

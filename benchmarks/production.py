@@ -5,7 +5,6 @@ They are started for the benchmark and thrown away after it, and are what the te
 started here.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +15,6 @@ from dependency_injector import providers
 from pymysql import Connection
 from samples import TRUE, WRITTEN, drafts
 from sqlalchemy import event, make_url
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.domain.topology import MAIN_QUEUE

@@ -11,13 +11,13 @@ import attrs
 from dependency_injector import providers
 from samples import TRUE, WRITTEN, drafts
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.lifetime import tune_gc
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.clock import ClockPort
+from tests.frozen_clock import FrozenClock
 
 
 class ShiftedClock:

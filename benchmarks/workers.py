@@ -19,7 +19,6 @@ from dependency_injector import providers
 from original_algorithm import start_child
 from production import opened
 
-from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.application.worker.lock_waits import Places
 from cronhare.domain.lease_times import renewed_every
@@ -31,6 +30,7 @@ from cronhare.entrypoints.processes.consuming import DeliveryTasks
 from cronhare.entrypoints.processes.loops import Loop
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import Invocation, TaskRunnerPort
+from tests.scripted_runner import ScriptedRunner
 
 _FRESH = multiprocessing.get_context("spawn")
 

@@ -9,7 +9,7 @@ from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.topology import Topology
 
-LedgerAnswer = LedgerFacts | InMemory | Unreachable
+LedgerAnswer = LedgerFacts | Unreachable
 BrokerAnswer = BrokerFacts | InMemory | Unreachable
 
 

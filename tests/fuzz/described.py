@@ -28,7 +28,6 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
@@ -38,6 +37,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.api import resources
 from cronhare.entrypoints.web.asking import Asker
+from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import Ledger, sql_ledger
 from tests.integration.web import Site, site

@@ -13,7 +13,6 @@ from itertools import count, product
 
 import attrs
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.alerts import AlertDesk
@@ -40,6 +39,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Retention
+from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.rows import VALUES
 from tests.integration.ledgers import NOON, Ledger, sql_ledger

@@ -19,7 +19,6 @@ from urllib.parse import quote_from_bytes, quote_plus, urlencode
 
 import attrs
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -28,6 +27,7 @@ from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
 from cronhare.entrypoints.web.bodies import LARGEST_BODY
 from cronhare.entrypoints.web.page.forms import MOST_FIELDS
+from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.fuzz.described import fill
 from tests.integration.ledgers import sql_ledger

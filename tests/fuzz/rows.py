@@ -14,7 +14,6 @@ from itertools import count, product
 from pathlib import Path
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
@@ -54,6 +53,7 @@ from cronhare.ports.attempts import Finish, Limited
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
 from cronhare.ports.schedule_edits import ScheduleFilter
+from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import FAILURE, IN_30_S, NOON, Ledger, draft, sql_ledger
 from tests.unit.application.house import Inline

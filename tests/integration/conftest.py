@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.entrypoints.settings.settings import Settings
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     NOON,
     Ledger,
@@ -20,12 +20,15 @@ from tests.integration.ledgers import (
     sqlite_ledger,
 )
 from tests.integration.rules import Holding, Refusing, holding_in, refusing_in
+from tests.memory_ledger import memory_ledgers
 from tests.services import postgresql as postgresql_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing
 from tests.services.mariadb import Server, connect
 from tests.services.mariadb import database as mariadb_database
 from tests.services.mariadb import server as mariadb_server
+
+__all__ = ["memory_ledgers"]
 
 
 @pytest.fixture
@@ -138,7 +141,7 @@ def postgresql_shell(migrated_postgresql: URL) -> Iterator[Shell]:
 ON_SERVERS = [pytest.param(name, marks=pytest.mark.integration) for name in ("mysql", "postgresql")]
 
 
-@pytest.fixture(params=["memory", "sqlite", *ON_SERVERS])
+@pytest.fixture(params=["sqlite", *ON_SERVERS])
 def fresh_ledger(request: pytest.FixtureRequest) -> Ledger:
     """A ledger as it is on its first day."""
     ledger: Ledger = request.getfixturevalue(request.param)

@@ -7,33 +7,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from threading import Barrier
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
-from sqlalchemy import URL, Engine, create_engine
-from sqlalchemy.engine import Dialect as Compiling
+from sqlalchemy import URL, Engine
 
-from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.ledger.access import MemoryAccessStore
-from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
-from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
-from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
-from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
-from cronhare.adapters.memory.ledger.events import MemoryEventStore
-from cronhare.adapters.memory.ledger.names import MemoryNames
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
-from cronhare.adapters.memory.ledger.overview import MemoryOverview
-from cronhare.adapters.memory.ledger.records import MemoryRecords
-from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
-from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
-from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
-from cronhare.adapters.memory.ledger.schedule_edits import MemoryScheduleEdits
-from cronhare.adapters.memory.ledger.schedule_lists import MemoryScheduleLists
-from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
-from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
-from cronhare.adapters.memory.ledger.tables import MemoryLedger
-from cronhare.adapters.memory.ledger.timeline import MemoryTimelineStore
-from cronhare.adapters.memory.ledger.timings import MemoryTimingStore
 from cronhare.adapters.sql import (
     SqlAccessStore,
     SqlAlertStore,
@@ -103,6 +81,8 @@ from cronhare.ports.schedules import ScheduleStorePort
 from cronhare.ports.statistics import StatisticsPort
 from cronhare.ports.timeline import TimelineStorePort
 from cronhare.ports.timings import TimingStorePort
+from tests.frozen_clock import FrozenClock
+from tests.memory_ledger import compiled_once, memory_engine
 from tests.ports import NO_NACKS, ids_of
 
 T = TypeVar("T")
@@ -157,7 +137,7 @@ def at_once(callers: int, call: Callable[[int], T]) -> list[T]:
 
 @attrs.frozen(kw_only=True)
 class Ledger:
-    """One ledger behind its four ports, and what a test does with it again and again."""
+    """One ledger behind its ports, and what a test does with it again and again."""
 
     clock: FrozenClock
     claims: ClaimStorePort
@@ -363,39 +343,16 @@ def all_running(ledger: Ledger, how_many: int) -> list[Execution]:
 
 
 def memory_ledger(clock: FrozenClock) -> Ledger:
-    """Make a ledger in memory."""
-    ledger = MemoryLedger(clock)
-    return Ledger(
-        clock=clock,
-        claims=MemoryClaimStore(ledger),
-        attempts=MemoryAttemptStore(ledger),
-        schedules=MemoryScheduleStore(ledger),
-        edits=MemoryScheduleEdits(ledger),
-        lists=MemoryScheduleLists(ledger),
-        records=MemoryRecords(ledger),
-        nodes=MemoryNodeStore(ledger),
-        names=MemoryNames(ledger),
-        events=MemoryEventStore(ledger),
-        replays=MemoryReplayStore(ledger),
-        limits=MemoryLimitStore(ledger),
-        statistics=MemoryStatistics(ledger),
-        timings=MemoryTimingStore(ledger),
-        timeline=MemoryTimelineStore(ledger),
-        overview=MemoryOverview(ledger),
-        alerts=MemoryAlertStore(ledger),
-        redeliveries=MemoryRedeliveryStore(ledger),
-        audit=MemoryAuditStore(ledger),
-        access=MemoryAccessStore(ledger),
-    )
+    """Open an empty ledger on SQLite in memory, until the end of the test."""
+    return sql_ledger(clock, memory_engine(clock))
 
 
 @contextmanager
 def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
     """Open the ledger in an SQLite file that has its schema already."""
     engine = open_engine(f"sqlite:///{path}")
-    engine.dialect = _of_all_files()  # which statements are known as compiled by
     try:
-        yield sql_ledger(clock, engine.execution_options(compiled_cache=_COMPILED))
+        yield sql_ledger(clock, compiled_once(engine))
     finally:
         engine.dispose()
 
@@ -412,19 +369,6 @@ def server_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
         engine.dispose()
 
 
-#: What was compiled for any file: to compile each statement anew for each takes half of a test.
-_COMPILED: Final[dict[Any, Any]] = {}
-
-
-@cache
-def _of_all_files() -> Compiling:
-    """Make the one dialect of SQLAlchemy for all files, and let it look at SQLite once."""
-    engine = create_engine("sqlite://")
-    engine.connect().close()
-    engine.dispose()
-    return engine.dialect
-
-
 @cache
 def server_engine(url: URL) -> Engine:
     """Make the one engine for a database: to compile each statement anew takes long."""
@@ -432,7 +376,7 @@ def server_engine(url: URL) -> Engine:
 
 
 def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
-    """Put the four adapters on an engine."""
+    """Put the adapters on an engine."""
     return Ledger(
         clock=clock,
         claims=SqlClaimStore(engine, clock),

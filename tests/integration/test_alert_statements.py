@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlAlertStore, SqlEventStore, open_engine, upgrade
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON
 
 MANY = (

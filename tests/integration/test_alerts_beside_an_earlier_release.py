@@ -4,10 +4,10 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlAlertStore, open_engine, upgrade
 from cronhare.domain.lifecycle.alerts import Alert
 from cronhare.domain.schedules.alert_rules import Rule
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON
 
 #: What 1.0 wrote and asked.

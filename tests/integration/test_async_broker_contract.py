@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -30,6 +29,7 @@ from cronhare.ports.broker import (
     Message,
     Published,
 )
+from tests.frozen_clock import FrozenClock
 from tests.services.rabbitmq import Server
 
 REPORTS = "cron_scheduler.reports"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, event, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.application.administration.views.alerts import AlertView
@@ -18,6 +17,7 @@ from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert
 from cronhare.domain.lifecycle.events import LARGEST_PARAMS
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.entrypoints.json_text import as_json
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, Ledger, sql_ledger
 
 DAY = timedelta(days=1)

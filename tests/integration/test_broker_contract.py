@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -23,6 +22,7 @@ from cronhare.domain.topology import (
     ToWaiting,
 )
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
+from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.rabbitmq import Server

@@ -39,15 +39,10 @@ def test_the_ledgers_time_is_in_utc(ledger: Ledger) -> None:
     assert ledger.claims.now().utcoffset() == timedelta(0)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_ledger_on_this_host_has_no_clock_of_its_own(
-    request: pytest.FixtureRequest, kind: str
-) -> None:
-    ledger: Ledger = request.getfixturevalue(kind)
+def test_a_ledger_on_this_host_has_no_clock_of_its_own(sqlite: Ledger) -> None:
+    sqlite.clock.advance(MINUTE)
 
-    ledger.clock.advance(MINUTE)
-
-    assert ledger.claims.now() == ledger.now
+    assert sqlite.claims.now() == sqlite.now
 
 
 # Claiming what is due

@@ -10,8 +10,8 @@ import pymysql
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlScheduleStore, check_schema, open_engine, upgrade
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft
 from tests.services.mariadb import accepts, run
 from tests.services.rabbitmq import LARGEST_AT_BROKER

@@ -13,7 +13,6 @@ import pika
 import pytest
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
@@ -50,6 +49,7 @@ from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+from tests.frozen_clock import FrozenClock
 from tests.integration import amqp
 from tests.integration.ledgers import (
     CRASH,

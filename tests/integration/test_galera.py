@@ -8,13 +8,13 @@ import attrs
 import pytest
 from sqlalchemy import Engine, ExceptionContext, event, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.transactions.database import Database, repeatable
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, SUCCESS, Ledger, at_once, draft, sql_ledger
 from tests.services import galera, mariadb
 from tests.services.finding import wait_until

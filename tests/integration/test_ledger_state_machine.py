@@ -1,7 +1,7 @@
 """Whatever happens to a ledger, in whatever order: what holds after each step, and at the end."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy import URL
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.start_fence import EARLIEST
@@ -22,6 +21,7 @@ from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdic
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, Refused, StartRequest, Superseded
 from cronhare.ports.runner import AttemptResult
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -34,7 +34,6 @@ from tests.integration.ledgers import (
     SUCCESS,
     Ledger,
     draft,
-    memory_ledger,
     server_ledger,
     sqlite_ledger,
 )
@@ -237,11 +236,6 @@ def _instants(execution: Execution) -> list[datetime]:
 
 
 @pytest.fixture
-def open_memory() -> OpenLedger:
-    return lambda clock: nullcontext(memory_ledger(clock))
-
-
-@pytest.fixture
 def open_sqlite(migrated_sqlite: Path, tmp_path: Path) -> OpenLedger:
     numbers = count()
 
@@ -266,8 +260,7 @@ def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
 @pytest.mark.parametrize(
     ("kind", "examples"),
     [
-        ("memory", 30),
-        ("sqlite", 8),
+        ("sqlite", 20),
         pytest.param("mysql", 6, marks=pytest.mark.integration),
         pytest.param("postgresql", 6, marks=pytest.mark.integration),
     ],

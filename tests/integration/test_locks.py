@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Connection, Select, select, update
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore, open_engine
 from cronhare.adapters.sql.claims import plan_locks, statements
 from cronhare.adapters.sql.mapping.execution_rows import BY_IDS
@@ -16,6 +15,7 @@ from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, limit_lock
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.redeliveries import Holder
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, empty, sql_ledger
 
 pytestmark = pytest.mark.integration

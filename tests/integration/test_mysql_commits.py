@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import asdict
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     FOR_GOOD,
     IN_30_S,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import (
     SqlClaimStore,
     SqlScheduleStore,
@@ -16,6 +15,7 @@ from cronhare.adapters.sql import (
     upgrade,
 )
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft
 from tests.services import mariadb
 from tests.services.finding import free_port

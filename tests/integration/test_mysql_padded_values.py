@@ -10,13 +10,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.ledger import LedgerRefused
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import LEASE, SUCCESS, Ledger, Shell, draft, sql_ledger
 from tests.integration.rules import Holding, all_started, some
 from tests.ports import ids_of

@@ -15,7 +15,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import URL, Engine, event
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql.requirements import REQUIREMENTS
@@ -25,6 +24,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, draft, sql_ledger
 from tests.integration.revisions import REVISIONS
 from tests.services.mariadb import connect, run

@@ -12,7 +12,6 @@ import pymysql
 import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects import sessions as server_sessions
@@ -26,6 +25,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Renewal
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server, connect, until_one_waits

@@ -9,7 +9,6 @@ import attrs
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.nodes import (
@@ -20,6 +19,7 @@ from cronhare.domain.nodes import (
     served,
 )
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, sql_ledger
 
 HOUR = timedelta(hours=1)

@@ -176,7 +176,7 @@ def test_a_schedule_by_hand_or_whose_time_is_past_is_not_idle(ledger: Ledger) ->
     assert [stored.idle for stored in ledger.schedules.schedules()] == [None, None]
 
 
-# Broken rows: nobody can write one into memory
+# Broken rows
 
 
 def test_what_was_due_while_a_row_was_broken_is_recorded_once_it_is_mended(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.migrations.upgrade import VERSION_TABLE
 from cronhare.domain.execution import State
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import FOR_GOOD, GRACES, MINUTE, NOON, Ledger, draft, sql_ledger
 from tests.integration.revisions import REVISIONS
 

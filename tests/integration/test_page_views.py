@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import attrs
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import alert, raised
 from cronhare.domain.lifecycle.events import OutboxRow
@@ -19,6 +18,7 @@ from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.page.navigation import WAYS
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import CRASH, IN_30_S, NOON, Ledger, sql_ledger
 from tests.integration.web import Answer, Site, site
 

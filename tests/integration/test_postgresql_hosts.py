@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft, sql_ledger
 from tests.services import postgresql
 from tests.services.finding import free_port

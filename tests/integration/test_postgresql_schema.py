@@ -11,7 +11,6 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Engine, inspect
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
 from cronhare.adapters.sql.dialects.postgresql.requirements import REQUIREMENTS
@@ -20,6 +19,7 @@ from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger
 from tests.integration.revisions import REVISIONS
 from tests.services.postgresql import run

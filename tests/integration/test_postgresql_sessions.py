@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Engine, event, text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
@@ -24,6 +23,7 @@ from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Refused
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.integration.rules import apart, some, start_all
 from tests.services import postgresql

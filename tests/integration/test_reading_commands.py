@@ -10,7 +10,6 @@ from string import ascii_lowercase
 import attrs
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlAlertStore, open_engine
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.lifecycle.alerts import alert, trial
@@ -20,6 +19,7 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli.commands import events
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
+from tests.frozen_clock import FrozenClock
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,6 @@ import attrs
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.application.administration.difference import Change
 from cronhare.application.administration.jobs_files import change_by_file
@@ -25,6 +24,7 @@ from cronhare.entrypoints.processes.scheduler import StandIn
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 
 JOBS = """
 [tasks.{name}]

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 import attrs
 import pytest
 
-from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort
 from tests.integration.invocations import shell
+from tests.scripted_runner import ScriptedRunner
 
 
 @attrs.frozen
@@ -83,25 +83,25 @@ async def process_runner() -> AsyncIterator[TaskRunnerPort]:
 
 
 @pytest.fixture
-def memory_runner() -> TaskRunnerPort:
+def scripted_runner() -> TaskRunnerPort:
     return ScriptedRunner(told)
 
 
 @pytest.fixture
-def memory_holding_runner() -> TaskRunnerPort:
+def scripted_holding_runner() -> TaskRunnerPort:
     return ScriptedRunner(told, holds=True, says=said)
 
 
 _PROCESS = pytest.param("process_runner", marks=pytest.mark.integration)
 
 
-@pytest.fixture(params=["memory_runner", _PROCESS])
+@pytest.fixture(params=["scripted_runner", _PROCESS])
 def runner(request: pytest.FixtureRequest) -> TaskRunnerPort:
     runner: TaskRunnerPort = request.getfixturevalue(request.param)
     return runner
 
 
-@pytest.fixture(params=["memory_holding_runner", _PROCESS])
+@pytest.fixture(params=["scripted_holding_runner", _PROCESS])
 def endless(request: pytest.FixtureRequest) -> TaskRunnerPort:
     """A runner whose attempts run until they are stopped."""
     runner: TaskRunnerPort = request.getfixturevalue(request.param)

@@ -11,12 +11,12 @@ from shutil import rmtree
 import pytest
 from sqlalchemy import Engine, event
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
 from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, sql_ledger
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import attrs
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
+from tests.frozen_clock import FrozenClock
 
 pytestmark = pytest.mark.integration
 

@@ -11,13 +11,13 @@ import attrs
 import pytest
 from sqlalchemy import URL, event
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Busy, Finish, StartRequest
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     GRACES,
     LEASE,

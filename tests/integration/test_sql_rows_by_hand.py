@@ -120,7 +120,7 @@ def test_a_request_to_cancel_that_is_written_into_a_row_is_honoured_in_any_state
 def test_of_two_rows_of_one_execution_a_replay_resolves_the_older(
     ledger: Ledger, shell: Shell
 ) -> None:
-    """As it is in memory; nothing but a hand makes two that are unresolved."""
+    """Nothing but a hand makes two that are unresolved."""
     older = ledger.failed()
     [replayed] = ledger.records.replay([older.id], now=ledger.now)
     ledger.finished(replayed, FOR_GOOD)

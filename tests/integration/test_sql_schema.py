@@ -13,7 +13,6 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
@@ -22,6 +21,7 @@ from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger
 from tests.integration.revisions import REVISIONS
 

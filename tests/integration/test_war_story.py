@@ -11,13 +11,10 @@ from random import Random
 
 import msgspec
 import pytest
+from sqlalchemy import Engine
 
-from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
-from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
-from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
-from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
-from cronhare.adapters.memory.ledger.tables import MemoryLedger
+from cronhare.adapters.sql.dialect import dialect_of
+from cronhare.adapters.sql.mapping.archive_rows import ARCHIVE, archive_values
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.catching_up import CatchUp
@@ -31,12 +28,14 @@ from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Deferred, Finish, Refused, StartRequest
-from tests.integration.ledgers import LEASE, NOON, SECOND, SUCCESS, TIMED_OUT
+from tests.frozen_clock import FrozenClock
+from tests.integration.ledgers import LEASE, NOON, SECOND, SUCCESS, TIMED_OUT, Ledger, sql_ledger
+from tests.memory_ledger import memory_engine
 from tests.ports import NO_NACKS
 
 pytestmark = pytest.mark.integration
 
-#: How many webhooks there were; a fifth of them shows the same with every change.
+#: How many webhooks there were; a fifteenth of them shows the same with every change.
 ALL = pytest.param(45_000, marks=pytest.mark.long)
 CUSTOMERS = 300
 RATE, AT_ONCE = 500.0, 5
@@ -84,13 +83,17 @@ def waiting(number: int, scheduler_id: int) -> Execution:
     )
 
 
+def insert(engine: Engine, executions: Sequence[Execution]) -> None:
+    with engine.begin() as connection:
+        dialect_of(engine).insert_executions(connection, executions)
+
+
 class Server:
     """What the customers' server sees: when attempts start, and how many of one customer run."""
 
-    def __init__(self, ledger: MemoryLedger, clock: FrozenClock) -> None:
-        self.ledger, self.clock = ledger, clock
-        self.attempts, self.claims = MemoryAttemptStore(ledger), MemoryClaimStore(ledger)
-        self.catch_up = CatchUp(budget=BUDGET, free_at=clock.now())
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger, self.clock = ledger, ledger.clock
+        self.catch_up = CatchUp(budget=BUDGET, free_at=ledger.now)
         self.coming = defaultdict[datetime, list[Execution]](list)
         self.running = defaultdict[datetime, list[Execution]](list)
         self.started = list[datetime]()
@@ -107,10 +110,10 @@ class Server:
 
     def _end(self, over: list[Execution], at: datetime) -> Sequence[Execution]:
         done = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in over]
-        self.attempts.finish(done, now=at, node="ant")
+        self.ledger.attempts.finish(done, now=at, node="ant")
         self.busy.subtract(one.params for one in over)
         gates = {gate for one in over for gate in gates_of(one)}
-        return self.claims.let_go(gates, now=at).executions if gates else ()
+        return self.ledger.claims.let_go(gates, now=at).executions if gates else ()
 
     def _start(self, asked: list[Execution], at: datetime) -> None:
         for part in range(0, len(asked), BATCH):
@@ -118,7 +121,7 @@ class Server:
                 StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS)
                 for one in asked[part : part + BATCH]
             ]
-            for answer in self.attempts.start(
+            for answer in self.ledger.attempts.start(
                 wanted, now=at, node="ant", lease=LEASE, catch_up=self.catch_up
             ):
                 match answer:
@@ -135,21 +138,21 @@ class Server:
                         self.held += other.gate is not None
 
 
-@pytest.mark.parametrize("webhooks", [9_000, ALL])
+@pytest.mark.parametrize("webhooks", [3_000, ALL])
 def test_retries_that_waited_through_an_outage_spare_the_server(webhooks: int) -> None:
     clock = FrozenClock(NOON + 5 * HOUR)
-    ledger, back_at = MemoryLedger(clock), clock.now()
+    engine, back_at = memory_engine(clock), clock.now()
+    ledger = sql_ledger(clock, engine)
     webhook = ScheduleDraft(
         name="webhook",
         task=TaskRef("worker", 7),
         concurrency=PER_CUSTOMER,
     )
-    schedules = MemoryScheduleStore(ledger)
-    schedules.save([webhook], source=None, now=NOON)
-    [stored] = schedules.schedules(["webhook"])
-    retries = [ledger.executions.insert(waiting(number, stored.id)) for number in range(webhooks)]
-    server = Server(ledger, clock)
-    server.coming[back_at] = [one for one in retries if one is not None]
+    ledger.schedules.save([webhook], source=None, now=NOON)
+    [stored] = ledger.schedules.schedules(["webhook"])
+    insert(engine, [waiting(number, stored.id) for number in range(webhooks)])
+    server = Server(ledger)
+    server.coming[back_at] = ledger.executions()
 
     server.serve()
 
@@ -162,21 +165,22 @@ def test_retries_that_waited_through_an_outage_spare_the_server(webhooks: int) -
     assert started[-1] - back_at < (webhooks / most) * BUDGET.window  # and no later than needed
     assert server.worst == AT_ONCE
     assert server.held > 0  # or the budget alone had spared each customer
-    ended = list(ledger.executions.newest_first())
+    ended = ledger.executions()
     assert Counter((one.state, one.attempt, one.deaths) for one in ended) == {
         (State.SUCCEEDED, 3, 2): webhooks
     }
 
 
-@pytest.mark.parametrize("webhooks", [9_000, ALL])
+@pytest.mark.parametrize("webhooks", [3_000, ALL])
 def test_failures_that_are_released_together_spare_the_server(webhooks: int) -> None:
     clock = FrozenClock(NOON)
-    ledger = MemoryLedger(clock)
-    attempts, replays = MemoryAttemptStore(ledger), MemoryReplayStore(ledger)
-    for number in range(webhooks):
-        execution = ledger.executions.insert(failed(number))
-        assert execution is not None
-        ledger.keep(archive(execution, Fail("500"), TIMED_OUT, NOON))
+    engine = memory_engine(clock)
+    ledger = sql_ledger(clock, engine)
+    attempts, replays = ledger.attempts, ledger.replays
+    insert(engine, [failed(number) for number in range(webhooks)])
+    archived = [archive(one, Fail("500"), TIMED_OUT, NOON) for one in ledger.executions()]
+    with engine.begin() as connection:
+        connection.execute(ARCHIVE, [archive_values(row) for row in archived])
     order = ReplayOrder(which=UNRESOLVED, rate=RATE, key="params.customer", at_once=AT_ONCE)
     replays.order(order, now=clock.now())
 
@@ -212,5 +216,5 @@ def test_failures_that_are_released_together_spare_the_server(webhooks: int) -> 
         later - first >= SECOND - timedelta(microseconds=most)
         for first, later in zip(begun, begun[most:], strict=False)
     )
-    states = Counter(one.state for one in ledger.executions.newest_first())
+    states = Counter(one.state for one in ledger.executions())
     assert states == {State.SUCCEEDED: webhooks}

@@ -7,7 +7,6 @@ import attrs
 import pytest
 from sqlalchemy import text
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised, trial
 from cronhare.domain.lifecycle.archive import Archived
@@ -20,6 +19,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.runner import Captured
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,

@@ -1,14 +1,13 @@
-"""What is in memory cannot be inspected from another process."""
+"""A broker in memory cannot be inspected from another process."""
 
 from cronhare.domain.diagnosis.servers import InMemory
 from cronhare.domain.topology import Topology
 
 
 class MemoryInspection:
-    """Satisfies `BrokerInspectionPort` and `LedgerInspectionPort`."""
+    """Satisfies `BrokerInspectionPort`."""
 
-    def inspect(self, topology: Topology | None = None) -> InMemory:  # noqa: ARG002 - the port's
-        """See `BrokerInspectionPort.inspect` and `LedgerInspectionPort.inspect`."""
+    def inspect(self, topology: Topology) -> InMemory:  # noqa: ARG002 - the port's
         return InMemory()
 
     def probe(self) -> InMemory:

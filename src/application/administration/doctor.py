@@ -106,8 +106,6 @@ def _of_ledger(facts: LedgerAnswer) -> Iterator[Finding]:
     match facts:
         case Unreachable():
             yield judge_unreachable(DATABASE, facts)
-        case InMemory():
-            yield Finding(Severity.OK, DATABASE.subject, "In memory: there is nothing to look at")
         case LedgerFacts():
             yield from judge_ledger(facts)
             if facts.schedules is not None:

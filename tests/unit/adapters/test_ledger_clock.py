@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 
 LEDGER = datetime(2026, 3, 28, 8, tzinfo=UTC)
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.broker.messages import LARGEST_BODY
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
+from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import (
@@ -19,6 +18,7 @@ from cronhare.ports.broker import (
     Message,
     Published,
 )
+from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)

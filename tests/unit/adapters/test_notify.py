@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import Mailer, written
 from cronhare.adapters.notify.notifier import Notifier
@@ -32,6 +31,7 @@ from cronhare.domain.schedules.notify import (
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from cronhare.ports.runner import Invocation
+from tests.scripted_runner import ScriptedRunner
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HOOK = ByWebhook(address=WebAddress.parse("https://hooks.example.org/x"), secret=b"s" * 24)

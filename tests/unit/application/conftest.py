@@ -7,6 +7,9 @@ from cronhare.application.redelivery import delay
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.worker import ledger, lock_waits
 from cronhare.entrypoints.logs import TextFormatter
+from tests.memory_ledger import memory_ledgers
+
+__all__ = ["memory_ledgers"]
 
 Lines = Callable[[], list[str]]
 
@@ -15,7 +18,7 @@ TIME_AND_SPACE = len("2025-12-12T12:00:00.000Z ")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is to be spared in memory: what is away is asked again at once."""
+    """Nobody is to be spared: what is away is asked again at once."""
     monkeypatch.setattr(ledger, "FIRST_PAUSE", 0.0)
     monkeypatch.setattr(ledger, "LOCK_PAUSES", (0.0,) * len(ledger.LOCK_PAUSES))
     monkeypatch.setattr(lock_waits, "PAUSES", (0.0,) * len(lock_waits.PAUSES))

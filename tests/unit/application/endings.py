@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from cronhare.adapters.memory.runner import Script
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.ports.runner import Invocation
+from tests.scripted_runner import Script
 
 SUCCESS = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
 CRASH = Outcome(ending=Ending.CRASHED, signal=11, error=TaskError(message="killed by SIGSEGV"))

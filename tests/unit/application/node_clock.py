@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from cronhare.adapters.memory.clock import FrozenClock
+from tests.frozen_clock import FrozenClock
 
 
 class NodeClock(FrozenClock):

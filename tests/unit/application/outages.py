@@ -1,4 +1,4 @@
-"""A ledger in memory that can be away: deaf, or heard and not answered."""
+"""A ledger that can be away: deaf, or heard and not answered."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,11 +6,9 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import attrs
+from sqlalchemy import Engine
 
-from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
-from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
-from cronhare.adapters.memory.ledger.records import MemoryRecords
-from cronhare.adapters.memory.ledger.tables import MemoryLedger
+from cronhare.adapters.sql import SqlAttemptStore, SqlClaimStore, SqlRecords
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.catching_up import CatchUp
@@ -31,6 +29,7 @@ from cronhare.ports.attempts import (
     StartRequest,
 )
 from cronhare.ports.claims import Batch
+from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Written
@@ -82,11 +81,11 @@ class Outage:
         raise LedgerUnavailable("the ledger is away", changed_nothing=not self.heard)
 
 
-class AttemptsWithOutages(MemoryAttemptStore):
-    """Attempts in memory, now and then out of reach."""
+class AttemptsWithOutages(SqlAttemptStore):
+    """Attempts, now and then out of reach."""
 
-    def __init__(self, ledger: MemoryLedger, outage: Outage) -> None:
-        super().__init__(ledger)
+    def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
+        super().__init__(engine, clock)
         self._outage = outage
         self.asked_to_start = 0
 
@@ -159,11 +158,11 @@ class AttemptsWithOutages(MemoryAttemptStore):
             super().keep_written(written, now=now, node=node)
 
 
-class ClaimsWithOutages(MemoryClaimStore):
-    """Claims in memory, now and then out of reach."""
+class ClaimsWithOutages(SqlClaimStore):
+    """Claims, now and then out of reach."""
 
-    def __init__(self, ledger: MemoryLedger, outage: Outage) -> None:
-        super().__init__(ledger)
+    def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
+        super().__init__(engine, clock)
         self._outage = outage
         self.comparisons = 0
 
@@ -212,11 +211,11 @@ class ClaimsWithOutages(MemoryClaimStore):
             return super().run_by(nodes, limit=limit)
 
 
-class RecordsWithOutages(MemoryRecords):
-    """Records in memory, now and then out of reach."""
+class RecordsWithOutages(SqlRecords):
+    """Records, now and then out of reach."""
 
-    def __init__(self, ledger: MemoryLedger, outage: Outage) -> None:
-        super().__init__(ledger)
+    def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
+        super().__init__(engine, clock)
         self._outage = outage
 
     def keep_failure(

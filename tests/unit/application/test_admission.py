@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.ledger.access import MemoryAccessStore
+from cronhare.adapters.sql import SqlAccessStore
 from cronhare.application.administration.admission import Admission
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.token_desk import TokenDesk, TokenNameTaken
@@ -24,7 +24,7 @@ class Door:
 
     def __init__(self) -> None:
         self.house = House()
-        self.access = MemoryAccessStore(self.house.ledger)
+        self.access = SqlAccessStore(self.house.engine, self.house.clock)
         self.desk = TokenDesk(access=self.access, trail=self.house.trail)
         self.admission = Admission(
             access=self.access, trail=self.house.trail, now=self.house.clock.now

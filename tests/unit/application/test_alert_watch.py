@@ -7,7 +7,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
+from cronhare.adapters.sql import SqlAlertStore
 from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.events import alerting, schedule_judging
 from cronhare.application.events.schedule_judging import ScheduleJudgement
@@ -77,7 +77,7 @@ def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:
 
 async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:
     one, _ = outposts()
-    other = MemoryAlertStore(one.house.ledger)
+    other = SqlAlertStore(one.house.engine, one.house.clock)
     assert other.begin(now=one.house.now, every=EVERY)
     await one.turn()  # the other has begun to judge, and noted nothing yet
     assert documents(one, "failed") == []
@@ -237,7 +237,7 @@ def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, asked = slow_site(monkeypatch, "report")
-    one, other = Outpost(made, asked), MemoryAlertStore(made.ledger)
+    one, other = Outpost(made, asked), SqlAlertStore(made.engine, made.clock)
     text = "6 failed cron tasks"
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
@@ -393,7 +393,7 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
     one.house.add(task=TASK.ref)
     one.house.dispatcher.tick(one.house.now)
     desk = AlertDesk(
-        alerts=MemoryAlertStore(one.house.ledger),
+        alerts=SqlAlertStore(one.house.engine, one.house.clock),
         events=one.store,
         subscribers=Subscribers(theirs),
         now=lambda: one.house.now,
@@ -415,7 +415,7 @@ async def test_who_was_away_at_the_end_of_what_it_heard_of_is_told_of_that_end_l
     text = "6 failed cron tasks"
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    made = MemoryAlertStore(one.house.ledger)
+    made = SqlAlertStore(one.house.engine, one.house.clock)
     made.keep(
         [Alert(rule=Rule.FAILED, message=text, data=data)],
         now=one.house.now,
@@ -443,7 +443,7 @@ async def test_a_worker_that_comes_back_after_days_tells_of_no_alert_that_is_lon
     text = "6 failed cron tasks"
     said = {"severity": "high", "message": text, "task": None}
     data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    made = MemoryAlertStore(one.house.ledger)
+    made = SqlAlertStore(one.house.engine, one.house.clock)
     made.keep(
         [Alert(rule=Rule.FAILED, message=text, data=data)],
         now=one.house.now,

@@ -6,8 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
-from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.sql import SqlAuditStore, SqlReplayStore
 from cronhare.application.administration.audit_queries import AuditQueries
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import CannotPause
@@ -37,11 +36,11 @@ def told(house: House) -> list[tuple[str, str, str]]:
     return [(each.action, each.target, each.outcome) for each in entries(house)]
 
 
-class Broken(MemoryAuditStore):
+class Broken(SqlAuditStore):
     """An audit that cannot be written, or not completed."""
 
     def __init__(self, house: House, *, at: str) -> None:
-        super().__init__(house.ledger)
+        super().__init__(house.engine, house.clock)
         self.at = at
 
     def begin(self, intents: Sequence[Intent]) -> Sequence[int]:
@@ -218,7 +217,7 @@ async def test_a_replay_that_is_asked_for_again_has_changed_nothing() -> None:
     await house.turn()
     before = len(entries(house))
     replays = Replays(
-        replays=MemoryReplayStore(house.ledger),
+        replays=SqlReplayStore(house.engine, house.clock),
         records=house.records,
         names=house.names,
         trail=house.trail,

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.administration.days import Days, LaneBy
 from cronhare.domain.load.timings import SameTiming, Timings
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, SECOND, draft, memory_ledger
 
 DAY = timedelta(days=1)

@@ -271,8 +271,8 @@ async def test_a_rate_limit_is_a_floor_under_the_wait() -> None:
 
 async def test_a_retry_that_is_longer_than_the_lanes_waits_in_the_ledger() -> None:
     two_hours = RetryPolicy(attempts=2, backoff=Backoff(type=BackoffType.FIXED, delay=7_200_000))
-    house = House(script=one_by_one([failure()]))
-    await run(house, retry=two_hours)
+    house = House(script=one_by_one([failure()]), policy=two_hours)
+    await run(house)
 
     await house.turn(timedelta(seconds=7_199))
     state_before = house.only.state
@@ -424,8 +424,8 @@ async def test_a_copy_of_a_finished_attempt_is_fenced() -> None:
 
 async def test_the_next_attempt_may_begin_before_the_last_one_is_acked() -> None:
     at_once = RetryPolicy(backoff=Backoff(type=BackoffType.SEQUENCE, sequence=(0,)))
-    house = House(script=one_by_one([failure()]), holds=True)
-    await begin(house, retry=at_once)
+    house = House(script=one_by_one([failure()]), holds=True, policy=at_once)
+    await begin(house)
     house.runner.release(house.only.id)
     await house.settle()
     second = house.only

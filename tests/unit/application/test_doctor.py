@@ -55,9 +55,9 @@ class Broker:
 class Ledger:
     """Shows the facts that it was given."""
 
-    facts: LedgerFacts | InMemory | Unreachable
+    facts: LedgerFacts | Unreachable
 
-    def inspect(self) -> LedgerFacts | InMemory | Unreachable:
+    def inspect(self) -> LedgerFacts | Unreachable:
         return self.facts
 
 
@@ -98,10 +98,10 @@ def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_i
     assert ("cronhare scheduler" in "".join(cures)) is (broker is RABBIT)
 
 
-def test_in_memory_there_is_nothing_to_look_at() -> None:
-    findings = examine(MemoryInspection(), MemoryInspection())
+def test_a_broker_in_memory_has_nothing_to_look_at() -> None:
+    findings = examine(Ledger(LEDGER), MemoryInspection())
 
-    assert subjects(findings, Severity.OK) == ["database", "broker"]
+    assert "broker" in subjects(findings, Severity.OK)
     assert subjects(findings, Severity.ERROR) == []
 
 

@@ -10,10 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
-from cronhare.adapters.memory.ledger.events import MemoryEventStore
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
-from cronhare.adapters.memory.runner import Script
+from cronhare.adapters.sql import SqlAlertStore, SqlEventStore, SqlNodeStore
 from cronhare.application.events import announcing, backlog, finding, relay, settling
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
@@ -41,6 +38,7 @@ from cronhare.domain.schedules.notify import (
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import SUCCESS, always, failure, one_by_one
 from tests.unit.application.house import REPORT, House, Inline
@@ -93,20 +91,20 @@ class Outpost:
     notifier: Notifier = attrs.field(factory=Notifier)
     node: str = "ant"
     only_after: timedelta = timedelta(0)
-    store: MemoryEventStore = attrs.field(init=False)
+    store: SqlEventStore = attrs.field(init=False)
     alerts: AlertWatch = attrs.field(init=False)
     announcer: Announcer = attrs.field(init=False)
     outbox_relay: OutboxRelay = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.store = MemoryEventStore(self.house.ledger)
+        self.store = SqlEventStore(self.house.engine, self.house.clock)
         subscribers, clock = Subscribers(self.subscriptions), self.house.clock
         self.alerts = AlertWatch(
-            alerts=MemoryAlertStore(self.house.ledger),
+            alerts=SqlAlertStore(self.house.engine, self.house.clock),
             events=self.store,
             judge=LedgerJudge(
-                alerts=MemoryAlertStore(self.house.ledger),
-                nodes=MemoryNodeStore(self.house.ledger),
+                alerts=SqlAlertStore(self.house.engine, self.house.clock),
+                nodes=SqlNodeStore(self.house.engine, self.house.clock),
                 policy=AlertPolicy(),
                 now=clock.now,
             ),
@@ -741,8 +739,7 @@ def watching(*names: str, source: str = SHOP) -> Subscriptions:
 
 
 def fill_the_archive(made: House, rows: int) -> None:
-    for id_ in range(1, rows + 1):
-        made.ledger.archive[id_] = attrs.evolve(ARCHIVED, id=id_, resolution=None, event_at=None)
+    made.archive(*[attrs.evolve(ARCHIVED, resolution=None, event_at=None)] * rows)
 
 
 async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(lines: Lines) -> None:
@@ -754,7 +751,7 @@ async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(line
         await outpost.turn()
         made.clock.advance(MINUTE)
     told = list(outpost.notifier.told)
-    made.ledger.archive.clear()
+    made.sql("DELETE FROM FailedTask")
     for _ in range(7):
         await outpost.turn()
         made.clock.advance(MINUTE)

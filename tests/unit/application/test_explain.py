@@ -7,7 +7,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.sql import SqlReplayStore
 from cronhare.application.administration.explain import Explanation, explain, explain_execution
 from cronhare.application.administration.lookup import find_schedule
 from cronhare.application.administration.views.failures import FailureView
@@ -266,7 +266,7 @@ def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
         since=first,
         until=first + MINUTE,
     )
-    replay = MemoryReplayStore(house.ledger).order(order, now=house.now)
+    replay = SqlReplayStore(house.engine, house.clock).order(order, now=house.now)
 
     within, after = ask(house, first, [replay]), ask(house, first + MINUTE, [replay])
 
@@ -345,7 +345,7 @@ def test_a_missing_calendar_keeps_backfills_off_before_an_edit_too() -> None:
 def test_a_stopped_backfill_that_has_an_instant_is_to_be_resumed() -> None:
     house = House()
     house.add()
-    store = MemoryReplayStore(house.ledger)
+    store = SqlReplayStore(house.engine, house.clock)
     for _ in range(2):
         order = BackfillOrder(
             scheduler_id=find_schedule(house.schedules, "report").id,

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 import attrs
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.administration.follow import CutShort, Moved, follow
 from cronhare.application.administration.follow import Written as Shown
 from cronhare.application.administration.lookup import NotFound
@@ -12,6 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
 from cronhare.ports.runner import Captured, Written
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import FAILURE, IN_30_S, LOSS, SECOND, SUCCESS, Ledger, memory_ledger
 
 

@@ -470,7 +470,7 @@ async def test_an_event_that_nobody_listens_to_is_completed_with_a_warning(lines
 
 
 @pytest.mark.parametrize(
-    "params", ["{...}", "", "[" * 10_000 + "]" * 10_000, r'"\ud800"'], ids=range(4)
+    "params", ["{...}", "[" * 10_000 + "]" * 10_000, r'"\ud800"'], ids=range(3)
 )
 async def test_params_that_are_not_json_fail_for_good_and_hold_up_nobody(params: str) -> None:
     seen = Seen()

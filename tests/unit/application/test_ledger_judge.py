@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.sql import SqlAlertStore, SqlNodeStore
 from cronhare.application.events.judging import LONGEST_GAP, LedgerJudge
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
@@ -22,8 +21,8 @@ class Watched:
 
     def __init__(self, made: House) -> None:
         self.house = made
-        self.nodes = MemoryNodeStore(made.ledger)
-        self.alerts = MemoryAlertStore(made.ledger)
+        self.nodes = SqlNodeStore(made.engine, made.clock)
+        self.alerts = SqlAlertStore(made.engine, made.clock)
         self.judge = LedgerJudge(
             alerts=self.alerts, nodes=self.nodes, policy=AlertPolicy(), now=made.clock.now
         )

@@ -6,7 +6,6 @@ from itertools import repeat
 
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.worker.ledger import (
     LOCK_PAUSES,
     MOST_FAILURES,
@@ -16,6 +15,7 @@ from cronhare.application.worker.ledger import (
     LedgerRetry,
 )
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from tests.frozen_clock import FrozenClock
 from tests.unit.application.conftest import Lines
 
 LEASE = timedelta(seconds=30)

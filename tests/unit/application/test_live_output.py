@@ -51,7 +51,7 @@ async def test_what_ends_within_a_round_costs_nothing() -> None:
     await room.house.settle()
     room.outputs.round()
 
-    assert (rest, room.asked, room.kept) == (EVERY, [], ())
+    assert (rest, room.asked, list(room.kept)) == (EVERY, [], [])
 
 
 async def test_what_a_long_attempt_writes_is_kept_as_it_comes() -> None:

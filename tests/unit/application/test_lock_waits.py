@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.worker.lock_waits import LIMITED_FOR, PAUSES, LockWaits, Places
 from cronhare.ports.ledger import LedgerBusy
+from tests.frozen_clock import FrozenClock
 
 
 @pytest.fixture

@@ -5,17 +5,16 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.ledger.audit import MemoryAuditStore
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
-from cronhare.adapters.memory.ledger.tables import MemoryLedger
+from cronhare.adapters.sql import SqlAuditStore, SqlNodeStore
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.node_desk import NodeDesk, NotDrainable
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.ports.audit import AuditFilter
 from tests.actors import ADA
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, SECOND
+from tests.memory_ledger import memory_engine
 
 LONG = DISCONNECTED_AFTER + timedelta(seconds=1)
 ANT = NodeReport(
@@ -40,8 +39,8 @@ class Room:
 
     def __init__(self) -> None:
         clock = FrozenClock(NOON)
-        ledger = MemoryLedger(clock)
-        self.nodes, self.audit = MemoryNodeStore(ledger), MemoryAuditStore(ledger)
+        engine = memory_engine(clock)
+        self.nodes, self.audit = SqlNodeStore(engine, clock), SqlAuditStore(engine, clock)
         for each in (ANT, OTHER, BEE):
             self.nodes.report(each, kept_for=timedelta(hours=1))
         self.desk = NodeDesk(

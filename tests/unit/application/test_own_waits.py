@@ -6,13 +6,13 @@ from pathlib import PurePath
 import attrs
 import pytest
 
-from cronhare.adapters.memory.runner import Script
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.strategy import Strategy
 from cronhare.domain.schedules.task_policy import TaskPolicy
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from cronhare.strategy import wait_in_ms
+from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE
 from tests.unit.application.endings import SUCCESS, failure

@@ -10,10 +10,8 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
-from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
-from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.rabbitmq.topology.guide import guide
+from cronhare.adapters.sql import SqlLimitStore, SqlNodeStore, SqlReplayStore
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.explanations import Explanations
 from cronhare.application.administration.lookup import NotFound, find_schedule
@@ -41,8 +39,8 @@ from cronhare.ports.attempts import StartRequest
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
-from cronhare.ports.records import ExecutionFilter, Output
-from cronhare.ports.runner import Captured
+from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from tests.actors import ADA
 from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import begin, due, live, run
@@ -81,7 +79,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         schedules=house.schedules,
         records=house.records,
         names=house.names,
-        nodes=MemoryNodeStore(house.ledger),
+        nodes=SqlNodeStore(house.engine, house.clock),
         broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
         policy=RetryPolicy(),
@@ -93,10 +91,10 @@ def explanations(house: House) -> Explanations:
     return Explanations(
         schedules=house.schedules,
         records=house.records,
-        nodes=MemoryNodeStore(house.ledger),
-        replays=MemoryReplayStore(house.ledger),
+        nodes=SqlNodeStore(house.engine, house.clock),
+        replays=SqlReplayStore(house.engine, house.clock),
         limits=RetryLimitDesk(
-            limits=MemoryLimitStore(house.ledger), trail=house.trail, now=house.clock.now
+            limits=SqlLimitStore(house.engine, house.clock), trail=house.trail, now=house.clock.now
         ),
         names=house.names,
         now=house.clock.now,
@@ -115,7 +113,7 @@ def report_worker(house: House, queue: str, *, cut_off: timedelta) -> None:
         queues=(queue,),
         consumed_at=house.now - cut_off,
     )
-    MemoryNodeStore(house.ledger).report(report, kept_for=timedelta(hours=1))
+    SqlNodeStore(house.engine, house.clock).report(report, kept_for=timedelta(hours=1))
 
 
 def only(house: House) -> ExecutionView:
@@ -534,14 +532,14 @@ async def test_a_failure_is_json_with_real_types() -> None:
 
 
 async def test_a_failure_is_shown_with_its_attempts_its_output_and_whose_it_is() -> None:
-    house = House(script=always(failure("no")), policy=RetryPolicy(attempts=2))
+    def script(invocation: Invocation) -> AttemptResult:
+        wrote = Captured(head=f"attempt {invocation.attempt}", bytes=9)
+        return AttemptResult(outcome=failure("no"), stdout=wrote)
+
+    house = House(script=script, policy=RetryPolicy(attempts=2))
     await run(house, description="the daily one", user_id=7, group_id=8)
     await live(house, timedelta(seconds=31))
     [row] = house.records.archive()
-    for attempt in (1, 2):
-        wrote = Captured(head=f"attempt {attempt}", bytes=9)
-        output = Output(attempt=attempt, stdout=wrote, stderr=Captured())
-        house.ledger.executions.keep_output(row.execution_id, output)
 
     found = queries(house).failure(row.id)
 
@@ -558,7 +556,7 @@ async def test_a_failure_of_a_schedule_that_is_gone_is_shown_without_it() -> Non
     house = House(script=always(failure("no")), policy=RetryPolicy(attempts=1))
     await run(house)
     [row] = house.records.archive()
-    house.ledger.archive[row.id] = attrs.evolve(row, scheduler_id=4_711, execution_id=0)
+    house.sql("UPDATE FailedTask SET scheduler_id = 4711, execution_id = 0")
 
     found = queries(house).failure(row.id)
 
@@ -591,7 +589,7 @@ def test_brackets_within_a_text_are_not_deep() -> None:
 
 def heartbeat(house: House, nodes: NodeStorePort | None = None) -> Heartbeat:
     return Heartbeat(
-        nodes=nodes or MemoryNodeStore(house.ledger),
+        nodes=nodes or SqlNodeStore(house.engine, house.clock),
         clock=HostClock(house.clock),
         name="ant-1",
         role="worker",
@@ -654,7 +652,7 @@ def test_what_a_silent_node_has_left_is_named() -> None:
     assert left.lease_until == began_at + timedelta(seconds=30)
 
 
-class NoLedger(MemoryNodeStore):
+class NoLedger(SqlNodeStore):
     """A ledger that is away."""
 
     def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:  # noqa: ARG002
@@ -665,7 +663,10 @@ class NoLedger(MemoryNodeStore):
 def test_a_heartbeat_outlives_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
 
-    assert heartbeat(house, NoLedger(house.ledger)).round() == REPORT_EVERY.total_seconds()
+    assert (
+        heartbeat(house, NoLedger(house.engine, house.clock)).round()
+        == REPORT_EVERY.total_seconds()
+    )
     assert not caplog.records, "who works tells of the outage"
 
 
@@ -755,8 +756,8 @@ async def test_a_failure_that_is_watched_is_told_once_and_again_when_it_is_resol
 async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved_one() -> None:
     house = House(script=always(failure()))
     await run(house, retry=RetryPolicy(attempts=1))
-    [first] = house.ledger.archive.values()
-    house.ledger.archive[2] = attrs.evolve(first, id=2)
+    [first] = house.records.archive()
+    house.archive(first)
     pauses = iter(range(3))
 
     def pause(_seconds: float) -> None:
@@ -764,7 +765,7 @@ async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved
             case 0:
                 house.administrator.discard([2], note="", now=house.now, actor=ADA)
             case _:
-                house.ledger.archive[3] = attrs.evolve(first, id=3)
+                house.archive(first)
 
     looks = queries(house).watch_failures(UNRESOLVED, limit=1, pause=pause)
 
@@ -803,11 +804,10 @@ def test_of_what_is_due_next_that_is_marked_which_will_not_run() -> None:
 async def test_the_failures_of_a_renamed_schedule_are_listed_and_shown_as_its_own() -> None:
     house = House(script=always(failure()))
     await run(house, retry=RetryPolicy(attempts=1))
-    [archived] = house.records.archive()
-    house.ledger.archive[archived.id] = attrs.evolve(archived, schedule_name="before")
+    house.sql("UPDATE FailedTask SET schedule_name = 'before'")
 
     [listed] = queries(house).failures(FailureFilter(), limit=9)
-    shown = queries(house).failure(archived.id)
+    shown = queries(house).failure(listed.id)
 
     assert shown.schedule is not None
     assert shown.schedule.name == "report"
@@ -817,8 +817,7 @@ async def test_the_failures_of_a_renamed_schedule_are_listed_and_shown_as_its_ow
 async def test_of_a_schedule_that_is_gone_it_is_told_what_is_left() -> None:
     house = House(script=always(failure()))
     await run(house, retry=RetryPolicy(attempts=1))
-    [archived] = house.records.archive()
-    house.ledger.archive[archived.id] = attrs.evolve(archived, schedule_name="gone")
+    house.sql("UPDATE FailedTask SET schedule_name = 'gone'")
 
     with pytest.raises(NotFound, match="One of that name was deleted or renamed: its last failure"):
         explanations(house).of_instant("gone", None)

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
@@ -92,8 +91,7 @@ async def test_a_lost_attempt_whose_retry_the_lanes_cannot_carry_counts_as_lost(
 async def test_what_waits_is_cancelled_where_its_row_asks_for_it(lines: Lines) -> None:
     house = House()
     due(house)
-    by_hand = msgspec.structs.replace(house.only, cancel_requested=True)
-    house.ledger.executions.write(house.only, by_hand)
+    house.sql("UPDATE SchedulerExecution SET cancel_requested = 1")
 
     house.reconciler.tick(house.now)
 
@@ -244,10 +242,11 @@ async def idle(
     house: House,
     duration: timedelta,
     *,
-    step: timedelta = MINUTE,
+    step: timedelta | None = None,
     others: Sequence[Reconciler] = (),
 ) -> None:
     """Let time pass while nobody consumes."""
+    step = step or (5 * MINUTE if duration >= timedelta(hours=1) else MINUTE)
     ends = house.now + duration
     while house.now < ends:
         house.clock.advance(step)

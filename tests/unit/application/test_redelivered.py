@@ -13,8 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
-from cronhare.adapters.memory.ledger.redeliveries import MemoryRedeliveryStore
+from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore
 from cronhare.application.redelivery import delay
 from cronhare.application.worker import lock_waits, redelivered
 from cronhare.domain.execution import State
@@ -160,7 +159,7 @@ async def test_shutdowns_while_the_ledger_is_away_do_not_count(
         await other.settle()
         other.worker.drain()
         with monkeypatch.context() as away:
-            away.setattr(MemoryRedeliveryStore, "let_go", unavailable)
+            away.setattr(SqlRedeliveryStore, "let_go", unavailable)
             for delivery in other.deliveries:
                 await other.worker.handle(delivery)
         await other.connection.close()
@@ -182,7 +181,7 @@ async def test_what_waits_for_its_turn_as_a_shutdown_begins_is_not_noted() -> No
     await other.worker._redelivered.let_go(other.deliveries[0])
 
     assert await taking[1] == ()
-    assert not any(house.ledger.holds.values())
+    assert not house.sql("SELECT * FROM RedeliveryHold")
     await other.connection.close()
 
 
@@ -220,7 +219,7 @@ def report(house: House) -> None:
         started_at=house.now,
         seen_at=house.now,
     )
-    MemoryNodeStore(house.ledger).report(node, kept_for=PRESUMED_DEAD_AFTER)
+    SqlNodeStore(house.engine, house.clock).report(node, kept_for=PRESUMED_DEAD_AFTER)
 
 
 async def equal_in_many_hands(house: House) -> None:
@@ -275,7 +274,7 @@ async def test_a_note_that_a_living_worker_could_not_take_back_does_not_count(
         other, _ = await taken_by(house, f"ant-{number + 10}")
         report(other)
         with monkeypatch.context() as away:
-            away.setattr(MemoryRedeliveryStore, "let_go", unavailable)
+            away.setattr(SqlRedeliveryStore, "let_go", unavailable)
             for delivery in other.deliveries:
                 await other.worker._redelivered.let_go(delivery)
         await other.connection.close()
@@ -316,7 +315,9 @@ async def test_one_whose_row_is_held_keeps_no_other_that_came_again_from_startin
 
     states = {one.id: one.state for one in house.executions()}
     held = asked[0]
-    assert not any(house.ledger.holds.values())  # if the worker died now, it would not be of it
+    assert not house.sql(
+        "SELECT * FROM RedeliveryHold"
+    )  # if the worker died now, it would not be of it
     assert states.pop(held) is State.RUNNING
     assert [*states.values()] == [State.SUCCEEDED]
     house.outage.held.clear()
@@ -346,13 +347,13 @@ async def test_the_turn_ends_while_the_ledger_is_slow_to_take_the_note_back(
     due(house)
     other = await in_threads(house)
     ours = other.worker._redelivered
-    answers, let_go = threading.Event(), MemoryRedeliveryStore.let_go
+    answers, let_go = threading.Event(), SqlRedeliveryStore.let_go
 
     def slow(*args: Any, **rest: Any) -> None:  # noqa: ANN401
         answers.wait(10)
         let_go(*args, **rest)
 
-    monkeypatch.setattr(MemoryRedeliveryStore, "let_go", slow)
+    monkeypatch.setattr(SqlRedeliveryStore, "let_go", slow)
     first, second = other.deliveries
     await ours.take(first)
     taking_back = asyncio.create_task(ours.let_go(first))
@@ -364,7 +365,7 @@ async def test_the_turn_ends_while_the_ledger_is_slow_to_take_the_note_back(
         answers.set()
         await taking_back
     await ours.let_go(second)
-    assert not any(house.ledger.holds.values())
+    assert not house.sql("SELECT * FROM RedeliveryHold")
 
 
 async def test_a_note_that_is_written_after_its_turn_is_taken_back_at_once(
@@ -375,7 +376,7 @@ async def test_a_note_that_is_written_after_its_turn_is_taken_back_at_once(
     due(house)
     other = await in_threads(house)
     taken_back = threading.Event()
-    hold, let_go = MemoryRedeliveryStore.hold, MemoryRedeliveryStore.let_go
+    hold, let_go = SqlRedeliveryStore.hold, SqlRedeliveryStore.let_go
 
     def slow(*args: Any, **rest: Any) -> Any:  # noqa: ANN401
         taken_back.wait(10)
@@ -385,14 +386,14 @@ async def test_a_note_that_is_written_after_its_turn_is_taken_back_at_once(
         let_go(*args, **rest)
         taken_back.set()
 
-    monkeypatch.setattr(MemoryRedeliveryStore, "hold", slow)
-    monkeypatch.setattr(MemoryRedeliveryStore, "let_go", note)
+    monkeypatch.setattr(SqlRedeliveryStore, "hold", slow)
+    monkeypatch.setattr(SqlRedeliveryStore, "let_go", note)
     [delivery] = other.deliveries
 
     await other.worker._redelivered.take(delivery)  # and then waits for its row
 
     assert taken_back.is_set()
-    assert not any(house.ledger.holds.values())
+    assert not house.sql("SELECT * FROM RedeliveryHold")
 
 
 async def test_a_reboot_of_the_host_does_not_count() -> None:
@@ -429,7 +430,7 @@ async def test_who_runs_it_takes_its_note_back_and_leaves_the_rest_to_the_lease(
     await house.settle()
 
     assert house.only.state is State.RUNNING
-    assert not any(house.ledger.holds.values())
+    assert not house.sql("SELECT * FROM RedeliveryHold")
 
 
 @pytest.mark.parametrize("ours", [True, False])

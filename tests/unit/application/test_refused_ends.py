@@ -2,11 +2,11 @@
 
 import pytest
 
-from cronhare.adapters.memory.runner import Script, succeed
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.topology import QUARANTINE_QUEUE
 from cronhare.ports.attempts import Apart
+from tests.scripted_runner import Script, succeed
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import SECOND, due, live, run
 from tests.unit.application.endings import always, failure

@@ -4,7 +4,7 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.sql import SqlReplayStore
 from cronhare.application.scheduling.replaying import Replayer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import BackfillOrder
@@ -25,7 +25,7 @@ class Backfilling:
 
     async def go_on_for(self, seconds: float, *, rate: float, at_once: int) -> None:
         """Order it, and let time pass. The worker ends runs at once, if it *works*."""
-        house, replays = self.house, MemoryReplayStore(self.house.ledger)
+        house, replays = self.house, SqlReplayStore(self.house.engine, self.house.clock)
         await house.open()
         house.add()
         await house.turn()
@@ -86,7 +86,7 @@ async def test_while_nothing_ends_it_is_looked_once_a_second() -> None:
 async def test_without_an_order_it_is_looked_every_five_seconds() -> None:
     house = House()
     replayer = Replayer(
-        replays=MemoryReplayStore(house.ledger),
+        replays=SqlReplayStore(house.engine, house.clock),
         publisher=house.publisher,
         node=house.node,
         policy=RetryPolicy(),

@@ -3,7 +3,7 @@ from datetime import datetime
 
 import pytest
 
-from cronhare.adapters.memory.ledger.schedule_lists import MemoryScheduleLists
+from cronhare.adapters.sql import SqlScheduleLists
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.domain.retries.retry import RetryPolicy
@@ -14,10 +14,10 @@ from tests.unit.application.house import REPORT, House
 
 
 class Counting:
-    """Lists in memory, and how often all of them were counted."""
+    """Lists, and how often all of them were counted."""
 
     def __init__(self, house: House) -> None:
-        self._lists = MemoryScheduleLists(house.ledger)
+        self._lists = SqlScheduleLists(house.engine, house.clock)
         self.counted = 0
 
     def page(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.sql import SqlNodeStore
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.publishing.sending_bell import (
     HEAD_START,
@@ -36,7 +36,7 @@ class Office:
     def __init__(self, house: House, *, foreign_queues: Collection[str] = ()) -> None:
         self.house = house
         self.opened = 0
-        self.nodes = MemoryNodeStore(house.ledger)
+        self.nodes = SqlNodeStore(house.engine, house.clock)
         self.bell = SendingBell(
             open_broker=self._open,
             nodes=self.nodes,

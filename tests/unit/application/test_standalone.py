@@ -102,10 +102,10 @@ class Keeping:
 
 
 def delete(house: House) -> None:
-    table = house.ledger.schedules
-    row = table.named("pump")
-    assert row is not None
-    table.delete(row)
+    """Delete its row beside its history, as servers without that foreign key let one."""
+    house.sql("PRAGMA foreign_keys = OFF")
+    house.sql("DELETE FROM Scheduler WHERE name = 'pump'")
+    house.sql("PRAGMA foreign_keys = ON")
 
 
 async def work(house: House) -> None:
@@ -322,7 +322,8 @@ def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     house = House(queues=[OWN])
     pump(house)
     up = Keeping(house)
-    up.round()
+    for _ in range(2):  # it has seen the run: a row that is gone leaves it no name
+        up.round()
     assert (up.finder.kept, up.served) == (["pump"], [OWN])
     edit(house)
 

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.administration.stories import Stories
 from cronhare.application.administration.views.stories import StepView
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.retries.retry import Quarantine, RetryPolicy
+from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     CRASH,
     FOR_GOOD,

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from cronhare.adapters.memory.broker.connection import MemoryConnection
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
+from tests.frozen_clock import FrozenClock
 from tests.unit.application.house import House
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -198,7 +199,8 @@ def serving(
 ) -> Iterator[Asked]:
     app = probe_application(health=health, readiness=ready, metrics=metrics)
     server = ProbeServer(ListenAddress.parse("127.0.0.1:0"), app)
-    server.start()
+    often = {"poll_interval": 0.02}  # how long `shutdown` may take
+    Thread(target=server.serve_forever, kwargs=often, daemon=True).start()
     try:
         yield Asked(server.server_port)
     finally:

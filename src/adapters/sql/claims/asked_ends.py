@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Row, Select, and_, bindparam, or_, select
+from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 
 from cronhare.domain.execution import WAITING, Execution
 from cronhare.domain.lifecycle.transitions import cancel, expire, has_expired
@@ -61,32 +61,37 @@ class AskedEnds(StorePart):
         self._asked_budget = LockWaitBudget()
 
     def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        asked: list[int] = []
-        left = limit
-        for _ in range(len(_STATES) + 1):  # all of them, from within the first to its beginning
-            found, left = self._look(left, now)
-            asked += found
-            if not left:
-                break
+        asked = self._look(limit, now)
         parts = (asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE))
         return [one for part in parts for one in self._cancel(part, now)]
 
     @repeatable
-    def _look(self, limit: int, now: datetime) -> tuple[Sequence[int], int]:
-        """Look at the next rows of a state; answers what is asked for, and how many are left."""
-        state, check_at, after = self._place
-        statement: Select[Any] = _ROWS if check_at is None else _ROWS_AFTER
+    def _look(self, limit: int, now: datetime) -> list[int]:
+        """Look at the next so many rows that wait; answers which of them are asked to end."""
+        asked: list[int] = []
+        left = limit
         with self._database.read("looking for what waits no more") as connection:
-            asked = {"state": state, "check_at": check_at, "after": after, "limit": limit}
-            if check_at is None:
-                del asked["check_at"], asked["after"]
-            rows = connection.execute(statement, asked).all()
+            for _ in range(len(_STATES) + 1):  # all, from within the first to its beginning
+                rows = self._next_rows(connection, left)
+                asked += [row.id for row in rows if _is_over(row, now)]
+                left -= len(rows)
+                if not left:
+                    break
+        return asked
+
+    def _next_rows(self, connection: Connection, limit: int) -> Sequence[Any]:
+        state, check_at, after = self._place
+        if check_at is None:
+            rows = connection.execute(_ROWS, {"state": state, "limit": limit}).all()
+        else:
+            place = {"state": state, "check_at": check_at, "after": after, "limit": limit}
+            rows = connection.execute(_ROWS_AFTER, place).all()
         last = rows[-1] if rows else None
         if last is not None and len(rows) == limit and isinstance(last.check_at, datetime):
             self._place = (state, last.check_at, last.id)
         else:
             self._place = (_STATES[(_STATES.index(state) + 1) % len(_STATES)], None, 0)
-        return [row.id for row in rows if _is_over(row, now)], limit - len(rows)
+        return rows
 
     def _cancel(self, ids: Sequence[int], now: datetime) -> Sequence[Execution]:
         @repeatable

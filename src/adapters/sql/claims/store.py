@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from sqlalchemy import Connection, Engine, Row, Select
@@ -27,6 +27,8 @@ from .published_marks import PublishedMarks
 from .reconciliation import ReconcilerQueries
 from .unconfirmed_ends import UnconfirmedEnds
 
+_DUE: Final = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
+
 
 class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnds, LettingGo):
     """Satisfies `ClaimStorePort`; the methods about plans are here, the others are inherited.
@@ -39,7 +41,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         """See `Database`. *judge* names this replica beside what it cannot plan."""
         super().__init__(Database(engine, clock))
         self._judge = judge
-        self._due = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
         left_out = Cooldown()  # schedules; of executions all stores know
         problems = Cooldown()
         self._due_pages = PageBisection(left_out, problems)
@@ -176,7 +177,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     def _due_at(self, now: datetime) -> Select[Any]:
         passed_over = self._due_pages.passed_over(now)
         if not passed_over:
-            return self._due
+            return _DUE
         due = excluding(pages.DUE, plans.c.scheduler_id, passed_over)
         return pages.schedules_of(due.with_for_update(skip_locked=True))
 

@@ -40,7 +40,7 @@ class ScriptedRunner:
         return frozenset(self._held)
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        """See `TaskRunnerPort.run`. A script that raises is a broken test: it is not caught."""
+        """Run the script. One that raises is a broken test: it is not caught."""
         if self._holds:
             reason = await self._released_or_stopped(invocation)
             if reason is not None:
@@ -59,7 +59,6 @@ class ScriptedRunner:
             raise LookupError(f"execution {execution_id} does not run here")
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`. A held attempt ends at once."""
         return self._end(execution_id, reason)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
@@ -72,7 +71,6 @@ class ScriptedRunner:
         return written if written.mark > beyond else None
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`: held attempts end as interrupted."""
         for execution_id in self.running:
             self._end(execution_id, StopReason.INTERRUPTED)
 

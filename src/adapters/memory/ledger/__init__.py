@@ -1,1 +1,0 @@
-"""A ledger in memory, for tests on a frozen clock: the fake beside the real ones."""
