@@ -17,7 +17,7 @@ from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
-from cronhare.adapters.sql.dialects.mysql.requirements import REQUIREMENTS
+from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State

@@ -17,8 +17,8 @@ from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
-from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
+from cronhare.adapters.sql.dialects.mysql import statements
 from cronhare.adapters.sql.transactions import database
 from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from cronhare.domain.execution import Execution, State
@@ -190,7 +190,7 @@ def test_a_batch_that_is_larger_than_a_statement_may_be_is_claimed_in_several(
 
     batch = ledger.claim_due()
 
-    assert len(params) * len(names) > mysql_rows.LARGEST_DOCUMENT
+    assert len(params) * len(names) > statements.LARGEST_DOCUMENT
     assert sorted(one.schedule_name for one in batch.claimed) == names
     assert {one.params for one in ledger.executions()} == {params}
 

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Engine, inspect
 
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
-from cronhare.adapters.sql.dialects.postgresql.requirements import REQUIREMENTS
+from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import State
@@ -119,7 +119,8 @@ def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "REQUIREMENTS", attrs.evolve(REQUIREMENTS, oldest=(99,)))
+    newer = attrs.evolve(REQUIREMENTS["PostgreSQL"], oldest=(99,))
+    monkeypatch.setattr(postgresql, "REQUIREMENTS", {"PostgreSQL": newer})
 
     with pytest.raises(LedgerUnavailable, match="cannot keep the ledger: 99 or newer is needed"):
         upgrade(engine)

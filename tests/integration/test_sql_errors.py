@@ -13,7 +13,6 @@ from sqlalchemy import Engine, event
 
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
-from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
@@ -67,28 +66,6 @@ def test_what_is_made_is_its_owners_alone_whatever_the_umask(tmp_path: Path, uma
     assert mode(tmp_path / "made") == "0700"
 
 
-def test_a_ledger_that_everybody_could_read_is_closed_and_told(
-    engine: Engine, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    upgrade(engine)
-    for file in path.parent.iterdir():
-        file.chmod(0o644)
-
-    upgrade(engine)
-
-    assert {mode(file) for file in path.parent.iterdir()} == {"0600"}
-    assert f"{path} was open to every user (0644)" in caplog.text
-
-
-def test_a_ledger_that_somebody_opened_to_a_group_stays_so(engine: Engine, path: Path) -> None:
-    upgrade(engine)
-    path.chmod(0o640)
-
-    upgrade(engine)
-
-    assert mode(path) == "0640"
-
-
 @pytest.fixture(params=["fifo", "device"])
 def no_file(request: pytest.FixtureRequest, path: Path) -> Path:
     """Something that is no file, where the ledger should be."""
@@ -109,29 +86,6 @@ def test_what_is_no_file_is_refused_and_not_changed(engine: Engine, no_file: Pat
         check_schema(engine)
 
     assert mode(no_file) == "0666"
-
-
-def test_a_file_that_is_no_database_is_not_changed(engine: Engine, path: Path) -> None:
-    path.write_text("somebody's letters " * 99)
-    path.chmod(0o644)
-
-    with pytest.raises(LedgerUnavailable, match="not an SQLite database"):
-        upgrade(engine)
-
-    assert mode(path) == "0644"
-
-
-def test_no_link_beside_a_ledger_is_followed(engine: Engine, path: Path) -> None:
-    upgrade(engine)
-    engine.dispose()
-    theirs = path.with_name("theirs")
-    theirs.write_text("somebody's letters")
-    theirs.chmod(0o644)
-    path.with_name(f"{path.name}-journal").symlink_to(theirs)
-
-    make_file(path)
-
-    assert mode(theirs) == "0644"
 
 
 def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import bindparam, update
 from sqlalchemy.dialects import mysql
 
-from cronhare.adapters.sql.dialects.batches import parameters_of
-from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
-from cronhare.adapters.sql.dialects.mysql.rows import Rows, documents, update_from_rows
+from cronhare.adapters.sql.dialects.batches import parameters_of, rows_of
+from cronhare.adapters.sql.dialects.mysql import statements
+from cronhare.adapters.sql.dialects.mysql.statements import ROWS
 from cronhare.adapters.sql.schema.tables import executions
 from cronhare.adapters.sql.schema.types import UtcDateTime
 from tests.integration.ledgers import NOON
@@ -17,16 +17,13 @@ from tests.integration.ledgers import NOON
 def test_rows_are_written_into_as_few_documents_as_their_size_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mysql_rows, "LARGEST_DOCUMENT", 20)
+    monkeypatch.setattr(statements, "LARGEST_DOCUMENT", 20)
     rows: list[list[object]] = [[1, "ab"], [2, None], [3, "x" * 50], [4, "c"], [5, 'd"']]
 
-    written = [json.loads(document) for document in documents(rows)]
+    asked = ROWS.parameters(rows_of(("id", "text"), rows))
+    written = [json.loads(parameters["rows"]) for parameters in asked]
 
     assert written == [rows[:2], [rows[2]], rows[3:]]
-
-
-def test_no_rows_are_no_document() -> None:
-    assert list(documents([])) == []
 
 
 def test_an_update_of_one_row_becomes_one_of_many() -> None:
@@ -40,7 +37,7 @@ def test_an_update_of_one_row_becomes_one_of_many() -> None:
         )
     )
 
-    joined = update_from_rows(statement, ("check", "owner", "told_id"))
+    joined = ROWS.joined(statement, ("check", "owner", "told_id"))
 
     assert tuple(parameters_of(statement)) == ("check", "more", "owner", "told_id")
     assert " ".join(str(joined.compile(dialect=mysql.dialect())).split()) == (
@@ -56,20 +53,20 @@ def test_an_update_of_one_row_becomes_one_of_many() -> None:
 
 
 def test_what_all_rows_agree_in_is_said_once_and_the_rest_as_json_with_moments_as_text() -> None:
-    rows = Rows.of(("id", "check", "owner"), [(7, NOON, None), (8, None, None)])
+    rows = rows_of(("id", "check", "owner"), [(7, NOON, None), (8, None, None)])
 
-    [parameters] = rows.parameters()
+    [parameters] = ROWS.parameters(rows)
 
     assert rows.differing == ("id", "check")
     assert parameters == {"owner": None, "rows": '[[7,"2026-03-02 12:00:00.000000"],[8,null]]'}
 
 
 def test_a_single_row_agrees_with_itself_and_needs_no_json() -> None:
-    rows = Rows.of(("id", "check"), [(7, NOON)])
+    rows = rows_of(("id", "check"), [(7, NOON)])
 
     assert rows.differing == ()
-    assert list(rows.parameters()) == [{"id": 7, "check": NOON}]
+    assert list(ROWS.parameters(rows)) == [{"id": 7, "check": NOON}]
 
 
 def test_no_rows_are_no_parameters() -> None:
-    assert list(Rows.of(("id", "check"), []).parameters()) == []
+    assert list(ROWS.parameters(rows_of(("id", "check"), []))) == []

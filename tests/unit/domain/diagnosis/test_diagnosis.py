@@ -7,8 +7,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.connection.errors import HINTS
 from cronhare.adapters.rabbitmq.topology.guide import guide
-from cronhare.adapters.sql.dialects.mysql import requirements as mysql
-from cronhare.adapters.sql.dialects.sqlite import requirements as sqlite
+from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.database import DatabaseFacts, judge_database
 from cronhare.domain.diagnosis.finding import Finding, Severity
@@ -47,7 +46,7 @@ RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8", guide=GUIDE)
 MARIADB = DatabaseFacts(
     product="MariaDB",
     version="10.11.6-MariaDB-1",
-    requirements=mysql.REQUIREMENTS["MariaDB"],
+    requirements=REQUIREMENTS["MariaDB"],
     settings={
         "transaction_isolation": "READ-COMMITTED",
         "sql_mode": "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION",
@@ -61,7 +60,7 @@ MARIADB = DatabaseFacts(
 SQLITE = DatabaseFacts(
     product="SQLite",
     version="3.40.1",
-    requirements=sqlite.REQUIREMENTS,
+    requirements=REQUIREMENTS["SQLite"],
     settings={"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"},
 )
 LEDGER = LedgerFacts(database=MARIADB, schema="0001")
@@ -335,7 +334,7 @@ def test_a_database_as_it_must_be_has_nothing_to_mend(facts: DatabaseFacts) -> N
 def test_the_database_must_know_what_the_statements_ask_for(
     product: str, version: str, severity: Severity
 ) -> None:
-    known = {**mysql.REQUIREMENTS, "SQLite": sqlite.REQUIREMENTS}.get(product)
+    known = REQUIREMENTS.get(product)
     facts = DatabaseFacts(product=product, version=version, requirements=known)
 
     findings = of_database(facts)

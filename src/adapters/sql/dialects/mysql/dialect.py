@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -20,23 +19,24 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from cronhare.domain.addresses import LedgerServer
-from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
+from cronhare.domain.addresses import Host, LedgerServer
+from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Requirements
+from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ...dialect import Connect, PlanRow, with_dialect
 from ...mapping.outputs import REPLACE
-from ..batches import PLAN_COLUMNS, parameters_of, plan_values
+from ...schema.tables import metadata, own_tables
+from ..batches import PLAN_COLUMNS, plan_values, rows_of, update_many
+from ..requirements import REQUIREMENTS
 from ..server import MIGRATION_SECONDS, ServerDialect
 from ..sessions import LOCK_SECONDS
-from . import errors, reading
-from .facts import facts_of
-from .inserts import insert_executions
-from .requirements import REQUIREMENTS
-from .rows import Rows, source_of, update_from_rows, value_of
+from . import errors
 from .schema import MysqlSchema
 from .sessions import MysqlSessions
+from .statements import ROWS, insert_executions, read_rows, set_plans
 
 _WAIT_FOR_LOCKS: Final = "SET innodb_lock_wait_timeout = "
 _PASSING_OVER: Final = "SKIP LOCKED"
@@ -79,7 +79,7 @@ class MysqlDialect(ServerDialect):
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        return reading.read_rows(connection, statement, parameters)
+        return read_rows(connection, statement, parameters)
 
     def read_uncommitted(
         self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any]
@@ -93,9 +93,9 @@ class MysqlDialect(ServerDialect):
         return insert_executions(connection, wanted)
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        fresh = Rows.of(PLAN_COLUMNS, plan_values(rows))
-        for parameters in fresh.parameters():
-            connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
+        fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
+        for parameters in ROWS.parameters(fresh):
+            connection.exec_driver_sql(set_plans(fresh.differing), parameters)
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
@@ -103,10 +103,7 @@ class MysqlDialect(ServerDialect):
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        fresh = Rows.of_mappings(parameters_of(statement), rows)
-        joined = update_from_rows(statement, fresh.differing)
-        for parameters in fresh.parameters():
-            connection.execute(joined, parameters)
+        update_many(connection, ROWS, statement, rows)
 
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
         return func.instr(text, part)
@@ -151,19 +148,69 @@ class _ShortWaits:
             raise
 
 
-@lru_cache(maxsize=64)
-def _set_plans(differing: tuple[str, ...]) -> str:
-    values = {name: value_of(name, differing) for name in PLAN_COLUMNS}
-    changes = ", ".join(
-        f"{name} = {value}" for name, value in values.items() if name != "scheduler_id"
-    )
-    return (
-        f"INSERT INTO `SchedulerPlan` ({', '.join(PLAN_COLUMNS)}) "  # noqa: S608 - names of our own
-        f"SELECT {', '.join(values.values())} FROM {source_of(PLAN_COLUMNS, differing)} "
-        f"ON DUPLICATE KEY UPDATE {changes}"
-    )
-
-
 def _lock_name(database: str) -> str:
     """Name the lock of one schema; locks are the server's, and their names have 64 letters."""
     return f"cronhare-{sha256(database.encode()).hexdigest()[:32]}"
+
+
+# What it says of itself, for `cronhare doctor`
+
+_VARIABLES: Final = text(
+    "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', "
+    "'sql_mode', 'time_zone', 'character_set_connection', 'read_only', "
+    "'innodb_flush_log_at_trx_commit', 'max_allowed_packet')"
+)
+_ENGINES: Final = text(
+    "SELECT table_name, engine FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"
+)
+_NUMBERED: Final = text(
+    "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() AND auto_increment >= :last ORDER BY table_name"
+)
+
+
+def facts_of(connection: Connection) -> DatabaseFacts:
+    version = str(connection.scalar(text("SELECT VERSION()")))
+    product = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    return DatabaseFacts(
+        product=product,
+        version=version,
+        requirements=REQUIREMENTS[product],
+        settings=_variables(connection),
+        link=_link(connection),
+        plain_tables=tuple(_plain_tables(connection)),
+        exhausted=tuple(_exhausted(connection)),
+    )
+
+
+def _exhausted(connection: Connection) -> Iterator[Exhausted]:
+    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
+        yield Exhausted(table, f"ALTER TABLE {table} AUTO_INCREMENT = 1")
+
+
+def _variables(connection: Connection) -> Mapping[str, str]:
+    said = {str(name): str(value) for name, value in connection.execute(_VARIABLES)}
+    older = said.pop("tx_isolation", None)  # MariaDB's only name for it before 11.1
+    return said if older is None else {"transaction_isolation": older, **said}
+
+
+def _link(connection: Connection) -> Link:
+    """Tell how this very connection is encrypted, as server and driver see it."""
+    session: Any = connection.connection.dbapi_connection
+    [(_, version)] = connection.execute(text("SHOW SESSION STATUS LIKE 'Ssl_version'"))
+    context = getattr(session, "ctx", None)
+    host = Host(str(session.host), int(session.port))
+    return Link(
+        host=str(host),
+        local=bool(session.unix_socket) or host.is_local,
+        tls=str(version) or None,
+        verified=bool(version) and context is not None and context.check_hostname,
+    )
+
+
+def _plain_tables(connection: Connection) -> Iterator[str]:
+    ours = {name.lower() for name in metadata.tables}
+    for name, engine in connection.execute(_ENGINES):
+        if name.lower() in ours and engine != "InnoDB":
+            yield name

@@ -1,29 +1,40 @@
 """PostgreSQL 14 or newer: any number of hosts. Row locks keep them apart."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Update, func, select, text
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Update, column, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from cronhare.domain.addresses import LedgerServer
-from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
+from cronhare.domain.addresses import Host, LedgerServer
+from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Requirements
+from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ...dialect import PlanRow, with_dialect
 from ...mapping.execution_rows import NEW_COLUMNS, new_values
-from ...schema.tables import executions, outputs
-from ..batches import PLAN_COLUMNS, Rows, parameters_of, plan_values
+from ...schema.tables import executions, outputs, own_tables
+from ..batches import (
+    FRESH,
+    PLAN_COLUMNS,
+    ColumnTypes,
+    Rows,
+    TypeNames,
+    parameters_of,
+    plan_values,
+    rows_of,
+    update_many,
+    with_columns,
+)
+from ..requirements import REQUIREMENTS
 from ..server import MIGRATION_SECONDS, ServerDialect
 from . import errors
-from .facts import facts_of
-from .requirements import REQUIREMENTS
-from .rows import parameters, source_of, update_from_rows, value_of
 from .schema import PostgresqlSchema
 from .sessions import PostgresqlSessions
 
@@ -72,15 +83,18 @@ class PostgresqlDialect(ServerDialect):
         return ()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        rows = Rows.of(NEW_COLUMNS, [new_values(one) for one in wanted])
+        rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
+        ids = {}
         with _numbering():
-            inserted = connection.exec_driver_sql(_insert(rows.differing), parameters(rows))
-        ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
+            for parameters in ROWS.parameters(rows):
+                inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
+                ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        fresh = Rows.of(PLAN_COLUMNS, plan_values(rows))
-        connection.exec_driver_sql(_set_plans(fresh.differing), parameters(fresh))
+        fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
+        for parameters in ROWS.parameters(fresh):
+            connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(_KEEP_OUTPUT, list(rows))
@@ -88,15 +102,13 @@ class PostgresqlDialect(ServerDialect):
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        if rows:
-            fresh = Rows.of_mappings(parameters_of(statement), rows)
-            connection.execute(update_from_rows(statement, fresh.differing), parameters(fresh))
+        update_many(connection, ROWS, statement, rows)
 
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
         return func.strpos(text, part)
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
-        return "PostgreSQL", REQUIREMENTS
+        return "PostgreSQL", REQUIREMENTS["PostgreSQL"]
 
     def take_turn(self, connection: Connection) -> None:
         """See `ServerDialect.take_turn`. An advisory lock is one database's."""
@@ -123,10 +135,9 @@ def _numbering() -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _insert(differing: tuple[str, ...]) -> str:
-    values = ", ".join(value_of(name, _NEW, differing) for name in NEW_COLUMNS)
     return (
         f"INSERT INTO SchedulerExecution ({', '.join(NEW_COLUMNS)}) "
-        f"SELECT {values} {source_of(_NEW, differing)} "
+        f"{ROWS.select(_NEW, differing)} "
         "ON CONFLICT (scheduler_id, execution_key) DO NOTHING "
         "RETURNING id, scheduler_id, execution_key"
     )
@@ -134,12 +145,102 @@ def _insert(differing: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def _set_plans(differing: tuple[str, ...]) -> str:
-    values = ", ".join(value_of(name, PLAN_COLUMNS, differing) for name in PLAN_COLUMNS)
     changes = ", ".join(
         f"{name} = excluded.{name}" for name in PLAN_COLUMNS if name != "scheduler_id"
     )
     return (
         f"INSERT INTO SchedulerPlan ({', '.join(PLAN_COLUMNS)}) "
-        f"SELECT {values} {source_of(PLAN_COLUMNS, differing)} "
+        f"{ROWS.select(PLAN_COLUMNS, differing)} "
         f"ON CONFLICT (scheduler_id) DO UPDATE SET {changes}"
+    )
+
+
+# Rows of parameters
+
+_PLACE: Final = "place"
+_TYPES: Final = TypeNames(
+    moment="timestamptz", number="bigint", fraction="double precision", text="text"
+)
+
+
+class Arrays:
+    """Rows of an array for each column in which they differ. Satisfies `RowSource`."""
+
+    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
+        if rows.differences:
+            arrays = zip(*rows.differences, strict=True) if rows.differing else ()
+            yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
+
+    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
+        """See `RowSource.select`. The rows keep their order."""
+        values = ", ".join(
+            f"{FRESH}.{name}" if name in differing else f"%({name})s::{_TYPES.of(kind)}"
+            for name, kind in columns.items()
+        )
+        if not differing:
+            return f"SELECT {values}"
+        arrays = ", ".join(f"%({name})s::{_TYPES.of(columns[name])}[]" for name in differing)
+        names = ", ".join((*differing, _PLACE))
+        rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
+        return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own
+
+    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
+        types = parameters_of(statement)
+        arrays = [text(f"CAST(:{name} AS {_TYPES.of(types[name])}[])") for name in differing]
+        given = [column(f"given_{name}", types[name]) for name in differing]
+        fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
+        return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in differing})
+
+
+ROWS: Final = Arrays()
+
+
+# What it says of itself, for `cronhare doctor`
+
+_SETTINGS: Final = text(
+    "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('transaction_isolation', "
+    "'TimeZone', 'server_encoding', 'transaction_read_only', 'synchronous_commit', 'fsync', "
+    "'full_page_writes', 'max_connections') UNION ALL "
+    "SELECT 'in_recovery', CASE WHEN pg_is_in_recovery() THEN 'on' ELSE 'off' END"
+)
+_TLS: Final = text("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl")
+_NUMBERED: Final = text(
+    "SELECT t.relname FROM pg_sequences s JOIN pg_class c ON c.relname = s.sequencename "
+    "AND c.relnamespace = s.schemaname::regnamespace "
+    "JOIN pg_depend d ON d.objid = c.oid AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0 "
+    "JOIN pg_class t ON t.oid = d.refobjid "
+    "WHERE s.schemaname = current_schema() AND s.last_value >= :last ORDER BY t.relname"
+)
+
+
+def facts_of(connection: Connection) -> DatabaseFacts:
+    return DatabaseFacts(
+        product="PostgreSQL",
+        version=str(connection.scalar(text("SHOW server_version"))),
+        requirements=REQUIREMENTS["PostgreSQL"],
+        settings={str(name): str(value) for name, value in connection.execute(_SETTINGS)},
+        link=_link(connection),
+        exhausted=tuple(_exhausted(connection)),
+    )
+
+
+def _exhausted(connection: Connection) -> Iterator[Exhausted]:
+    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
+        newest = f"(SELECT coalesce(max(id), 0) + 1 FROM {table})"  # noqa: S608 - our own name
+        sequence = f"pg_get_serial_sequence('{table}', 'id')"
+        yield Exhausted(table, f"SELECT setval({sequence}, {newest}, false)")
+
+
+def _link(connection: Connection) -> Link:
+    """Tell how this very connection is encrypted, as server and driver see it."""
+    session: Any = connection.connection.dbapi_connection
+    info = session.info
+    on_socket = info.host.startswith("/")
+    host = Host("localhost" if on_socket else info.host, info.port)
+    version = connection.scalar(_TLS)
+    return Link(
+        host=str(host),
+        local=on_socket or host.is_local,
+        tls=version,
+        verified=bool(version) and info.get_parameters().get("sslmode") == "verify-full",
     )

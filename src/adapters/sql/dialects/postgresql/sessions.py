@@ -5,18 +5,27 @@ they on the environment, or on files in a home, that the driver would read.
 """
 
 import ssl
+from collections.abc import Generator
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import psycopg
+from psycopg.adapt import Dumper, Loader
 from sqlalchemy import Engine, create_engine
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGIdentifierPreparer_psycopg
 
 from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
+from ...schema.types import read_moment as read_written
 from ..sessions import ANSWER_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
-from .names import DRIVER
-from .session import Session
+from .schema import COLLATION
+
+T = TypeVar("T")
 
 _SESSION: Final = "; ".join(
     (
@@ -41,6 +50,105 @@ _ROOTS: Final = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
 )
+
+
+# One session: how long it waits for an answer, and how values travel
+
+#: PostgreSQL refuses NUL in texts, which tasks may write: this sign is kept in its place.
+NUL: Final = "\N{SYMBOL FOR NULL}"
+
+
+class Session(psycopg.Connection[Any]):
+    """A session that waits *answer_seconds* for an answer and no longer."""
+
+    answer_seconds: float | None = None
+
+    def wait(
+        self, gen: Generator[Any, Any, T], interval: float = 0.1, timeout: float | None = None
+    ) -> T:
+        """Wait as the driver does; a server that does not answer in time is left.
+
+        Raises:
+            psycopg.OperationalError: it did not, and the session is closed.
+        """
+        seconds = self.answer_seconds if timeout is None else timeout
+        try:
+            return super().wait(gen, interval, seconds)
+        except psycopg.errors._WaitTimeout as error:  # noqa: SLF001 - it has no other name
+            self.pgconn.finish()
+            text = f"the server did not answer within {seconds:g} s"
+            raise psycopg.OperationalError(text) from error
+
+    def adapt_values(self) -> None:
+        """Read moments, and write texts, as below."""
+        self.adapters.register_loader("timestamptz", Moment)
+        self.adapters.register_dumper(str, Text)
+
+
+@lru_cache(maxsize=1024)
+def read_moment(said: bytes) -> datetime | str:
+    """Read a moment; `infinity`, and a year that Python has not, is none and stays as it is.
+
+    A busy minute has few different moments.
+
+    >>> read_moment(b"2025-12-12 08:00:00.5+00").isoformat()
+    '2025-12-12T08:00:00.500000+00:00'
+    >>> read_moment(b"infinity")
+    'infinity'
+    """
+    text = said.decode()
+    return read_written(text) or text
+
+
+class Moment(Loader):
+    """Reads a timestamp with a time zone; the session's is UTC."""
+
+    def load(self, data: Any) -> datetime | str:  # noqa: ANN401 - a buffer
+        """Read it."""
+        return read_moment(bytes(data))
+
+
+class Text(Dumper):
+    """Writes text."""
+
+    def dump(self, obj: str) -> bytes:
+        """Write it."""
+        return (obj.replace("\0", NUL) if "\0" in obj else obj).encode()
+
+
+# Names without quotes, which PostgreSQL folds: `Scheduler` to `scheduler`, in people's SQL, too. A
+# table whose name was quoted could not be found by a person who writes it plainly.
+
+#: How SQLAlchemy's dialect with such names is called in a URL.
+DRIVER: Final = "postgresql+cronhare"
+
+
+class PlainNames(PGIdentifierPreparer_psycopg):
+    """Writes names without quotes."""
+
+    def _requires_quotes(self, value: str) -> bool:
+        return super()._requires_quotes(value if value == COLLATION else value.lower())
+
+
+class PlainDialect(PGDialect_psycopg):
+    """SQLAlchemy's dialect for psycopg, with names that are folded."""
+
+    preparer = PlainNames
+    supports_statement_cache = True
+
+    def has_table(self, connection: Any, table_name: str, *args: Any, **more: Any) -> Any:  # noqa: ANN401
+        """Look for a table by its name as the server has it."""
+        return super().has_table(connection, table_name.lower(), *args, **more)  # type: ignore[no-untyped-call]
+
+    def get_indexes(self, connection: Any, table_name: str, *args: Any, **more: Any) -> Any:  # noqa: ANN401
+        """Look for indexes likewise."""
+        return super().get_indexes(connection, table_name.lower(), *args, **more)  # type: ignore[no-untyped-call]
+
+
+registry.register("postgresql.cronhare", __name__, PlainDialect.__name__)
+
+
+# Sessions with any of the hosts
 
 
 class PostgresqlSessions(Sessions[Session]):

@@ -22,11 +22,13 @@ from sqlalchemy import (
     event,
     func,
     select,
+    text,
 )
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.execution import Execution
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnmade
 
@@ -40,14 +42,14 @@ from ...mapping.execution_rows import (
 )
 from ...mapping.outputs import REPLACE
 from ...schema.named_rows import named_rows
-from ...schema.tables import executions
+from ...schema.tables import executions, own_tables
 from ..batches import PLAN_COLUMNS, plan_values
 from . import errors
 from .file import is_there, located, make_file
 from .schema import SqliteSchema
 
 if TYPE_CHECKING:
-    from cronhare.domain.diagnosis.database import DatabaseFacts
+    from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted
     from cronhare.domain.diagnosis.ledger import LedgerFacts
 
 
@@ -84,14 +86,22 @@ class SqliteDialect:
 
     def missing(self) -> "LedgerFacts | None":
         """Tell a missing file without making it, as connecting to it would."""
-        from .facts import facts_of_none  # noqa: PLC0415 - only `doctor` asks
+        if is_there(Path(self._file.path)):
+            return None
+        from cronhare.domain.diagnosis import ledger  # noqa: PLC0415 - only `doctor` asks
 
-        return None if is_there(Path(self._file.path)) else facts_of_none(self._file.path)
+        what = f"There is no file {self._file.path} yet"
+        fault = ledger.SchemaFault(what, f"{UPGRADE}, or start `cronhare up`")
+        return ledger.LedgerFacts(database=_facts(), schema=fault)
 
     def facts(self, connection: Connection) -> "DatabaseFacts":
-        from .facts import facts_of  # noqa: PLC0415 - as above
-
-        return facts_of(connection)
+        return _facts(
+            settings={
+                name: str(connection.exec_driver_sql(f"PRAGMA {name}").scalar())
+                for name in ("journal_mode", "synchronous", "foreign_keys")
+            },
+            exhausted=tuple(_exhausted(connection)),
+        )
 
     @property
     def place(self) -> str:
@@ -225,3 +235,32 @@ def _into_wal(cursor: sqlite3.Cursor) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+# What it says of itself, for `cronhare doctor`
+
+_COUNTS: Final = text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
+_NUMBERED: Final = text("SELECT name FROM sqlite_sequence WHERE seq >= :last ORDER BY name")
+
+
+def _facts(**said: Any) -> "DatabaseFacts":  # noqa: ANN401 - of `DatabaseFacts`
+    from cronhare.domain.diagnosis import database  # noqa: PLC0415 - only `doctor` asks
+
+    from ..requirements import REQUIREMENTS  # noqa: PLC0415 - as above
+
+    product, version = "SQLite", sqlite3.sqlite_version
+    return database.DatabaseFacts(
+        product=product, version=version, requirements=REQUIREMENTS[product], **said
+    )
+
+
+def _exhausted(connection: Connection) -> "Iterator[Exhausted]":
+    """Name the tables that can number no other row. An empty file counts nothing yet."""
+    from cronhare.domain.diagnosis.database import Exhausted  # noqa: PLC0415 - as above
+
+    if not connection.scalar(_COUNTS):
+        return
+    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
+        newest = f"(SELECT MAX(id) FROM {table})"  # noqa: S608 - a name of our own
+        cure = f"UPDATE sqlite_sequence SET seq = {newest} WHERE name = '{table}'"  # noqa: S608
+        yield Exhausted(table, cure)

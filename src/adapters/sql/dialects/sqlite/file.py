@@ -1,42 +1,27 @@
-"""The file of an SQLite ledger: made for its owner alone, and nothing else is ever changed.
+"""The file of an SQLite ledger: made for its owner alone, copied, and locked by who is alone."""
 
-Its path is a setting: there may be a device, a link, or another program's file.
-"""
-
-import logging
+import errno
+import fcntl
 import os
 import sqlite3
 import stat
+import struct
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
-from cronhare.application.logs import say
 from cronhare.domain.texts.echo import shown
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
-
-log = logging.getLogger(__name__)
-
-#: What SQLite puts beside the file, with the file's own mode.
-BESIDE: Final = ("-wal", "-shm", "-journal")
-
-#: How each database of SQLite begins; a new one is empty.
-HEADER: Final = b"SQLite format 3\0"
-
-#: A handle to what has this name itself: no device notices, and closing it ends no lock of SQLite.
-_TOUCHED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_file(path: Path) -> None:
     """Make the file and its folder where they are missing, for this user alone.
 
+    It holds params and output. SQLite gives the files beside it (-wal, -shm) the mode of this one.
+
     Whoever closes a handle to a file ends all locks that the process has on it, those of SQLite
     among them (fcntl(2)): another process would take itself for the last, and remove the WAL from
-    under us. So a ledger that is its owner's alone already is not opened here, and a handle to one
-    that is not is kept for as long as the process lives.
-
-    It holds params and output. SQLite gives the files beside it (-wal, -shm) the mode of this
-    one. A ledger that others may read, of an earlier version, is closed to them.
+    under us. So a file that is there is not opened.
 
     Raises:
         LedgerOutdated: there is something that is no file.
@@ -44,24 +29,10 @@ def make_file(path: Path) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        was_there = is_there(path)
-        is_private = was_there and not path.stat().st_mode & stat.S_IRWXO
-        if is_private and os.access(path, os.R_OK | os.W_OK):
-            return
-        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            head = os.pread(descriptor, len(HEADER), 0)
-            ledger = os.fstat(descriptor) if head in {b"", HEADER} else None
-        finally:
-            if not was_there:
-                os.close(descriptor)
+        if not is_there(path):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
-    if ledger is not None:
-        _close(path, ledger)
-        for end in BESIDE:
-            _close(path.with_name(path.name + end), None)
 
 
 def copy_to(path: Path, target: Path) -> int:
@@ -132,26 +103,41 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def _close(file: Path, expected: os.stat_result | None) -> None:
-    """Take from all other users what an earlier version, or a umask, has given them.
+# The lock of a `cronhare up` that is alone on a ledger, as no other process hears of its broker. It
+# is on the ledger itself, whatever names lead to it, and leaves nothing behind: a byte far beyond
+# the largest file of SQLite, by a lock of the open file (fcntl(2), F_OFD_SETLK), which no other
+# handle to the file ends, as it ends SQLite's own.
 
-    *expected* was looked into. What is a link, or open to a group alone, was made so on purpose.
+#: Where the byte is.
+_BEYOND: Final = 2**62
+
+
+class Occupied(Exception):
+    """Another process works on this ledger, and one of the two wants to do so alone."""
+
+
+def occupy(ledger: Path, *, alone: bool) -> int:
+    """Take the ledger for this process, until it ends, however that happens; make it if need be.
+
+    Unless *alone*, other processes may share it. Answers the descriptor to be kept open.
+
+    Raises:
+        Occupied: see there.
+        LedgerOutdated: there is something that is no file.
+        LedgerUnavailable: it can be neither made nor locked.
     """
+    make_file(ledger)
     try:
-        touched = os.open(file, _TOUCHED)
-    except OSError:  # there is none
-        return
-    try:
-        there = os.fstat(touched)
-        is_other = expected is not None and not os.path.samestat(there, expected)
-        mode = stat.S_IMODE(there.st_mode)
-        if is_other or not stat.S_ISREG(there.st_mode) or not mode & stat.S_IRWXO:
-            return
-        os.chmod(f"/proc/self/fd/{touched}", mode & stat.S_IRWXU)  # noqa: PTH101
-        text = f"{file} was open to every user ({mode:04o}); now it is its owner's alone"
-        say(log, logging.WARNING, "ledger.closed", text)
+        descriptor = os.open(ledger, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        text = f"{file} is open to every user, and cannot be closed to them: {error.strerror}"
-        say(log, logging.WARNING, "ledger.open", text)
-    finally:
-        os.close(touched)
+        raise LedgerUnavailable(f"opening the ledger {ledger}: {error.strerror}") from error
+    try:
+        kind = fcntl.F_WRLCK if alone else fcntl.F_RDLCK
+        lock = struct.pack("hhqqi4x", kind, os.SEEK_SET, _BEYOND, 1, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            raise Occupied from error
+        raise LedgerUnavailable(f"locking the ledger {ledger}: {error.strerror}") from error
+    return descriptor

@@ -1,0 +1,320 @@
+"""Statements of many rows, as MySQL and MariaDB execute them fast.
+
+New executions are an INSERT ... VALUES: no other INSERT waits for it. MariaDB, and MySQL where it
+is asked to (`innodb_autoinc_lock_mode` 1), keep the numbers of a table locked until an INSERT ...
+SELECT has ended: also while it waits at a gap that somebody holds, and nobody else can insert into
+that table. Of VALUES the server knows how many there are, and gives the numbers away at once.
+
+All else that has many rows reads them with JSON_TABLE. Many wide rows that are read come as JSON,
+too: PyMySQL takes the fields of a row apart one by one, in Python: 27 of them take 17 µs, one that
+msgspec takes apart 3.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import attrs
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Update,
+    func,
+    literal_column,
+    select,
+    text,
+)
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.types import NullType, String
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.ports.ledger import LedgerUnavailable
+
+from ...dialect import Locked, TransactionRolledBack
+from ...mapping.execution_rows import NEW_COLUMNS, new_values
+from ...schema import types
+from ...schema.named_rows import MakeRow, row_maker
+from ...schema.tables import FOUND_BY_KEY, executions
+from ...schema.types import UtcDateTime
+from ...transactions.lock_waits import waits_for_no_lock
+from ..batches import (
+    FRESH,
+    PLAN_COLUMNS,
+    ColumnTypes,
+    Rows,
+    TypeNames,
+    parameters_of,
+    rows_of,
+    with_columns,
+)
+from . import errors
+
+T = TypeVar("T")
+
+#: So much goes into one statement, to stay below the smallest `max_allowed_packet` in use (16 MB)
+#: even if the driver has to escape every letter.
+LARGEST_DOCUMENT: Final = 4 * 1024 * 1024
+
+#: Reads a JSON text as a list; asked for anew each time, msgspec takes four times as long.
+as_list: Final = msgspec.json.Decoder(list[Any]).decode
+
+
+# Rows of parameters
+
+_ROWS: Final = "rows"
+
+#: A text of another character set, or letters that the database's own lacks become ?
+_TYPES: Final = TypeNames(
+    moment="DATETIME(6)",
+    number="BIGINT",
+    fraction="DOUBLE",
+    text="LONGTEXT CHARACTER SET utf8mb4",
+)
+
+
+class JsonTable:
+    """Rows of one parameter: a JSON array of arrays. Satisfies `RowSource`."""
+
+    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
+        if rows.agreed and not rows.differing:
+            yield dict(rows.agreed)
+            return
+        written = map(msgspec.json.encode, rows.differences)
+        for part in parts_of((piece, len(piece) + 1) for piece in written):
+            yield {**rows.agreed, _ROWS: f"[{b','.join(part).decode()}]"}
+
+    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
+        values = ", ".join(value_of(name, differing) for name in columns)
+        table = _table(f"%({_ROWS})s", {name: columns[name] for name in differing})
+        source = table if differing else "DUAL"
+        return f"SELECT {values} FROM {source}"  # noqa: S608 - names of our own
+
+    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
+        """See `RowSource.joined`. The rows are read first, and each of ours is found by its key.
+
+        Of a small table the server would rather read all rows, and wait for those that others hold.
+        """
+        known = parameters_of(statement)
+        rows = _table(f":{_ROWS}", {f"given_{name}": known[name] for name in differing})
+        columns = {name: literal_column(f"{FRESH}.given_{name}", known[name]) for name in differing}
+        return (
+            with_columns(statement, columns)
+            .prefix_with(text(f"{rows} STRAIGHT_JOIN"))
+            .with_hint(FOUND_BY_KEY)
+        )
+
+
+ROWS: Final = JsonTable()
+
+
+def value_of(name: str, differing: Collection[str]) -> str:
+    """Write the value of a column: of the rows where they differ, or the one that they agree in."""
+    return f"{FRESH}.`{name}`" if name in differing else f"%({name})s"
+
+
+def _table(parameter: str, columns: ColumnTypes) -> str:
+    described = ", ".join(
+        f"`{name}` {_TYPES.of(kind)} PATH '$[{place}]'"
+        for place, (name, kind) in enumerate(columns.items())
+    )
+    return f"JSON_TABLE({parameter}, '$[*]' COLUMNS ({described})) AS {FRESH}"
+
+
+def parts_of(sized: Iterable[tuple[T, int]]) -> Iterator[Sequence[T]]:
+    """Divide what has a size in bytes, so that no part is much larger than the largest document."""
+    part: list[T] = []
+    size = 0
+    for item, more in sized:
+        if part and size + more > LARGEST_DOCUMENT:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += more
+    if part:
+        yield part
+
+
+@lru_cache(maxsize=64)
+def set_plans(differing: tuple[str, ...]) -> str:
+    """Write the statement that inserts or replaces plans."""
+    changes = ", ".join(
+        f"{name} = {value_of(name, differing)}" for name in PLAN_COLUMNS if name != "scheduler_id"
+    )
+    return (
+        f"INSERT INTO `SchedulerPlan` ({', '.join(PLAN_COLUMNS)}) "
+        f"{ROWS.select(PLAN_COLUMNS, differing)} ON DUPLICATE KEY UPDATE {changes}"
+    )
+
+
+# New executions
+
+_NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
+_NEWER: Final = (  # as JSON: see above
+    "SELECT JSON_ARRAY(id, scheduler_id, execution_key) FROM `SchedulerExecution` WHERE id > %s"
+)
+
+#: Left out where they are NULL in all rows: each value costs the server time.
+_MAY_BE_LEFT_OUT: Final = frozenset(name for name in NEW_COLUMNS if executions.c[name].nullable)
+
+#: A letter has up to four bytes, or two with the driver's escape; a number has not many more.
+_BYTES_OF_A_LETTER: Final = 4
+_BYTES_OF_ANOTHER: Final = 32
+
+
+@attrs.frozen
+class Insert:
+    """A statement and its parameters."""
+
+    text: str
+    parameters: dict[str, Any]
+
+
+def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+    """See `Dialect.insert_executions`.
+
+    A newer row with one of our keys that we did not insert was committed meanwhile; the
+    transaction is repeated.
+
+    Raises:
+        LedgerUnavailable: there is no number left.
+    """
+    before = connection.scalars(_NEWEST).one()
+    if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
+        raise LedgerUnavailable(errors.EXHAUSTED, changed_nothing=True)
+    with _numbering():
+        inserted = sum(
+            connection.exec_driver_sql(insert.text, insert.parameters).rowcount
+            for insert in inserts([new_values(one) for one in wanted])
+        )
+    newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
+    asked = {(one.scheduler_id, one.key) for one in wanted}
+    found = {(scheduler_id, key): id_ for id_, scheduler_id, key in map(as_list, newer)}
+    ids = {key: id_ for key, id_ in found.items() if key in asked}
+    if len(ids) != inserted:
+        raise TransactionRolledBack("somebody else claimed the same in this very moment")
+    return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
+
+
+def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
+    """Give the statements that insert new executions, whose *values* are of `NEW_COLUMNS`.
+
+    A duplicate updates itself to itself. INSERT IGNORE would swallow every other fault, too, and a
+    plain INSERT that fails in a transaction leaves a shared lock, over which two of them deadlock.
+    """
+    rows = rows_of(NEW_COLUMNS, values)
+    agreed = {
+        name: value
+        for name, value in rows.agreed.items()
+        if value is not None or name not in _MAY_BE_LEFT_OUT
+    }
+    columns = ", ".join((*agreed, *rows.differing))
+    said = [f"%({name})s" for name in agreed]
+    smallest = sum(map(_size, agreed.values()))
+    for part in parts_of((row, smallest + sum(map(_size, row))) for row in rows.differences):
+        tuples = []
+        parameters = dict(agreed)
+        for place, row in enumerate(part):
+            own = [f"{name}_{place}" for name in rows.differing]
+            parameters.update(zip(own, row, strict=True))
+            tuples.append(f"({', '.join((*said, *(f'%({name})s' for name in own)))})")
+        text = (
+            f"INSERT INTO `SchedulerExecution` ({columns}) "  # noqa: S608 - names of our own
+            f"VALUES {', '.join(tuples)} ON DUPLICATE KEY UPDATE id = `SchedulerExecution`.id"
+        )
+        yield Insert(text, parameters)
+
+
+def _size(value: object) -> int:
+    return _BYTES_OF_A_LETTER * len(value) if isinstance(value, str) else _BYTES_OF_ANOTHER
+
+
+@contextmanager
+def _numbering() -> Iterator[None]:
+    """Have an INSERT repeated that got no number.
+
+    An INSERT of many keeps all others from numbering theirs while it waits for a gap that is held.
+
+    Raises:
+        TransactionRolledBack: somebody does. `Locked`, if no lock is to be waited for.
+    """
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if errors.number_of(error) != errors.NO_NUMBER:
+            raise
+        text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
+        raise (Locked if waits_for_no_lock() else TransactionRolledBack)(
+            text, changed_nothing=True
+        ) from error
+
+
+# Rows that are read
+
+
+@attrs.frozen
+class Packed:
+    """A SELECT of rows as JSON, and how they are read. Rows are named tuples."""
+
+    statement: Select[Any]
+    row: MakeRow
+    moments: tuple[int, ...]
+
+
+def read_rows(
+    connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+) -> Sequence[Row[Any]]:
+    """Execute a SELECT, and give its rows."""
+    packed = _packed(statement)
+    texts = connection.scalars(packed.statement, parameters).all()
+    try:
+        return list(_unpacked(packed, texts))
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        # A row of 16 MB, whose JSON the server gave up. It is refused later, by its name.
+        return connection.execute(statement, parameters).all()
+
+
+@lru_cache(maxsize=1024)
+def read_moment(said: str) -> datetime | str:
+    """Read a moment, in a column for moments or for text; a zero date is none, and stays as it is.
+
+    The driver's own reading takes ten times as long, and a busy minute has few different moments.
+    """
+    try:
+        return datetime.fromisoformat(f"{said}+00:00")
+    except ValueError:
+        return types.read_moment(said) or said
+
+
+@lru_cache(maxsize=16)
+def _packed(statement: Select[Any]) -> Packed:
+    columns = list(statement.selected_columns)
+    array = func.JSON_ARRAY(*map(_as_json, columns))
+    return Packed(
+        statement=statement.with_only_columns(array, maintain_column_froms=True),
+        row=row_maker(tuple(column.key or "" for column in columns)),
+        moments=tuple(
+            place for place, column in enumerate(columns) if isinstance(column.type, UtcDateTime)
+        ),
+    )
+
+
+def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Have text quoted, whatever it holds: JSON text would become a part of the array."""
+    if isinstance(column.type, String | NullType):
+        return func.CONCAT(column, "")  # anything but a column is never taken for JSON
+    return column
+
+
+def _unpacked(packed: Packed, texts: Iterable[Any]) -> Iterator[Row[Any]]:
+    for said in texts:
+        values = as_list(said or "")
+        for place in packed.moments:
+            if values[place] is not None:
+                values[place] = read_moment(values[place])
+        yield packed.row(values)
