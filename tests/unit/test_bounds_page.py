@@ -11,10 +11,8 @@ from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
-from cronhare.adapters.jobs import apprise as jobs_apprise
-from cronhare.adapters.jobs import http_calls, ics
+from cronhare.adapters.jobs import ics, targets
 from cronhare.adapters.jobs import limits as jobs_limits
-from cronhare.adapters.jobs import notify as jobs_notify
 from cronhare.adapters.notify import apprise_sender, mail, smtp
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, pipes
@@ -83,6 +81,7 @@ from cronhare.domain.lifecycle import (
 from cronhare.domain.messages import headers, ids, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.queueing import served_queues
+from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.retries import (
     crashes,
     error_classes,
@@ -303,9 +302,7 @@ BOUNDS: dict[str, list[str]] = {
     "reminders that reached some of their targets": [f"{mail.MOST_PARTLY_TAKEN:,}"],
     "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
     "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
-    "a webhook's secret": [
-        f"{jobs_notify.SHORTEST_SECRET} to {jobs_notify.LARGEST_SECRET:,} characters"
-    ],
+    "a webhook's secret": [f"{targets.SHORTEST_SECRET} to {targets.LARGEST_SECRET:,} characters"],
     "an event": [
         size(events.LARGEST_EVENT),
         f"{events.LONGEST_REASON:,} characters",
@@ -349,7 +346,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{jobs_file.LONGEST_WORD:,} characters",
         f"{jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
     ],
-    "faults that are told of a jobs file, and of a settings file": [f"{jobs_file.MOST_FAULTS}"],
+    "faults that are told of a jobs file, and of a settings file": [f"{MOST_FAULTS}"],
     "an answer to SIGHUP or SIGUSR1": [f"{attention.LONGEST_ANSWER:.0f} s"],
     "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
     "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
@@ -442,7 +439,7 @@ BOUNDS: dict[str, list[str]] = {
     "the headers that a task gives its request": [
         f"{http_call.MOST_HEADERS}, ",
         f"{http_header.LONGEST_VALUE:,} characters",
-        f"{http_calls.MOST_STATUSES} statuses",
+        f"{http_call.MOST_STATUSES} statuses",
     ],
     "a replay of many": [
         f"{replay_order.RATES[0]:g}-{replay_order.RATES[1]:,g}",
@@ -465,7 +462,7 @@ BOUNDS: dict[str, list[str]] = {
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],
     "services of a target, a file of them": [
         f"{notify.MOST_ADDRESSES};",
-        size(jobs_apprise.LARGEST_FILE),
+        size(targets.LARGEST_SERVICES),
         f"an address {web_address.LONGEST_WEB_ADDRESS:,} characters",
     ],
     "messages to services at a time": [f"{apprise_sender.MOST_AT_A_TIME} processes"],
@@ -560,7 +557,7 @@ BOUNDS: dict[str, list[str]] = {
         f"whole numbers of {jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
         f"a description of {web_schedulers.LONGEST_DESCRIPTION:,} letters",
         f"a controller of {web_reports.LONGEST_CONTROLLER}",
-        f"{jobs_file.MOST_FAULTS} faults",
+        f"{MOST_FAULTS} faults",
         f"{web_bodies.MOST_VALUES:,} values",
         f"{jobs_limits.LONGEST_STEP} letters",
     ],

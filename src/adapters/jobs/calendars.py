@@ -1,25 +1,66 @@
-"""From a `[calendars.NAME]` table to a calendar."""
+"""From a `[calendars.NAME]` table to a calendar: windows, and a file that has others."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
-from cronhare.domain.cron import UnknownZone, find_zone
+import attrs
+
+from cronhare.domain.cron import find_zone
+from cronhare.domain.reading import Fault, Invalid, Reads
 from cronhare.domain.schedules.calendars import (
     LONGEST_LABEL,
     MOST_WINDOWS,
     CalendarDraft,
     NamedText,
 )
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.schedule import DEFAULT_ZONE
 from cronhare.domain.schedules.windows import FORMS, WindowInvalid, parse_window
 from cronhare.domain.texts.echo import echo
 
-from .ics import IcsInvalid, ReadingTime, read_ics
-from .schema import CalendarTable
+from .ics import ReadingTime, read_ics
 
 _DAYS = f"is a list of windows, or a table of windows and what they are called: {FORMS}"
+
+
+def _days(given: object) -> tuple[NamedText, ...]:
+    """Read windows, with their labels in a table; TOML has days of its own, without quotes."""
+    if not isinstance(given, list | Mapping):
+        raise ValueError(_DAYS)  # noqa: TRY004 - a fault of the file
+    labels = list(given.values()) if isinstance(given, Mapping) else [None] * len(given)
+    windows, faults = list[NamedText](), list[Fault]()
+    for window, label in zip(given, labels, strict=True):
+        if not isinstance(window, str | date) or not isinstance(label, str | None):
+            raise ValueError(_DAYS)  # noqa: TRY004 - a fault of the file
+        windows.append((str(window), label or None))
+        try:
+            parse_window(str(window))
+        except WindowInvalid as error:
+            faults.append(Fault("", str(error)))
+        if label is not None and len(label) > LONGEST_LABEL:
+            long = f"{echo(label)} has {len(label):,} letters, {LONGEST_LABEL} are allowed"
+            faults.append(Fault("", long))
+    if faults:
+        raise Invalid(faults)
+    return tuple(windows)
+
+
+# `Annotated` names what is written.
+if TYPE_CHECKING:
+    _Zone = ZoneInfo
+else:
+    _Zone = Annotated[str, Reads(find_zone)]
+
+
+@attrs.frozen(kw_only=True)
+class CalendarTable:
+    """`[calendars.NAME]`."""
+
+    timezone: _Zone = attrs.field(factory=lambda: ZoneInfo(DEFAULT_ZONE))
+    days: Annotated[Any, Reads(_days)] = None
+    file: str | None = None
 
 
 def read_calendar_table(
@@ -35,50 +76,15 @@ def read_calendar_table(
 
     *reading* is the time for all its calendars.
     """
-    zone = _zone(table.timezone, faults)
-    windows = list(_days(table.days, faults))
+    windows: tuple[NamedText, ...] = table.days or ()
     if table.file is not None:
-        windows += _from_file(folder / table.file, zone, today, reading, faults)
-    elif table.days is None:
+        windows += _from_file(folder / table.file, table.timezone, today, reading, faults)
+    elif table.days is None and "days" not in {fault.field for fault in faults}:
         faults.append(Fault("days", 'are missing; give days, or file = "holidays.ics"'))
     if len(windows) > MOST_WINDOWS:
         problem = f"has {len(windows):,} windows, {MOST_WINDOWS:,} are allowed"
         faults.append(Fault("days", problem))
-    return CalendarDraft(name=name, timezone=table.timezone, windows=tuple(windows))
-
-
-def _zone(name: str, faults: list[Fault]) -> ZoneInfo:
-    try:
-        return find_zone(name)
-    except UnknownZone as error:
-        faults.append(Fault("timezone", str(error)))
-        return ZoneInfo("UTC")
-
-
-def _days(given: object, faults: list[Fault]) -> Iterator[NamedText]:
-    match given:
-        case None:
-            pairs: list[tuple[object, object]] = []
-        case list():
-            pairs = [(each, None) for each in given[: MOST_WINDOWS + 1]]
-        case Mapping():
-            pairs = list(given.items())[: MOST_WINDOWS + 1]
-        case _:
-            faults.append(Fault("days", _DAYS))
-            return
-    for window, label in pairs:
-        if not isinstance(window, str | date) or not isinstance(label, str | None):
-            faults.append(Fault("days", _DAYS))
-            return
-        text = str(window)  # TOML has days of its own: 2026-12-25 needs no quotes
-        try:
-            parse_window(text)
-        except WindowInvalid as error:
-            faults.append(Fault("days", str(error)))
-        if label is not None and len(label) > LONGEST_LABEL:
-            long = f"{echo(label)} has {len(label):,} letters, {LONGEST_LABEL} are allowed"
-            faults.append(Fault("days", long))
-        yield text, label or None
+    return CalendarDraft(name=name, timezone=table.timezone.key, windows=windows)
 
 
 def _from_file(
@@ -86,9 +92,7 @@ def _from_file(
 ) -> tuple[NamedText, ...]:
     try:
         return read_ics(path, zone, today=today, reading=reading)
-    except IcsInvalid as error:
-        faults.append(Fault("file", f"{path}: {error}"))
-    except (OSError, ValueError) as error:  # ExtraMissing is a ValueError, as is a NUL in a path
+    except (OSError, ValueError) as error:  # as of a missing extra, or a NUL in a path
         said = getattr(error, "strerror", None) or error
         faults.append(Fault("file", f"{path}: {said}"))
     return ()

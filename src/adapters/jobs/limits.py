@@ -1,4 +1,4 @@
-"""Limits of values: nesting, how many there are, and integers of 64 bits.
+"""Limits of values: nesting, and integers of 64 bits.
 
 The standard library's reader takes more than JSON, a column or the call stack can hold.
 """
@@ -45,19 +45,6 @@ def beyond_toml(content: dict[str, object]) -> Iterator[tuple[Path, str]]:
         elif isinstance(value, dict | list):
             path.append(name)
             levels.append(_inside(value))
-
-
-def has_more_than(most: int, content: object) -> bool:
-    """Tell whether lists and objects have more members than that, all of them together."""
-    waiting, count = [content], 0
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict | list):
-            count += len(value)
-            if count > most:
-                return True
-            waiting += value.values() if isinstance(value, dict) else value
-    return False
 
 
 def _inside(value: dict[str, object] | list[object]) -> Iterator[_Step]:

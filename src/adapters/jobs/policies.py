@@ -1,26 +1,80 @@
 """From `[defaults]`, `[classes.NAME]` and the like fields of a task to how tasks are run."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
 
-from cronhare.domain.retries.error_classes import ErrorRules, ErrorRulesInvalid, read_error_rules
+from cronhare.domain.reading import Fault, Reads
+from cronhare.domain.retries.error_classes import read_error_rules
+from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import POLICIES, RetryPolicyInvalid, read_policy
 from cronhare.domain.retries.strategy import Strategy
-from cronhare.domain.schedules.draft import Fault
-from cronhare.domain.schedules.retention import Keep, RetentionInvalid, read_keep
+from cronhare.domain.schedules.retention import read_keep
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 
-from .fields import read_duration
-from .schema import ClassTable, DefaultsTable, PolicyTable
+from .fields import Folder, SomeTime, without_nul
+from .subscriptions import EventsTable
 
-Presets = Mapping[str, RetryPolicy]
+
+def _variables(variables: dict[str, str]) -> dict[str, str]:
+    without_nul(*variables, *variables.values())
+    for name in variables:
+        if not name or "=" in name:
+            raise ValueError(f"{name!r} cannot name a variable")
+    return variables
+
+
+def _passed(names: list[str]) -> list[str]:
+    without_nul(*names)
+    return names
+
+
+@attrs.frozen(kw_only=True)
+class PolicyTable(EventsTable):
+    """How tasks are run where nothing nearer says it."""
+
+    retry: Any = None  # it completes one farther away
+    timeout: SomeTime | None = None
+    errors: Annotated[Any, Reads(read_error_rules)] = attrs.field(factory=dict[str, ErrorClass])
+    strategy: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClassTable(PolicyTable):
+    """`[classes.NAME]`: how the tasks of a class are run, and how much of their past is kept."""
+
+    keep: Annotated[Any, Reads(read_keep)] = None
+
+
+@attrs.frozen(kw_only=True)
+class DefaultsTable(PolicyTable):
+    """`[defaults]`: a policy, and where and with which variables commands run."""
+
+    cwd: Folder | None = None
+    env: Annotated[dict[str, str], Reads(_variables)] = attrs.field(factory=dict[str, str])
+    pass_env: Annotated[list[str], Reads(_passed)] | None = None
+
+    def under(self, nearer: "DefaultsTable") -> "DefaultsTable":
+        """Take from *nearer* what it says; its variables go before ours, one by one.
+
+        A value in `env` would win over a name in `pass_env`, so ours goes where it is passed.
+        """
+        ours = {name: text for name, text in self.env.items() if name not in nearer.passed}
+        return DefaultsTable(
+            cwd=nearer.cwd or self.cwd,
+            env=ours | nearer.env,
+            pass_env=self.pass_env if nearer.pass_env is None else nearer.pass_env,
+        )
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The worker's variables that are passed on."""
+        return tuple(self.pass_env or ())
 
 
 @attrs.frozen(kw_only=True)
@@ -38,10 +92,10 @@ class Policies:
     classes: Mapping[str, TaskPolicy] = BUILT_IN_CLASSES
 
     #: The retry policies that have names: those of classes, too.
-    presets: Presets = attrs.field(init=False)
+    presets: Mapping[str, RetryPolicy] = attrs.field(init=False)
 
     @presets.default
-    def _presets(self) -> Presets:
+    def _presets(self) -> Mapping[str, RetryPolicy]:
         of_classes = {name: each.retry for name, each in self.classes.items()}
         return POLICIES | {name: policy for name, policy in of_classes.items() if policy}
 
@@ -49,10 +103,10 @@ class Policies:
         """Read what a table says; *farther* has what counts where it says nothing."""
         own = TaskPolicy(
             retry=self.retry(table.retry, farther.retry, faults),
-            timeout=read_timeout(table.timeout, faults),
-            errors=_errors(table.errors, faults),
+            timeout=table.timeout,
+            errors=table.errors,
             strategy=self._strategy(table.strategy, faults),
-            keep=_keep(table.keep, faults) if isinstance(table, ClassTable) else None,
+            keep=table.keep if isinstance(table, ClassTable) else None,
         )
         return own.over(farther)
 
@@ -86,32 +140,3 @@ class Policies:
         except ValueError as error:
             faults.append(Fault("strategy", str(error)))
             return None
-
-
-def read_timeout(text: str | None, faults: list[Fault]) -> timedelta | None:
-    """Read how long an attempt may take."""
-    timeout = read_duration("timeout", text, faults)
-    if timeout is not None and not timeout:
-        faults.append(Fault("timeout", "must be longer than nothing"))
-        return None
-    return timeout
-
-
-def _keep(table: Any, faults: list[Fault]) -> Keep | None:  # noqa: ANN401 - likewise
-    if table is None:
-        return None
-    try:
-        return read_keep(table)
-    except RetentionInvalid as error:
-        faults += [Fault("keep", fault) for fault in error.faults]
-        return None
-
-
-def _errors(table: Any, faults: list[Fault]) -> ErrorRules:  # noqa: ANN401 - what TOML can hold
-    if table is None:
-        return {}
-    try:
-        return read_error_rules(table)
-    except ErrorRulesInvalid as error:
-        faults += [Fault("errors", fault) for fault in error.faults]
-        return {}

@@ -7,24 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import attrs
 import msgspec
+from msgspec import Meta
 
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import TooMuch, read_toml
 from cronhare.domain.progress import OnProgress, passing, unwatched
+from cronhare.domain.reading import MOST_FAULTS, Fault, read_table
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft
-from cronhare.domain.schedules.jobs_file import (
-    LARGEST_FILE,
-    LONGEST_SOURCE,
-    MOST_FAULTS,
-    FileVersion,
-)
-from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, FileVersion
+from cronhare.domain.schedules.notify import MOST_PINGS, MOST_TARGETS, Subscriptions, Target
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
@@ -33,22 +30,32 @@ from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import first_faults
 from cronhare.domain.texts.names import NAME
 
-from .calendars import read_calendar_table
+from .calendars import CalendarTable, read_calendar_table
 from .ics import ReadingTime
 from .limits import NO_INTEGER, beyond_toml
-from .notify import ALL_FIELDS, SubscriptionReader
-from .policies import Policies
-from .schedules import read_draft
-from .schema import (
-    CalendarTable,
-    ClassTable,
-    DefaultsTable,
-    FileTable,
-    ScheduleTable,
-    TaskTable,
-)
-from .tables import read_table
-from .tasks import faults_of_surroundings, read_task
+from .policies import ClassTable, DefaultsTable, Policies
+from .schedules import ScheduleTable, read_draft
+from .subscriptions import EventsTable, Subscribers
+from .targets import NotifyTable, read_target
+from .tasks import TaskTable, read_task
+
+T = TypeVar("T", bound=attrs.AttrsInstance)
+
+
+Source = Annotated[str, Meta(pattern=rf"^{NAME}\Z", description="a name of a-z, 0-9 and . _ -")]
+
+
+@attrs.frozen(kw_only=True)
+class FileTable:
+    """The whole file. *source* is the name under which the ledger remembers it."""
+
+    source: Source | None = None
+    defaults: Any = attrs.field(factory=dict[str, Any])
+    classes: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    notify: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    tasks: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    schedules: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    calendars: dict[str, Any] = attrs.field(factory=dict[str, Any])
 
 
 @attrs.frozen
@@ -128,18 +135,26 @@ def read_jobs_text(
     content, found = _parse(text, path), list[Fault]()
     file = read_table(FileTable, content, found)
     source = _source(file.source, path, found)
-    faults = [FileFault("", fault) for fault in found]
-    policies = _policies(file, Policies(environment=policy, folder=path.resolve().parent), faults)
-    tasks = dict(_tasks(file.tasks, policies, source, faults))
+    reading = _Reading(
+        folder=path.resolve().parent,
+        source=source,
+        faults=[FileFault("", fault) for fault in found],
+    )
+    events = Subscribers(folder=reading.folder, targets=dict(reading.targets(file.notify)))
+    policies = reading.policies(file, policy, events)
+    tasks = dict(reading.tasks(file.tasks, policies, events))
+    # Where no table of tasks could be read, no schedule's is missed.
     known = None if "tasks" in {fault.field for fault in found} else tasks
-    schedules = dict(_schedules(file.schedules, known, policies, faults, on_progress))
-    calendars = tuple(_calendars(file.calendars, path.resolve().parent, faults))
-    reader = SubscriptionReader(policies.folder, source)
-    subscriptions = _subscriptions(reader, file, tasks, schedules)
-    faults += [FileFault(place, fault) for place, fault in reader.faults]
-    if faults:
-        raise JobsFileInvalid(path, _capped(faults))
+    schedules = dict(reading.schedules(file.schedules, known, policies, events, on_progress))
+    calendars = tuple(reading.calendars(file.calendars))
+    if len(events.pings) > MOST_PINGS:
+        problem = f"is given by more than {MOST_PINGS} schedules"
+        reading.faults.append(FileFault("", Fault("ping", problem)))
+    if reading.faults:
+        raise JobsFileInvalid(path, _capped(reading.faults))
     enabled = [(draft.name, table) for draft, table in schedules.values() if draft.status]
+    task_of = {name: table.task or "" for name, (_, table) in schedules.items()}
+    subscriptions = events.subscriptions(source, tasks, task_of)
     return JobsFile(
         path=path,
         tasks=tuple(tasks.values()),
@@ -153,27 +168,10 @@ def read_jobs_text(
     )
 
 
-def _subscriptions(
-    reader: SubscriptionReader,
-    file: FileTable,
-    tasks: Mapping[str, Task],
-    schedules: Mapping[str, tuple[ScheduleDraft, ScheduleTable]],
-) -> Subscriptions:
-    return reader.read(
-        notify=file.notify,
-        defaults=file.defaults,
-        classes=file.classes,
-        tasks={name: (file.tasks[name], task) for name, task in tasks.items()},
-        schedules={
-            name: (file.schedules[name], table.task or "") for name, (_, table) in schedules.items()
-        },
-    )
-
-
 def _version(source: str, content: Mapping[str, Any], told: Subscriptions) -> FileVersion:
     """Sum up what a worker goes by: of schedules that is who is told of them, if anybody is."""
     schedules = {} if told.is_empty else content.get("schedules", {})
-    fields = ("task", "ping", *ALL_FIELDS)
+    fields = ("task", "ping", *attrs.fields_dict(EventsTable))
     events = {name: [each.get(field) for field in fields] for name, each in schedules.items()}
     summed = {**content, "schedules": events, "calendars": None}
     text = msgspec.json.encode(summed, order="deterministic")
@@ -231,98 +229,107 @@ def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
     return name
 
 
-def _policies(file: FileTable, outside: Policies, faults: list[FileFault]) -> Policies:
-    """Read the defaults, then the classes over them."""
-    found = list[Fault]()
-    usual = read_table(DefaultsTable, file.defaults, found)
-    defaults = outside.read(usual, TaskPolicy(), found)
-    found += faults_of_surroundings(usual)
-    faults += [FileFault("defaults", fault) for fault in found]
-    policies = attrs.evolve(outside, defaults=defaults, usual=usual)
-    classes = dict(BUILT_IN_CLASSES)
-    for name, content in file.classes.items():
-        if len(faults) > MOST_FAULTS:
-            break
-        found = _name_faults(name)
-        table = read_table(ClassTable, content, found)
-        built_in = BUILT_IN_CLASSES.get(name, TaskPolicy())
-        classes[name] = policies.read(table, built_in.over(defaults), found)
-        faults += [FileFault(f"classes.{name}", fault) for fault in found]
-    return attrs.evolve(policies, classes=classes)
+@attrs.define(kw_only=True)
+class _Reading:
+    """Reads the tables of one file; *faults* has what was wrong so far."""
 
+    folder: Path
+    source: str
+    faults: list[FileFault]
 
-def _tasks(
-    tables: Mapping[str, Any], policies: Policies, source: str, faults: list[FileFault]
-) -> Iterator[tuple[str, Task]]:
-    owners: dict[TaskRef, str] = {}
-    listeners: dict[str, str] = {}
-    for name, content in tables.items():
-        if len(faults) > MOST_FAULTS:
+    def targets(self, tables: Mapping[str, Any]) -> Iterator[tuple[str, Target]]:
+        """Read those whom all others name."""
+        if len(tables) > MOST_TARGETS:
+            problem = f"has more than {MOST_TARGETS} targets"
+            self.faults.append(FileFault("", Fault("notify", problem)))
             return
-        found = _name_faults(name)
-        table = read_table(TaskTable, content, found)
-        identified = not {"", "id", "type"} & {fault.field for fault in found}
-        task = read_task(name, table, policies, source, found)
-        if identified and (owner := owners.setdefault(task.ref, name)) != name:
-            found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
-        found += _heard_twice(task, listeners)
-        faults += [FileFault(f"tasks.{name}", fault) for fault in found]
-        yield name, task
+        for name, table, found in self._each("notify", NotifyTable, tables):
+            yield name, read_target(name, table, self.folder, found)
 
+    def policies(self, file: FileTable, environment: RetryPolicy, events: Subscribers) -> Policies:
+        """Read the defaults, then the classes over them."""
+        found, outside = list[Fault](), Policies(environment=environment, folder=self.folder)
+        usual = read_table(DefaultsTable, file.defaults, found)
+        defaults = outside.read(usual, TaskPolicy(), found)
+        events.read_defaults(usual, found)
+        self.faults += [FileFault("defaults", fault) for fault in found]
+        policies = attrs.evolve(outside, defaults=defaults, usual=usual)
+        classes = dict(BUILT_IN_CLASSES)
+        for name, table, found in self._each("classes", ClassTable, file.classes):
+            built_in = BUILT_IN_CLASSES.get(name, TaskPolicy())
+            classes[name] = policies.read(table, built_in.over(defaults), found)
+            events.read_class(name, table, found)
+        return attrs.evolve(policies, classes=classes)
 
-def _heard_twice(task: Task, listeners: dict[str, str]) -> Iterator[Fault]:
-    """Find the topics that another task listens to: a run has one end, and so one listener."""
-    for topic in task.topics:
-        if (other := listeners.setdefault(topic, task.name)) != task.name:
-            yield Fault("topics", f"tasks.{other} listens to {topic} already; give each its own")
+    def tasks(
+        self, tables: Mapping[str, Any], policies: Policies, events: Subscribers
+    ) -> Iterator[tuple[str, Task]]:
+        owners: dict[TaskRef, str] = {}
+        listeners: dict[str, str] = {}
+        for name, table, found in self._each("tasks", TaskTable, tables):
+            identified = not {"", "id", "type"} & {fault.field for fault in found}
+            task = read_task(name, table, policies, self.source, found)
+            if identified and (owner := owners.setdefault(task.ref, name)) != name:
+                found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
+            for topic in task.topics:  # a run has one end, and so one listener
+                if (other := listeners.setdefault(topic, name)) != name:
+                    problem = f"tasks.{other} listens to {topic} already; give each its own"
+                    found.append(Fault("topics", problem))
+            events.read_task(task, table, found)
+            yield name, task
 
+    def schedules(
+        self,
+        tables: Mapping[str, Any],
+        tasks: Mapping[str, Task] | None,
+        policies: Policies,
+        events: Subscribers,
+        on_progress: OnProgress,
+    ) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
+        for name, table, found in self._each("schedules", ScheduleTable, tables, on_progress):
+            if name.startswith(SYSTEM_PREFIX):
+                problem = f"{SYSTEM_PREFIX} is how the system's own schedules begin"
+                found.append(Fault("name", problem))
+            task = _find(table, tasks, found)
+            draft = read_draft(name, table, task, policies, found)
+            events.read_schedule(name, table, table.ping, task, found)
+            yield name, (draft, table)
 
-def _schedules(
-    tables: Mapping[str, Any],
-    tasks: Mapping[str, Task] | None,
-    policies: Policies,
-    faults: list[FileFault],
-    on_progress: OnProgress,
-) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
-    for name, content in passing(tables.items(), on_progress):
-        if len(faults) > MOST_FAULTS:
-            return
-        found = [*_name_faults(name), *_reserved(name)]
-        table = read_table(ScheduleTable, content, found)
-        task = _find(table, tasks, found)
-        yield name, (read_draft(name, table, task, policies, found), table)
-        faults += [FileFault(f"schedules.{name}", fault) for fault in found]
+    def calendars(self, tables: Mapping[str, Any]) -> Iterator[CalendarDraft]:
+        # Recurring days of a file are written out for the years around this one.
+        today, time = datetime.now(UTC).date(), ReadingTime()
+        for name, table, found in self._each("calendars", CalendarTable, tables):
+            yield read_calendar_table(
+                name, table, self.folder, today=today, reading=time, faults=found
+            )
 
-
-def _calendars(
-    tables: Mapping[str, Any], folder: Path, faults: list[FileFault]
-) -> Iterator[CalendarDraft]:
-    # Recurring days of a file are written out for the years around this one.
-    today, reading = datetime.now(UTC).date(), ReadingTime()
-    for name, content in tables.items():
-        if len(faults) > MOST_FAULTS:
-            return
-        found = _name_faults(name)
-        table = read_table(CalendarTable, content, found)
-        yield read_calendar_table(name, table, folder, today=today, reading=reading, faults=found)
-        faults += [FileFault(f"calendars.{name}", fault) for fault in found]
+    def _each(
+        self,
+        section: str,
+        kind: type[T],
+        tables: Mapping[str, Any],
+        on_progress: OnProgress = unwatched,
+    ) -> Iterator[tuple[str, T, list[Fault]]]:
+        """Read the tables of a section, each with a list for its faults."""
+        for name, content in passing(tables.items(), on_progress):
+            if len(self.faults) > MOST_FAULTS:
+                return
+            found = _name_faults(name)
+            table = read_table(kind, content, found)
+            yield name, table, found
+            self.faults += [FileFault(f"{section}.{name}", fault) for fault in found]
 
 
 def _find(
     table: ScheduleTable, tasks: Mapping[str, Task] | None, faults: list[Fault]
 ) -> Task | None:
-    """Find the task that a schedule names; a fault that is known already is not added again.
-
-    One with a topic names none.
-    """
-    name = table.task
-    if name is None:
-        if table.topic is None and not {"", "task", "topic"} & {fault.field for fault in faults}:
-            faults.append(Fault("task", "is missing"))
-        return None
-    if tasks is not None and name in tasks:
+    """Find the task that a schedule names; a fault that is known already is not added again."""
+    name, tried = table.task, {fault.field for fault in faults}
+    if tasks is not None and name is not None and name in tasks:
         return tasks[name]
-    if tasks is not None and not {"", "task"} & {fault.field for fault in faults}:
+    if name is None and table.topic is None and not {"", "task", "topic"} & tried:
+        faults.append(Fault("task", "is missing"))
+    elif name is not None and tasks is not None:
         there = hint(name, list(tasks)) if tasks else "there are no tasks"
         faults.append(Fault("task", f"there is no task {echo(name)}; {there}"))
     return None
@@ -333,9 +340,3 @@ def _name_faults(name: str) -> list[Fault]:
         return []
     allowed = "a-z, 0-9, dot, dash and underscore, at most 63, beginning with a letter or digit"
     return [Fault("name", f"{echo(name)} is not allowed; allowed are {allowed}")]
-
-
-def _reserved(name: str) -> list[Fault]:
-    if not name.startswith(SYSTEM_PREFIX):
-        return []
-    return [Fault("name", f"{SYSTEM_PREFIX} is how the system's own schedules begin")]

@@ -1,29 +1,149 @@
-"""From a `[schedules.NAME]` table to a draft."""
+"""`[schedules.NAME]`: the table, and the draft that it becomes."""
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo
 
-from cronhare.domain.cron import Fold, UnknownZone, find_zone
+import attrs
+from msgspec import Meta
+
+from cronhare.domain.addresses import WebAddress
+from cronhare.domain.cron import Fold, Gap, UnknownZone, find_zone
+from cronhare.domain.reading import Duration, Fault, Reads, read_whole, whole_number
 from cronhare.domain.schedules.concurrency import Concurrency
-from cronhare.domain.schedules.conditions import Conditions, read_conditions
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
-from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
-from cronhare.domain.schedules.task import Task, TaskRef, TaskType
+from cronhare.domain.schedules.conditions import (
+    NONE,
+    Blackouts,
+    Calendars,
+    Conditions,
+    MaxRuns,
+    checked_expiry,
+)
+from cronhare.domain.schedules.draft import ScheduleDraft, faults_of, in_effect
+from cronhare.domain.schedules.owner import OWNER_FIELDS
+from cronhare.domain.schedules.schedule import (
+    DEFAULT_MISFIRE,
+    DEFAULT_OVERLAP,
+    DEFAULT_ZONE,
+    Misfire,
+    OverlapPolicy,
+)
+from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic
+from cronhare.domain.texts.durations import parse_duration
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .fields import read_duration, read_fold, read_moment, read_params
+from .fields import JsonText, SomeTime, Topic, read_moment
 from .policies import Policies
-from .schema import ConcurrencyTable, MisfireTable, ScheduleTable
-from .tables import read_table
+from .subscriptions import EventsTable
 
 #: Stands in for the number of a task that is not there.
 NOWHERE = TaskRef("unknown", 0)
 
 #: What says when a schedule runs that has no times.
 _WITHOUT_TIMES: Final = ("on_start", "on_boot", "manual", "stay_alive")
+
+#: The fields that a draft has as they were read.
+_SAME: Final = (
+    "topic",
+    "schedule",
+    "every",
+    "timezone",
+    "status",
+    "description",
+    "overlap",
+    "concurrency",
+    "timeout",
+    "stay_alive",
+    *OWNER_FIELDS,
+)
+
+
+def _fold(value: str | int) -> Fold:
+    """Read a name, or 0 and 1 as Python's `datetime` has it."""
+    return (Fold.FIRST, Fold.SECOND)[value] if isinstance(value, int) else Fold(value)
+
+
+def _secret_address(url: object) -> WebAddress:
+    """Read an address that is quoted nowhere, whatever it is."""
+    return WebAddress.parse(url if isinstance(url, str) else "")
+
+
+def _misfire(value: object) -> Misfire:
+    return read_whole(Misfire, {"policy": value} if isinstance(value, str) else value)
+
+
+def _concurrency(value: object) -> Concurrency:
+    return read_whole(Concurrency, value)
+
+
+# `Annotated` names what is written.
+if TYPE_CHECKING:
+    _Expiry = timedelta
+    _Fold = Fold
+else:
+    _Expiry = Annotated[str, Reads(lambda text: checked_expiry(parse_duration(text)))]
+    _Fold = Annotated[Literal["first", "second", "both", 0, 1], Reads(_fold)]
+
+_QueueName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9_][a-z0-9._-]{0,62}\Z",
+        description="a queue's name: a-z, 0-9, dot, dash and underscore, at most 63",
+    ),
+]
+_OwnerNumber = Annotated[int, whole_number(range(LARGEST_NUMBER + 1))]
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleFields:
+    """What says when a schedule is due, how it is run, and for whom: in a file, and in a request.
+
+    Moments are read with the zone, a retry policy with those farther away.
+    """
+
+    topic: Topic | None = None
+    no_listener: NoListener | None = None
+    payload: JsonText = None
+    schedule: str | None = None
+    date_time: Any = None
+    every: Duration | None = None
+    gap: Gap = Gap.AFTER
+    fold: _Fold = Fold.FIRST
+    timezone: str = DEFAULT_ZONE
+    params: JsonText = None
+    status: bool = True
+    description: str | None = None
+    retry: Any = None
+    misfire: Annotated[Any, Reads(_misfire)] = None
+    overlap: OverlapPolicy = DEFAULT_OVERLAP
+    concurrency: Annotated[Any, Reads(_concurrency)] = None
+    timeout: SomeTime | None = None
+    jitter: Duration | None = None
+    starts_at: Any = None
+    ends_at: Any = None
+    queue: _QueueName | None = None
+    stay_alive: bool = False
+    max_runs: MaxRuns | None = None
+    expires: _Expiry | None = None
+    skip_on: Calendars = ()
+    only_on: Calendars = ()
+    blackout: Blackouts = ()
+    user_id: _OwnerNumber | None = None
+    group_id: _OwnerNumber | None = None
+    language_id: _OwnerNumber | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleTable(ScheduleFields, EventsTable):
+    """`[schedules.NAME]`: what is due when."""
+
+    ping: Annotated[Any, Reads(_secret_address)] = None
+    task: str | None = None
+    on_start: bool = False
+    on_boot: bool = False
+    manual: bool = False
 
 
 def read_draft(
@@ -34,52 +154,45 @@ def read_draft(
     Its row carries the retry policy of its *task*: a scheduler, which has no jobs file, needs it to
     decide about an attempt that was lost.
     """
-    zone = _zone(table.timezone)
-    if not _says_when(table, faults):
+    tried = {fault.field for fault in faults}
+    if not _says_when(table) and not tried & {"schedule", "every", *_WITHOUT_TIMES}:
         ways = "schedule, every, date_time, on_boot, on_start, stay_alive or manual = true"
         faults.append(Fault("schedule", f"is missing; give {ways}"))
-    fold = read_fold(table.fold)
+    zone, farther = _zone(table.timezone), None if task is None else task.policy.retry
+    second = int(table.fold is Fold.SECOND)
+    params = table.params if table.topic is None else table.payload
     draft = ScheduleDraft(
         name=name,
         task=_ref(table, task),
         task_name=None if table.topic else table.task,
-        topic=table.topic,
         no_listener=table.no_listener or NoListener.COMPLETE,
-        schedule=table.schedule,
-        date_time=read_moment(
-            "date_time", table.date_time, zone, faults, fold=int(fold is Fold.SECOND)
-        ),
-        every=read_duration("every", table.every, faults),
-        timezone=table.timezone,
-        **in_effect(table.schedule, table.gap, fold),
-        params=_params(table, faults),
-        status=table.status,
-        description=table.description,
+        date_time=read_moment("date_time", table.date_time, zone, faults, fold=second),
+        **in_effect(table.schedule, table.gap, table.fold),
+        params="{}" if params is None else params,
         retention=None if task is None else task.retention,
-        retry=policies.retry(table.retry, None if task is None else task.policy.retry, faults),
-        misfire=_misfire(table.misfire, faults),
-        overlap=table.overlap,
-        concurrency=_concurrency(table.concurrency, faults),
-        timeout=read_duration("timeout", table.timeout, faults),
-        jitter=read_duration("jitter", table.jitter, faults) or timedelta(0),
+        retry=policies.retry(table.retry, farther, faults),
+        misfire=table.misfire or DEFAULT_MISFIRE,
+        jitter=table.jitter or timedelta(0),
         starts_at=read_moment("starts_at", table.starts_at, zone, faults),
         ends_at=read_moment("ends_at", table.ends_at, zone, faults),
         queue=table.queue or MAIN_QUEUE,
-        stay_alive=table.stay_alive,
-        conditions=_conditions(table, faults),
-        user_id=table.user_id,
-        group_id=table.group_id,
-        language_id=table.language_id,
+        conditions=_conditions(table),
+        **{field: getattr(table, field) for field in _SAME},
     )
-    faults += faults_of_events(table, task)
+    faults += _faults_of_events(table, task)
     if table.stay_alive:
         faults += _faults_of_staying_alive(table)
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
-    if table.date_time is not None and fold is Fold.BOTH:
+    if table.date_time is not None and table.fold is Fold.BOTH:
         faults.append(Fault("fold", "both is for cron text; a date-time is first or second"))
     return draft
+
+
+def _says_when(table: ScheduleTable) -> bool:
+    given = (table.schedule, table.every, table.date_time) != (None, None, None)
+    return given or any(getattr(table, flag) for flag in _WITHOUT_TIMES)
 
 
 def _faults_of_staying_alive(table: ScheduleTable) -> Iterator[Fault]:
@@ -90,23 +203,13 @@ def _faults_of_staying_alive(table: ScheduleTable) -> Iterator[Fault]:
             yield Fault(field, "stay_alive begins it whenever none runs: leave one of them out")
 
 
-def _ref(table: ScheduleTable, task: Task | None) -> TaskRef:
+def _ref(table: ScheduleFields, task: Task | None) -> TaskRef:
     if table.topic is not None:
         return ref_of_topic(table.topic)
     return NOWHERE if task is None else task.ref
 
 
-def _params(table: ScheduleTable, faults: list[Fault]) -> str:
-    """Read the params, which are called payload where a topic is named."""
-    if table.topic is None:
-        return read_params({} if table.params is None else table.params, faults)
-    payload = {} if table.payload is None else table.payload
-    if not isinstance(payload, dict):
-        faults.append(Fault("payload", "must be a table, which listeners are given as an object"))
-    return read_params(payload, faults, field="payload")
-
-
-def faults_of_events(table: ScheduleTable, task: Task | None) -> Iterator[Fault]:
+def _faults_of_events(table: ScheduleTable, task: Task | None) -> Iterator[Fault]:
     """Find what does not go together in a table that names a task, a topic, or both."""
     if table.topic is not None and table.task is not None:
         yield Fault("topic", "a schedule names a task or a topic, not both")
@@ -114,30 +217,18 @@ def faults_of_events(table: ScheduleTable, task: Task | None) -> Iterator[Fault]
         yield Fault("params", "of an event are its payload: call them so")
     if table.topic is None and table.payload is not None:
         yield Fault("payload", "is for a topic; a task has params")
+    if table.topic is not None and not (table.payload or "{").lstrip().startswith("{"):
+        text = "must be a table, which listeners are given as an object"
+        yield Fault("payload", text)
     is_event = task is None or task.ref.type == TaskType.EVENT
     if table.topic is None and table.no_listener is not None and not is_event:
         yield Fault("no_listener", 'is for a topic, or for a task of type = "event"')
 
 
-def _conditions(table: ScheduleTable, faults: list[Fault]) -> Conditions | None:
-    given = {
-        "max_runs": table.max_runs,
-        "expires": read_duration("expires", table.expires, faults),
-        "skip_on": table.skip_on,
-        "only_on": table.only_on,
-        "blackout": table.blackout,
-    }
-    conditions, found = read_conditions(given)
-    faults += [Fault(one.field, one.problem) for one in found]
-    return conditions
-
-
-def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:
-    """Tell whether any field says when it is due, even one at fault."""
-    tried = {fault.field for fault in faults} & {"schedule", "every", *_WITHOUT_TIMES}
-    given = table.schedule, table.every, table.date_time
-    flags = any(getattr(table, flag) for flag in _WITHOUT_TIMES)
-    return bool(tried) or flags or given != (None, None, None)
+def _conditions(table: ScheduleFields) -> Conditions | None:
+    given = {name: getattr(table, name) for name in attrs.fields_dict(Conditions)}
+    conditions = Conditions(**given)
+    return None if conditions == NONE else conditions
 
 
 def _zone(name: str) -> ZoneInfo | None:
@@ -145,25 +236,3 @@ def _zone(name: str) -> ZoneInfo | None:
         return find_zone(name)
     except UnknownZone:
         return None  # `faults_of` reports it
-
-
-def _misfire(value: object, faults: list[Fault]) -> Misfire:
-    content = {"policy": value} if isinstance(value, str) else value
-    found: list[Fault] = []
-    table = read_table(MisfireTable, content, found)
-    window = read_duration("window", table.window, found)
-    faults += [Fault(f"misfire.{fault.field}".rstrip("."), fault.problem) for fault in found]
-    return Misfire(
-        policy=table.policy,
-        window=DEFAULT_MISFIRE.window if window is None else window,
-        cap=table.cap,
-    )
-
-
-def _concurrency(value: object, faults: list[Fault]) -> Concurrency | None:
-    if value is None:
-        return None
-    found: list[Fault] = []
-    table = read_table(ConcurrencyTable, value, found)
-    faults += [Fault(f"concurrency.{fault.field}".rstrip("."), fault.problem) for fault in found]
-    return None if found else Concurrency(key=table.key, limit=table.limit)

@@ -18,7 +18,6 @@ from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.retention import ClassRetention
-from cronhare.domain.schedules.schedule import Misfire
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
 from cronhare.domain.texts.durations import say_duration
 
@@ -44,7 +43,7 @@ Fields = dict[str, Value | None]
 class WrittenJobs:
     """A jobs file's text, and by name why schedules are *left_out* of it.
 
-    So are calendars, which are named as in `calendar_place`.
+    So are calendars, as `calendars.NAME`.
     """
 
     text: str
@@ -69,7 +68,7 @@ def write_jobs(
     """
     left_out: dict[str, str] = {}
     for _ in range(_MOST_TRIES):
-        dated = [each for each in calendars if calendar_place(each.name) not in left_out]
+        dated = [each for each in calendars if f"calendars.{each.name}" not in left_out]
         kept = [draft for draft in drafts if draft.name not in left_out]
         text = _text(kept, dated, source, left_out)
         try:
@@ -84,23 +83,12 @@ def write_jobs(
     raise fault  # there is no end of it: what could not be read is not handed out
 
 
-def calendar_place(name: str) -> str:
-    """Name a calendar, which may be called as a schedule is.
-
-    >>> calendar_place("holidays")
-    'calendars.holidays'
-    """
-    return f"calendars.{name}"
-
-
 def _faulty(
     error: JobsFileInvalid, drafts: Iterable[ScheduleDraft], calendars: Iterable[CalendarDraft]
 ) -> Mapping[str, str]:
     """Find the schedules that a fault is of, by themselves or by their tasks; and calendars."""
-    of_place: dict[str, list[str]] = {}
-    for calendar in calendars:
-        place = calendar_place(calendar.name)
-        of_place[place] = [place]
+    places = [f"calendars.{calendar.name}" for calendar in calendars]
+    of_place = {place: [place] for place in places}
     for draft in drafts:
         of_place.setdefault(f"tasks.{draft.task_name}", []).append(draft.name)
         of_place.setdefault(f"schedules.{draft.name}", []).append(draft.name)
@@ -159,27 +147,25 @@ def _calendar(calendar: CalendarDraft) -> str:
 
 
 def _schedule(draft: ScheduleDraft) -> str:
-    fields: Fields = {}
-    for field, write in WRITERS.items():
-        value, default = getattr(draft, field), _DEFAULTS.get(field)
-        if value is not None and (value != default or default is None):
-            fields |= write(value)
+    fields = said_of(draft)
     if draft.topic is not None and "params" in fields:
         fields["payload"] = fields.pop("params")
+    remark = "" if draft.has_times else f"{write_comment(_WITHOUT_TIMES)}\n"
     if not draft.has_times:
         fields["manual"] = True
-        remark = f"{write_comment(_WITHOUT_TIMES)}\n"
-    else:
-        remark = ""
     return f"{remark}{write_table(('schedules', draft.name), fields)}\n"
 
 
-def _as(name: str) -> Callable[[Any], Fields]:
-    return lambda value: {name: value}
-
-
-def _duration(name: str) -> Callable[[timedelta], Fields]:
-    return lambda value: {name: say_duration(value)}
+def said_of(draft: ScheduleDraft) -> Fields:
+    """Give the fields of a jobs file that say what a draft has besides its defaults."""
+    fields: Fields = {}
+    for field in attrs.fields(ScheduleDraft):
+        value = getattr(draft, field.name)
+        if value is not None and value != field.default:
+            value = say_duration(value) if isinstance(value, timedelta) else value
+            write = _OTHERWISE.get(field.name)
+            fields |= {field.name: value} if write is None else write(value)
+    return fields
 
 
 def _params(text: str) -> Fields:
@@ -195,16 +181,6 @@ def _retry(policy: RetryPolicy) -> Fields:
     return {"retry": {**written, "backoff": backoff}}
 
 
-def _misfire(misfire: Misfire) -> Fields:
-    return {
-        "misfire": {
-            "policy": misfire.policy.value,
-            "window": say_duration(misfire.window),
-            "cap": misfire.cap,
-        }
-    }
-
-
 def _conditions(conditions: Conditions) -> Fields:
     expires = None if conditions.expires is None else say_duration(conditions.expires)
     names = {field: getattr(conditions, field) for field in ("skip_on", "only_on", "blackout")}
@@ -217,41 +193,15 @@ def _in_tasks(_: ClassRetention | object) -> Fields:
     return {}
 
 
-#: How each field of a draft is written; a test sees to it that none is forgotten.
-WRITERS: Final[Mapping[str, Callable[[Any], Fields]]] = {
+#: How those fields of a draft are written that are not written as they are called, and are.
+_OTHERWISE: Final[Mapping[str, Callable[[Any], Fields]]] = {
     "name": _in_tasks,
     "task": _in_tasks,
-    "task_name": _as("task"),
-    "topic": _as("topic"),
-    "no_listener": _as("no_listener"),
-    "schedule": _as("schedule"),
-    "date_time": _as("date_time"),
-    "every": _duration("every"),
-    "timezone": _as("timezone"),
-    "gap": _as("gap"),
-    "fold": _as("fold"),
+    "task_name": lambda name: {"task": name},
     "params": _params,
-    "status": _as("status"),
-    "description": _as("description"),
     "retry": _retry,
     "retention": _in_tasks,
-    "misfire": _misfire,
-    "overlap": _as("overlap"),
-    "concurrency": lambda held: {"concurrency": {"key": held.key, "limit": held.limit}},
-    "timeout": _duration("timeout"),
-    "jitter": _duration("jitter"),
-    "starts_at": _as("starts_at"),
-    "ends_at": _as("ends_at"),
-    "queue": _as("queue"),
-    "stay_alive": _as("stay_alive"),
+    "misfire": lambda said: {"misfire": attrs.asdict(said) | {"window": say_duration(said.window)}},
+    "concurrency": lambda held: {"concurrency": msgspec.structs.asdict(held)},
     "conditions": _conditions,
-    "user_id": _as("user_id"),
-    "group_id": _as("group_id"),
-    "language_id": _as("language_id"),
-}
-
-_DEFAULTS: Final = {
-    field.name: field.default
-    for field in attrs.fields(ScheduleDraft)
-    if field.default is not attrs.NOTHING
 }

@@ -8,6 +8,7 @@ from typing import Any, Final
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
+from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.schedules.calendar_faults import (
     CalendarFault,
     calendars_of,
@@ -16,7 +17,6 @@ from cronhare.domain.schedules.calendar_faults import (
 )
 from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.jobs_file import MOST_FAULTS
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from .audit_trail import AuditTrail

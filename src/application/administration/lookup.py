@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid, compile_schedule
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed

@@ -1,16 +1,27 @@
 """Of what people may be alerted, and what a schedule says of that."""
 
 import enum
+import re
 from datetime import datetime, time, timedelta
-from typing import Final, Self
+from typing import Annotated, Any, Final, Self
 from zoneinfo import ZoneInfo
 
 import attrs
+
+from ..reading import Reads, written
+from ..texts.durations import DurationInvalid, parse_duration, say_duration
 
 #: What can be set of one schedule.
 LONGEST_WAIT: Final = timedelta(days=366)
 LARGEST_FACTOR: Final = 1_000.0
 LARGEST_OUTPUT: Final = 1 << 40
+
+#: Against what is said farther away.
+_OFF: Final = "off"
+
+_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_SIZE: Final = re.compile(r"([0-9]{1,15}) ?([kKMG]i?)?B?")
+_POWERS: Final = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3}
 
 
 class Rule(enum.StrEnum):
@@ -100,3 +111,48 @@ class AlertConditions:
 
 
 NO_CONDITIONS: Final = AlertConditions()
+
+
+def _deadline(value: object) -> Deadline:
+    if value == _OFF:
+        return Deadline()
+    if isinstance(value, str) and (found := _TIME.fullmatch(value)):
+        return Deadline(time_of_day=time(int(found[1]), int(found[2])))
+    try:
+        after = parse_duration(value) if isinstance(value, str) else timedelta(0)
+    except DurationInvalid:
+        after = timedelta(0)
+    if not timedelta(0) < after <= LONGEST_WAIT:
+        allowed = f'a time after it is due such as "5m", at most {say_duration(LONGEST_WAIT)}'
+        others = 'nor a time of day "06:30", nor off'
+        raise ValueError(f"{written(value)} is neither {allowed}, {others}")
+    return Deadline(after=after)
+
+
+def _factor(value: object) -> float:
+    if value == _OFF:
+        return 0.0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 1 < value <= LARGEST_FACTOR:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    most = f"{LARGEST_FACTOR:,.0f}"
+    raise ValueError(f"{written(value)} is no number above 1, at most {most}, nor off")
+
+
+def _size(value: object) -> int:
+    if value == _OFF:
+        return 0
+    text = "" if isinstance(value, bool) or not isinstance(value, str | int) else str(value)
+    if found := _SIZE.fullmatch(text):
+        unit = found[2] or ""
+        base = 1_024 if unit.endswith("i") else 1_000
+        size: int = int(found[1]) * base ** _POWERS[unit[:1]]
+        if 0 < size <= LARGEST_OUTPUT:
+            return size
+    raise ValueError(f'{written(value)} is no size such as 100, "100B", "2kB" or "1MiB", nor off')
+
+
+#: The kinds of what people write of these.
+DeadlineAsWritten = Annotated[Any, Reads(_deadline)]
+FactorAsWritten = Annotated[Any, Reads(_factor)]
+SizeAsWritten = Annotated[Any, Reads(_size)]

@@ -6,9 +6,11 @@ The key may have parts that come from the params of each run: `customer-{params.
 import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+
+from ..reading import whole_number
 
 #: How many attempts a key may let run at once. Who starts one looks at all of them.
 LIMITS: Final = range(1, 1_000 + 1)
@@ -29,7 +31,7 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
     """At most *limit* attempts with the same *key* run at once; the key may have parts."""
 
     key: str
-    limit: int
+    limit: Annotated[int, whole_number(LIMITS)]
 
     def key_of(self, params: str) -> str:
         """Give the key of a run with these *params*, which are JSON text.

@@ -1,18 +1,18 @@
 """Conditions under which a schedule's due instants run: how often, how late, and on which days."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
 import attrs
 
+from ..reading import Fault, Reads, read_table, whole_number
 from ..texts.durations import LONGEST, say_duration
 from ..texts.echo import echo
 from ..texts.names import NAME
-from .windows import Window, WindowInvalid, parse_window
+from .windows import Window, parse_window
 
 #: How many runs a schedule may be allowed in all.
 MAX_RUNS: Final = range(1, 1_000_000_000 + 1)
@@ -24,7 +24,51 @@ MOST_BLACKOUTS: Final = 100
 #: The most characters of JSON that are read as conditions.
 LONGEST_CONDITIONS: Final = 16_384
 
-_SHORTEST_EXPIRY: Final = timedelta(seconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_EXPIRIES: Final = range(1_000, LONGEST // _MILLISECOND + 1)
+
+
+def checked_expiry(expiry: timedelta) -> timedelta:
+    """Give back how long after its due instant a run may begin, if it may be so long.
+
+    Raises:
+        ValueError: it may not.
+    """
+    if expiry // _MILLISECOND not in _EXPIRIES:
+        raise ValueError(f"must be 1s to {LONGEST.days}d")
+    return expiry
+
+
+def _expiry(milliseconds: int) -> timedelta:
+    return checked_expiry(max(min(milliseconds, _EXPIRIES.stop), 0) * _MILLISECOND)
+
+
+def _calendars(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in _few(names, MOST_NAMED):
+        if not re.fullmatch(NAME, name):
+            raise ValueError(f"{echo(name)} is no calendar's name")
+    return tuple(dict.fromkeys(names))
+
+
+def _blackouts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in _few(texts, MOST_BLACKOUTS):
+        parse_window(text)
+    return tuple(dict.fromkeys(texts))
+
+
+def _few(entries: tuple[str, ...], most: int) -> tuple[str, ...]:
+    if len(entries) > most:
+        raise ValueError(f"has {len(entries)} entries, {most} are allowed")
+    return entries
+
+
+MaxRuns = Annotated[int, whole_number(MAX_RUNS)]
+Calendars = Annotated[tuple[str, ...], Reads(_calendars)]
+Blackouts = Annotated[tuple[str, ...], Reads(_blackouts)]
+if TYPE_CHECKING:
+    _Expiry = timedelta
+else:
+    _Expiry = Annotated[int, Reads(_expiry)]  # as it is written
 
 
 @attrs.frozen(kw_only=True)
@@ -36,11 +80,11 @@ class Conditions:
     that is in none of *only_on*; *blackout* has windows in the schedule's own zone.
     """
 
-    max_runs: int | None = None
-    expires: timedelta | None = None
-    skip_on: tuple[str, ...] = ()
-    only_on: tuple[str, ...] = ()
-    blackout: tuple[str, ...] = ()
+    max_runs: MaxRuns | None = None
+    expires: _Expiry | None = None
+    skip_on: Calendars = ()
+    only_on: Calendars = ()
+    blackout: Blackouts = ()
 
     @property
     def calendars(self) -> tuple[str, ...]:
@@ -62,39 +106,14 @@ def expired(after: timedelta) -> str:
     return f"expired: not started within {say_duration(after)} of its due instant"
 
 
-@attrs.frozen
-class ConditionFault:
-    """What is wrong with one of them."""
-
-    field: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.problem}"
-
-
 def read_conditions(
     given: Mapping[str, Any],
-) -> tuple[Conditions | None, tuple[ConditionFault, ...]]:
-    """Read what a file or a row gives; nothing at all is None.
-
-    *expires* is a duration, or milliseconds.
-    """
-    faults: list[ConditionFault] = []
-    read = _readers()
-    values: dict[str, Any] = {}
-    for field, value in given.items():
-        if field not in read:
-            faults.append(ConditionFault(field, f"is not known here; there are {', '.join(read)}"))
-        elif value is not None:
-            try:
-                values[field] = read[field](value)
-            except ValueError as error:
-                faults.append(ConditionFault(field, str(error)))
-    if faults:
-        return None, tuple(faults)
-    conditions = Conditions(**values)
-    return (None if conditions == NONE else conditions), ()
+) -> tuple[Conditions | None, tuple[Fault, ...]]:
+    """Read what a row gives; nothing at all is None."""
+    faults: list[Fault] = []
+    said = {field: value for field, value in given.items() if value is not None}
+    conditions = read_table(Conditions, said, faults, quote=echo)
+    return (None if faults or conditions == NONE else conditions), tuple(faults)
 
 
 def write_conditions(conditions: Conditions) -> dict[str, Any]:
@@ -108,55 +127,3 @@ def write_conditions(conditions: Conditions) -> dict[str, Any]:
         if names := getattr(conditions, field):
             written[field] = list(names)
     return written
-
-
-@cache
-def _readers() -> dict[str, Callable[[object], object]]:
-    return {
-        "max_runs": _max_runs,
-        "expires": _expires,
-        "skip_on": _calendars,
-        "only_on": _calendars,
-        "blackout": _windows,
-    }
-
-
-def _max_runs(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value in MAX_RUNS:
-        return value
-    raise ValueError(f"{echo(value)} is not a whole number, {MAX_RUNS[0]}-{MAX_RUNS[-1]:,}")
-
-
-def _expires(value: object) -> timedelta:
-    if isinstance(value, int) and not isinstance(value, bool):
-        most = LONGEST // timedelta(milliseconds=1)
-        value = timedelta(milliseconds=value) if abs(value) <= most else None
-    if isinstance(value, timedelta) and _SHORTEST_EXPIRY <= value <= LONGEST:
-        return value
-    raise ValueError(f"must be 1s to {LONGEST.days}d")
-
-
-def _texts(value: object, *, most: int) -> Sequence[str]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{echo(value)} is not a list of texts")
-    if len(value) > most:
-        raise ValueError(f"has {len(value)} entries, {most} are allowed")
-    return list(dict.fromkeys(value))
-
-
-def _calendars(value: object) -> tuple[str, ...]:
-    names = _texts(value, most=MOST_NAMED)
-    for name in names:
-        if not re.fullmatch(NAME, name):
-            raise ValueError(f"{echo(name)} is no calendar's name")
-    return tuple(names)
-
-
-def _windows(value: object) -> tuple[str, ...]:
-    texts = _texts(value, most=MOST_BLACKOUTS)
-    for text in texts:
-        try:
-            parse_window(text)
-        except WindowInvalid as error:
-            raise ValueError(str(error)) from error
-    return tuple(texts)

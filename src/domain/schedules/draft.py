@@ -17,6 +17,7 @@ from ..cron import (
     clock_changes,
     find_zone,
 )
+from ..reading import Fault
 from ..retries.retry import RetryPolicy
 from ..texts.echo import echo
 from ..topology import MAIN_QUEUE, checked_queue
@@ -40,17 +41,6 @@ from .schedule import (
 from .standalone import is_standalone, standalone_queue
 from .task import TaskRef
 from .topic import NoListener, fault_of_topic
-
-
-@attrs.frozen
-class Fault:
-    """What is wrong with one field."""
-
-    field: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.problem}"
 
 
 class ScheduleInvalid(ValueError):

@@ -1,13 +1,17 @@
 """A task that is a request over HTTP, as a jobs file describes it."""
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
 
 import attrs
+from msgspec import Meta
 
 from ..addresses import WebAddress
+from ..reading import Fault, Invalid, Reads
 from ..retries.outcome import ErrorClass
 from ..texts import http_header
+from ..texts.echo import echo
 
 #: What a request may do; no other method has an answer that we could judge.
 METHODS: Final = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
@@ -33,6 +37,12 @@ MOST_HEADERS: Final = http_header.MOST_HEADERS - len(OUR_HEADERS) - 1
 
 STATUSES: Final = range(100, 600)
 SUCCESS: Final = frozenset(range(200, 300))
+
+#: The most statuses and classes of them that a table names.
+MOST_STATUSES: Final = 100
+
+_STATUSES: Final = re.compile(r"([1-5])xx")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 
 #: Others of 400 and above may pass: an answer says what the server can do now.
 _FOR_GOOD: Final = frozenset({400, 401, 403, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431, 501})
@@ -72,3 +82,54 @@ def class_of_status(status: int) -> ErrorClass:
 def code_of_status(status: int) -> str:
     """Name a status as an error's code, by which a jobs file can give it another class."""
     return f"HTTP{status}"
+
+
+def _statuses(value: object) -> frozenset[int]:
+    """Read `[200, "3xx"]`."""
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_STATUSES:
+        raise ValueError(f'a list such as ["2xx", 304], {MOST_STATUSES} at most')
+    statuses, faults = set[int](), list[Fault]()
+    for one in value:
+        if isinstance(one, int) and not isinstance(one, bool) and one in STATUSES:
+            statuses.add(one)
+        elif isinstance(one, str) and (named := _STATUSES.fullmatch(one)):
+            first = int(named[1]) * 100
+            statuses |= set(range(first, first + 100))
+        else:
+            allowed = f'{STATUSES[0]}-{STATUSES[-1]}, nor like "2xx"'
+            faults.append(Fault("", f"{echo(one)} is no status: neither {allowed}"))
+    if faults:
+        raise Invalid(faults)
+    return frozenset(statuses)
+
+
+def _headers(
+    fault_of: Callable[[str], str | None],
+) -> Callable[[dict[str, str]], Mapping[str, str]]:
+    def checked(headers: dict[str, str]) -> Mapping[str, str]:
+        faults = list[Fault]()
+        for name, value in headers.items():
+            if (why := http_header.fault_of_name(name)) is not None:
+                faults.append(Fault("", f"{echo(name)} {why}"))
+            elif name.lower() in OUR_HEADERS:
+                faults.append(Fault("", f"{name} is said by cronhare itself"))
+            elif (problem := fault_of(value)) is not None:
+                faults.append(Fault(name, problem))
+        if faults:
+            raise Invalid(faults)
+        return headers
+
+    return checked
+
+
+def _fault_of_variable(value: str) -> str | None:
+    return None if _VARIABLE.fullmatch(value) else f"{echo(value)} cannot name a variable"
+
+
+#: The kinds of what people write of these.
+_Texts = Annotated[
+    dict[str, str], Meta(max_length=MOST_HEADERS, description="a table of texts, by their names")
+]
+Headers = Annotated[_Texts, Reads(_headers(http_header.fault_of_value))]
+HeadersFromEnv = Annotated[_Texts, Reads(_headers(_fault_of_variable))]
+Statuses = Annotated[Any, Reads(_statuses)]

@@ -20,9 +20,6 @@ LONGEST_WORD = 65_536
 #: Whole numbers in TOML have 64 bits.
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 
-#: The most faults that are reported at once.
-MOST_FAULTS = 100
-
 
 @attrs.frozen
 class FileVersion:

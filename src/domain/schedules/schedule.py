@@ -2,13 +2,14 @@
 
 import enum
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
 
 from ..cron import AS_CRON, ClockChanges, CronExpression
+from ..reading import Duration, whole_number
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE
 from .concurrency import Concurrency
@@ -77,8 +78,8 @@ class Misfire:
     """How far back to catch up: never beyond *window*, never more than *cap* runs at once."""
 
     policy: MisfirePolicy = MisfirePolicy.ONCE
-    window: timedelta = timedelta(days=7)
-    cap: int = 100
+    window: Duration = timedelta(days=7)
+    cap: Annotated[int, whole_number(CAPS)] = 100
 
 
 DEFAULT_MISFIRE = Misfire()

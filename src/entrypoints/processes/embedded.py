@@ -16,8 +16,9 @@ from cronhare.application.administration.notes import notes_on_keys, notes_on_qu
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.nodes import departed
+from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.clashes import Namesake, say_disabled
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.topology import MAIN_QUEUE
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cronhare.adapters.toml import read_toml
 from cronhare.domain.addresses import certificates_beside
-from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.reading import MOST_FAULTS
 
 from .setting_text import SettingText, add_from_file, closest, read_text
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.texts.listing import first_faults
 from cronhare.ports.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 

@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 from fastapi import Request
 
-from cronhare.adapters.jobs.limits import beyond_toml, has_more_than
-from cronhare.domain.schedules.draft import Fault
-from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.adapters.jobs.limits import beyond_toml
+from cronhare.domain.reading import MOST_FAULTS, Fault
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.texts.echo import shown
 
@@ -91,6 +90,19 @@ def decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
         )
         raise Problem(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {problem}") from error
     return content
+
+
+def has_more_than(most: int, content: object) -> bool:
+    """Tell whether lists and objects have more members than that, all of them together."""
+    waiting, count = [content], 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list):
+            count += len(value)
+            if count > most:
+                return True
+            waiting += value.values() if isinstance(value, dict) else value
+    return False
 
 
 def _without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from cronhare.application.administration.schedule_desk import NameTaken
 from cronhare.application.administration.schedule_editor import CannotEdit
 from cronhare.domain.lifecycle.failure_filter import FailureFilterInvalid
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
-from cronhare.domain.schedules.draft import Fault, ScheduleInvalid
-from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.reading import MOST_FAULTS, Fault
+from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import first_faults
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable

@@ -74,15 +74,15 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
         ),
         ("tasks.bad", "id"),
         ("tasks.bad", "command"),
-        ("tasks.bad", "colour"),
         ("tasks.bad", "timeout"),
+        ("tasks.bad", "colour"),
         ("tasks.same", "id"),
         ("schedules.bad", "schedul"),
         ("schedules.bad", "overlap"),
         ("schedules.bad", "status"),
+        ("schedules.bad", "params.ratio"),
         ("schedules.bad", "task"),
         ("schedules.bad", "schedule"),
-        ("schedules.bad", "params.ratio"),
         ("schedules.bad", "retry"),
         ("schedules.bad", "timezone"),
         ("schedules.never", "date_time"),
@@ -93,8 +93,8 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ('id = "1"', 'id: "1" is not a whole number, 1-2147483647'),
-        ("id = true", "id: true is not a whole number, 1-2147483647"),
+        ('id = "1"', 'id: "1" is not a whole number, 1-2,147,483,647'),
+        ("id = true", "id: true is not a whole number, 1-2,147,483,647"),
         (f"id = {10**30}", "id: is no whole number of 64 bits, which are from -2^63 to 2^63-1"),
         (
             'id = 2\ntype = "Job"',

@@ -5,9 +5,9 @@ from itertools import islice
 
 import pytest
 
-from cronhare.adapters.jobs.limits import beyond_toml, has_more_than
+from cronhare.adapters.jobs.limits import beyond_toml
 from cronhare.domain.schedules.jobs_file import DEEPEST
-from cronhare.entrypoints.web.bodies import LARGEST_BODY, MOST_VALUES, decoded
+from cronhare.entrypoints.web.bodies import LARGEST_BODY, MOST_VALUES, decoded, has_more_than
 from cronhare.entrypoints.web.problems import Problem
 
 

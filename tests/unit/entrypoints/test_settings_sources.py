@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.domain.addresses import LedgerServer, parse_ledger
-from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.reading import MOST_FAULTS
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 from cronhare.ports.environment import ATTEMPT_VARIABLES
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from cronhare.domain.diagnosis.finding import NAMES_TOLD
 from cronhare.domain.diagnosis.overdue import Late
 from cronhare.domain.diagnosis.work import SHORT_TIMEOUT, ScheduleFacts
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.schedules import StoredSchedule

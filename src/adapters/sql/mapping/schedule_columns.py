@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from cronhare.domain.cron import Fold, Gap, names_matter
+from cronhare.domain.reading import Fault
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import (
     LONGEST_POLICY,
@@ -28,7 +29,6 @@ from cronhare.domain.schedules.conditions import (
     write_conditions,
 )
 from cronhare.domain.schedules.draft import (
-    Fault,
     ScheduleDraft,
     in_effect,
     kept_fields,

@@ -8,7 +8,8 @@ import msgspec
 from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.reading import Fault
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule

@@ -5,7 +5,8 @@ from typing import Any, Final
 import msgspec
 
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.reading import Fault
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type
 from cronhare.domain.schedules.topic import fault_of_topic, ref_of_topic

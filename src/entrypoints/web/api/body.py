@@ -6,8 +6,7 @@ from typing import Any, Final, TypeVar
 import attrs
 from fastapi import Request
 
-from cronhare.adapters.jobs.tables import read_table
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault, read_table
 
 from ..bodies import read_object
 from ..problems import invalid_request

@@ -14,7 +14,7 @@ from cronhare.application.administration.views.statistics import (
 from cronhare.domain.access import Scope
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 
 from ..asking import Asking
 from ..problems import invalid_request

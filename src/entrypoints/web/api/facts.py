@@ -11,7 +11,7 @@ from cronhare.application.administration.views.audit import AuditView
 from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.domain.access import Scope
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 
 from ..asking import Asking
 from ..problems import invalid_request

@@ -9,8 +9,8 @@ from fastapi import Query
 from cronhare.adapters.jobs.fields import read_moment
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.reading import Fault
 from cronhare.domain.retries.outcome import ErrorClass
-from cronhare.domain.schedules.draft import Fault
 
 from ..problems import invalid_request
 from .parameters import Moment, Text

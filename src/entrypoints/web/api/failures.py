@@ -19,8 +19,8 @@ from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.reading import Fault
 from cronhare.domain.retries.retry import ATTEMPTS
-from cronhare.domain.schedules.draft import Fault
 
 from ..access import actor_of
 from ..asking import Asker

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from cronhare.adapters.jobs.tables import REQUIRED
+from cronhare.domain.reading import REQUIRED
 
 from .. import problems
 from ..problems import Problem, answer_problems

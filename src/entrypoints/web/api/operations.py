@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match, Route
 
 from cronhare.domain.access import Scope
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.hint import hint
 

@@ -7,8 +7,8 @@ import attrs
 import msgspec
 from msgspec import Meta
 
-from cronhare.adapters.jobs.tables import REQUIRED, read_table
-from cronhare.domain.schedules.draft import Fault, ScheduleInvalid
+from cronhare.domain.reading import REQUIRED, Fault, read_table
+from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.schedules.params import fault_of_params
 
 LONGEST_CONTROLLER: Final = 255

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import Execution
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 
 from ..access import actor_of
 from ..asking import Asking

@@ -8,28 +8,24 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import attrs
 from msgspec import Meta
 
+from cronhare.adapters.jobs.fields import Id
 from cronhare.adapters.jobs.policies import Policies
-from cronhare.adapters.jobs.schedules import read_draft
-from cronhare.adapters.jobs.schema import Id, OwnerNumber, QueueName, ScheduleTable, Topic
-from cronhare.adapters.jobs.tables import read_table
-from cronhare.domain.cron import Gap
+from cronhare.adapters.jobs.schedules import ScheduleFields, ScheduleTable, read_draft
+from cronhare.domain.cron import Fold
+from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid
 from cronhare.domain.schedules.schedule import (
-    DEFAULT_OVERLAP,
-    DEFAULT_ZONE,
     SYSTEM_PREFIX,
-    OverlapPolicy,
 )
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
-from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed
@@ -71,7 +67,7 @@ Description = Annotated[
 
 
 @attrs.frozen(kw_only=True)
-class NewScheduler:
+class NewScheduler(ScheduleFields):
     """A schedule to be created: `schedule`, `date_time`, `every` or `stay_alive`, and one task.
 
     The task is named as its jobs file names it, or by its number in the column of its type; or a
@@ -81,40 +77,16 @@ class NewScheduler:
     """
 
     name: Name | None = None
-    schedule: str | None = None
-    date_time: str | None = None
-    every: str | None = None
-    timezone: str = DEFAULT_ZONE
-    gap: Gap = Gap.AFTER
-    fold: Literal["first", "second", "both"] = "first"
-    params: Any = None
-    payload: Any = None
-    status: bool = True
-    stay_alive: bool = False
     description: Description | None = None
     task: str | None = None
-    topic: Topic | None = None
-    no_listener: NoListener | None = None
     report_id: Id | None = None
     worker_id: Id | None = None
     reminder_id: Id | None = None
-    user_id: OwnerNumber | None = None
-    group_id: OwnerNumber | None = None
-    language_id: OwnerNumber | None = None
-    retry: Any = None
-    misfire: Any = attrs.field(factory=dict[str, Any])
-    overlap: OverlapPolicy = DEFAULT_OVERLAP
-    concurrency: Any = None
-    timeout: str | None = None
-    jitter: str | None = None
+    # Of these a jobs file takes more than JSON has.
+    date_time: str | None = None
     starts_at: str | None = None
     ends_at: str | None = None
-    queue: QueueName | None = None
-    max_runs: Any = None
-    expires: str | None = None
-    skip_on: Any = None
-    only_on: Any = None
-    blackout: Any = None
+    fold: Fold = Fold.FIRST
 
 
 #: The fields that a jobs file has as well, under the same names.

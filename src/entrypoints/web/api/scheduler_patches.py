@@ -1,17 +1,15 @@
 """`PATCH /schedulers/{id}`: from what is to be other to a draft."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
-import msgspec
 
-from cronhare.adapters.jobs.tables import read_table
+from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.conditions import NONE, Conditions
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid, faults_of
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, faults_of
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.topology import MAIN_QUEUE
@@ -77,7 +75,7 @@ def read_patch(
     )
     kept = _kept(draft, tried) | {"topic": topic}
     if topic is not None and "topic" in said and not tried & {"params", "payload"}:
-        kept["payload"] = msgspec.json.decode(draft.params)
+        kept["payload"] = draft.params
     new = draft_of(stored.name, body, task, faults, policy=policy, kept=kept)
     runs_another = bool(of_task) or "topic" in said
     changed = attrs.evolve(draft, **_changes(draft, new, tried, runs_another=runs_another))
@@ -109,7 +107,7 @@ def _new_topic(
 
 def _kept(draft: ScheduleDraft, tried: Collection[str]) -> dict[str, Any]:
     """Give what the reader has to know of a draft to judge the fields that were *tried*."""
-    kept = {name: _as_written(getattr(draft, name)) for name in _TIMES if name not in tried}
+    kept = {name: getattr(draft, name) for name in _TIMES if name not in tried}
     if "stay_alive" not in tried:
         kept["stay_alive"] = draft.stay_alive
     elif "queue" not in tried and draft.queue != MAIN_QUEUE:
@@ -145,13 +143,6 @@ def _changes(
         if draft.task_name is None:
             changed["task_name"] = None
     return changed
-
-
-def _as_written(value: object) -> object:
-    """Write a time of a draft as the reader takes it."""
-    if isinstance(value, timedelta):
-        return f"{value // timedelta(seconds=1)}s"
-    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _known(found: object) -> Task | None:

@@ -10,8 +10,7 @@ import attrs
 from fastapi import Query, Request, Response
 from pydantic import BeforeValidator
 
-from cronhare.adapters.jobs.fields import read_moment, read_params
-from cronhare.adapters.jobs.tables import REQUIRED
+from cronhare.adapters.jobs.fields import JsonText, read_moment
 from cronhare.application.administration.backfills import BackfillPreview
 from cronhare.application.administration.views.due import DueView
 from cronhare.application.administration.views.executions import ExecutionView
@@ -20,7 +19,7 @@ from cronhare.domain.access import Actor, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import REQUIRED, Fault
 
 from ..access import actor_of
 from ..asking import Asking
@@ -41,7 +40,7 @@ Count = Annotated[int, BeforeValidator(digits), Query(ge=1, le=MOST_INSTANTS)]
 class RunRequest:
     """A run by hand: `params` stand for the schedule's own."""
 
-    params: Any = None
+    params: JsonText = None
 
 
 @attrs.frozen(kw_only=True)
@@ -123,11 +122,7 @@ class SchedulerRuns(Asking):
         Asked again with the same key, answer the run that it began.
         """
         body, content = await read_body(RunRequest, request)
-        params, faults = None, list[Fault]()
-        if "params" in content:
-            params = read_params(body.params, faults)
-        if faults:
-            raise invalid_request(faults)
+        params = body.params or "null" if "params" in content else None
         key, actor = named(request, idempotency_key), actor_of(request)
         execution = await self._asker.ask(lambda: self._run(scheduler_id, params, actor, key))
         view = ExecutionView.of(execution, now=execution.executed_at)

@@ -9,7 +9,7 @@ from cronhare.adapters.jobs.fields import read_moment
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.cron import find_zone
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 
 from ..access import actor_of
 from ..asking import Asking

@@ -15,7 +15,8 @@ from cronhare.application.administration.schedule_desk import NameTaken
 from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.reading import Fault
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedule_edits import ScheduleFilter
 from cronhare.ports.schedules import StoredSchedule
 

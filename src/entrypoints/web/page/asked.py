@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.hint import hint
 from cronhare.domain.texts.listing import listed

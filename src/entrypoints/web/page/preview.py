@@ -6,18 +6,13 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from cronhare.adapters.jobs.tables import read_table
 from cronhare.application.administration.notes import notes_on_times
 from cronhare.application.administration.preview import preview
 from cronhare.application.administration.views.due import DueView
 from cronhare.domain.cron import find_zone
+from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.draft import (
-    Fault,
-    ScheduleDraft,
-    ScheduleInvalid,
-    compile_schedule,
-)
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 
 from ..api.scheduler_bodies import NewScheduler, draft_of
 from .schedule_form import content_of

@@ -12,10 +12,11 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from cronhare.adapters.jobs.writer import WRITERS
+from cronhare.adapters.jobs.writer import said_of
 from cronhare.domain.cron import Fold, Gap
+from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_ZONE,
@@ -107,11 +108,7 @@ def empty_values() -> dict[str, str]:
 
 def values_of(draft: ScheduleDraft) -> dict[str, str]:
     """Give the values of the form of a schedule as it is."""
-    written = dict[str, Any]()
-    for field in attrs.fields(ScheduleDraft):
-        value = getattr(draft, field.name)
-        if field.name != "params" and value is not None and value != field.default:
-            written |= WRITERS[field.name](value)
+    written: dict[str, Any] = said_of(attrs.evolve(draft, params="{}"))
     for table, parts in PARTS.items():
         said = written.pop(table, {})
         written |= {parts[name]: value for name, value in said.items()}

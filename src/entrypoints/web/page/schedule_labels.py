@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from cronhare.domain.reading import Fault
 from cronhare.domain.retries.retry_policy_parser import RetryPolicyInvalid
-from cronhare.domain.schedules.draft import Fault
 
 from .schedule_form import JSON_FIELDS, PARTS
 

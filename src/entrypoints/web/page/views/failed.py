@@ -16,8 +16,8 @@ from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.statistics import By
+from cronhare.domain.reading import Fault
 from cronhare.domain.retries.outcome import ErrorClass
-from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.listing import counted
 
 from ...access import actor_of

@@ -18,7 +18,7 @@ from cronhare.domain.lifecycle.replay_order import (
     ReplayOrder,
     ReplayOrderInvalid,
 )
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.reading import Fault
 
 from ...access import actor_of
 from ...problems import Problem

@@ -14,7 +14,8 @@ from cronhare.application.administration.notes import notes_on_schedule
 from cronhare.application.administration.schedule_desk import NameTaken
 from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft, ScheduleInvalid
+from cronhare.domain.reading import Fault
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid
 from cronhare.domain.texts.sentences import ended
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule

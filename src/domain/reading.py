@@ -1,0 +1,222 @@
+"""Reading a table that somebody wrote into a struct, with all its faults at once.
+
+The annotations of the struct, a class of msgspec or attrs, say what is allowed: a type, its bounds
+(`msgspec.Meta`), and what becomes of a value that has both (`Reads`). Jobs files, rows of schedules
+and bodies of requests are read so. msgspec stops at the first fault of a value, so each field is
+converted by itself. A field at fault gets its default, so that the rest can be checked.
+"""
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from functools import cache
+from types import NoneType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import attrs
+import msgspec
+
+from .texts.durations import parse_duration
+from .texts.echo import LONGEST_ECHO
+from .texts.hint import hint
+
+T = TypeVar("T", bound=attrs.AttrsInstance | msgspec.Struct)
+
+#: The most faults that are reported at once.
+MOST_FAULTS: Final = 100
+
+#: Metadata of a field that must be given; its default stands in for a missing one.
+REQUIRED: Final = {"required": True}
+
+_WORDS: Final[Mapping[Any, str]] = {
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list[str]: "a list of texts",
+    tuple[str, ...]: "a list of texts",
+    dict[str, str]: "a table of texts",
+    dict[str, Any]: "a table",
+}
+
+
+@attrs.frozen
+class Fault:
+    """What is wrong with one field."""
+
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
+
+
+class Invalid(ValueError):
+    """A value with several faults, whose fields are places within it."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        """Join the faults into the message."""
+        self.faults = tuple(faults)
+        super().__init__("; ".join(map(str, self.faults)))
+
+
+@attrs.frozen
+class Reads:
+    """In `Annotated`: makes of a value of that type what it means.
+
+    What it cannot read it refuses with a `ValueError`, which may have *faults*.
+    """
+
+    read: Callable[[Any], Any]
+
+
+# What is read has another type than what is written, which `Annotated` names.
+if TYPE_CHECKING:
+    Duration = timedelta
+else:
+    Duration = Annotated[str, Reads(parse_duration)]
+
+
+@attrs.frozen
+class _Field:
+    name: str
+    kind: Any
+    read: Callable[[Any], Any] | None
+    is_required: bool
+
+
+def written(value: object) -> str:
+    """Show a value about as it was written, cut to `LONGEST_ECHO`."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
+
+
+def read_table(
+    kind: type[T],
+    table: object,
+    faults: list[Fault],
+    *,
+    quote: Callable[[object], str] = written,
+) -> T:
+    """Read *table* as *kind*, and append what is wrong with it to *faults*.
+
+    A field whose name is Python's own ends in an underscore: `class_`. *quote* shows a value that
+    is refused.
+    """
+    return kind(**_values(kind, table, faults, quote))
+
+
+def read_whole(kind: type[T], table: object) -> T:
+    """Read a table that has no use unless all of it is right.
+
+    Raises:
+        Invalid: with every fault at once.
+    """
+    faults = list[Fault]()
+    values = _values(kind, table, faults, written)
+    if faults:
+        raise Invalid(faults)
+    return kind(**values)
+
+
+def whole_number(allowed: range) -> msgspec.Meta:
+    """Expect a whole number of these."""
+    least, most = allowed[0], allowed[-1]
+    return msgspec.Meta(ge=least, le=most, description=f"a whole number, {least:,}-{most:,}")
+
+
+def text_of(most: int) -> msgspec.Meta:
+    """Expect a text of so many letters."""
+    return msgspec.Meta(max_length=most, description=f"text of at most {most:,} letters")
+
+
+def faults_within(name: str, error: ValueError) -> Iterator[Fault]:
+    """Give the faults of a value that is called so in its table."""
+    for each in getattr(error, "faults", (str(error),)):
+        if isinstance(each, Fault):
+            dot = "." if each.field and not each.field.startswith("[") else ""
+            yield Fault(f"{name}{dot}{each.field}", each.problem)
+        else:
+            yield Fault(name, each)
+
+
+def _values(
+    kind: type[Any], table: object, faults: list[Fault], quote: Callable[[object], str]
+) -> dict[str, Any]:
+    values = dict[str, Any]()
+    if not isinstance(table, Mapping):
+        faults.append(Fault("", f"{quote(table)} is not a table"))
+        return values
+    fields = _fields_of(kind)  # type: ignore[arg-type] # a class is hashable
+    for name, value in table.items():
+        if len(faults) > MOST_FAULTS:
+            break
+        if (field := fields.get(name)) is None:
+            faults.append(Fault(name, f"is not known here; {hint(name, list(fields))}"))
+            continue
+        try:
+            found = msgspec.convert(value, field.kind)
+            values[field.name] = found if field.read is None else field.read(found)
+        except msgspec.ValidationError:
+            faults.append(Fault(name, f"{quote(value)} is not {_words(field.kind)}"))
+        except ValueError as error:
+            faults += faults_within(name, error)
+    for name, field in fields.items():
+        if field.is_required and name not in table:
+            faults.append(Fault(name, "is missing"))
+    return values
+
+
+@cache
+def _fields_of(kind: type[Any]) -> Mapping[str, _Field]:
+    kinds = get_type_hints(kind, include_extras=True)
+    if issubclass(kind, msgspec.Struct):
+        members = {each.name: each.required for each in msgspec.structs.fields(kind)}
+    else:
+        members = {
+            each.name: each.metadata == REQUIRED or each.default is attrs.NOTHING
+            for each in attrs.fields(kind)
+        }
+    return {
+        name.removesuffix("_"): _Field(
+            name=name,
+            kind=kinds[name],
+            read=next((each.read for each in _reads(kinds[name])), None),
+            is_required=is_required,
+        )
+        for name, is_required in members.items()
+    }
+
+
+def _reads(kind: Any) -> Iterator[Reads]:  # noqa: ANN401 - any annotation
+    if isinstance(kind, Reads):
+        yield kind
+    for part in get_args(kind):
+        yield from _reads(part)
+
+
+def _words(kind: Any) -> str:  # noqa: ANN401 - any annotation
+    """Describe what an annotation allows, by its `msgspec.Meta(description=…)` if it has one."""
+    if kind in _WORDS:
+        return _WORDS[kind]
+    parts = [
+        each for each in get_args(kind) if each is not NoneType and not isinstance(each, Reads)
+    ]
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(written, parts))}"
+    if isinstance(kind, enum.EnumMeta):
+        return f"one of {', '.join(map(written, kind))}"
+    for part in parts:
+        if isinstance(part, msgspec.Meta):
+            return str(part.description)
+    return " or ".join(map(_words, parts))
