@@ -14,7 +14,7 @@ from original_algorithm import OriginalScheduler, Row
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts, size
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.edits import FULL_COMPARISON

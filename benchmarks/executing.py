@@ -14,7 +14,7 @@ from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, TRUE, size
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.redelivery.waiting_room import WaitingRoom

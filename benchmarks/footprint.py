@@ -12,7 +12,7 @@ from figures import Figure
 from rig import Ledgers, opened
 from samples import BUSY, QUIET, size
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.ports.broker import Envelope, Published
 from tests.frozen_clock import FrozenClock
 

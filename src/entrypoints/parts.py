@@ -12,7 +12,7 @@ _PLACES: Final = (
     "cronhare.adapters.http.client:HttpClient",
     "cronhare.adapters.http.task_runner:HttpTaskRunner",
     "cronhare.adapters.memory.bell:SilentBell",
-    "cronhare.adapters.memory.broker.broker:MemoryBroker",
+    "cronhare.adapters.memory.broker:MemoryBroker",
     "cronhare.adapters.memory.inspection:MemoryInspection",
     "cronhare.adapters.notify.apprise_sender:AppriseSender",
     "cronhare.adapters.notify.mail:make_mailer",

@@ -13,7 +13,7 @@ from datetime import timedelta
 from itertools import count, product
 from pathlib import Path
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection

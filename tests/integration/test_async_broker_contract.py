@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,

@@ -8,7 +8,7 @@ from time import sleep
 import attrs
 import pytest
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,

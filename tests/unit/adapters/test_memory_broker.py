@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.broker.messages import LARGEST_BODY
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.routing import LARGEST_BODY
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
 from tests.frozen_clock import FrozenClock

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import (

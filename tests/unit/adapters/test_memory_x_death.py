@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker.x_death import Death, Reason, add_death, is_cycle
+from cronhare.adapters.memory.engine import Death, Reason, add_death, is_cycle
 
 FIRST = datetime(2025, 12, 12, 8, 0, 0, 999_999, tzinfo=UTC)
 REJECTED = Death(queue="main", reason=Reason.REJECTED, exchange="", key="main", at=FIRST)

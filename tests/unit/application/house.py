@@ -13,8 +13,7 @@ import attrs
 from sqlalchemy import Engine
 
 from cronhare.adapters.memory.bell import SilentBell
-from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.broker.connection import MemoryConnection
+from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
 from cronhare.adapters.sql import (
     SqlAuditStore,
     SqlNames,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.domain.topology import MAIN_QUEUE, first_queue

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.publishing.execution_publisher import PublishResult
 from cronhare.application.publishing.publish_pipeline import AT_ONCE
 from cronhare.application.scheduling.dispatch import Dispatcher

@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.sql import SqlNodeStore
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.publishing.sending_bell import (

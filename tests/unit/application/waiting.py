@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from cronhare.adapters.memory.broker.connection import MemoryConnection
+from cronhare.adapters.memory.broker import MemoryConnection
 from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery

@@ -1,15 +1,106 @@
-"""A worker's connection to the in-memory broker: it delivers on the worker's own loop."""
+"""A broker in this process, with RabbitMQ's manners and on our clock: `cronhare up` runs on it."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 
 from cronhare.domain.queueing.fair_queueing import FairQueueing
+from cronhare.domain.topology import MAIN_QUEUE, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
+from cronhare.ports.clock import ClockPort
 
+from .deliveries import Consumer, Session
 from .engine import Engine
-from .messages import routed_copy
-from .sessions import Consumer, Session
+from .routing import routed_copy
+
+
+class MemoryBroker:
+    """Carries messages between the threads and loops of one process. Satisfies `BrokerPort`.
+
+    It is the broker and the blocking connection to it; `connect` makes the asynchronous ones.
+    The topology for *queues* is declared from the start. Messages live as long as this object:
+    the ledger brings back what was under way. Like RabbitMQ it delivers at least once.
+
+    `go_away` and `come_back`, `drop` and `drop_all` simulate its faults.
+    """
+
+    def __init__(
+        self,
+        clock: ClockPort,
+        *,
+        retry_delay: timedelta = timedelta(seconds=30),
+        queues: Iterable[str] = (MAIN_QUEUE,),
+    ) -> None:
+        self._engine = Engine(clock)
+        self._retry_delay = retry_delay
+        self._session = Session(wake=lambda: True)
+        with self._engine.turn():
+            self._engine.deliveries.open(self._session)
+        self.declare(queues)
+
+    def connect(self) -> "MemoryConnection":
+        """Make a connection for one event loop, such as a worker's."""
+        return MemoryConnection(self._engine, declare=self.declare)
+
+    def declare(self, queues: Iterable[str]) -> None:
+        wanted = topology(retry_delay=self._retry_delay, queues=queues)
+        with self._engine.visit():
+            self._engine.topology.add(wanted)
+
+    def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
+        return self._engine.publish(batch)
+
+    def is_reachable(self) -> bool:
+        return not self._engine.deliveries.away
+
+    def receive(self, queue: str) -> Delivery | None:
+        with self._engine.visit():
+            known = self._engine.topology.queues.get(queue)
+            return None if known is None else self._engine.deliveries.take(self._session, known)
+
+    def ack(self, delivery: Delivery) -> None:
+        self._engine.ack(self._session, delivery.tag)
+
+    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        self._engine.nack(self._session, delivery.tag, requeue=requeue)
+
+    def close(self) -> None:
+        with self._engine.turn():
+            self._engine.deliveries.requeue_all(self._session)
+
+    def depth(self, queue: str) -> int:
+        """Count the messages that wait in a queue, without those that are delivered."""
+        with self._engine.turn():
+            known = self._engine.topology.queues.get(queue)
+            return 0 if known is None else len(known.ready)
+
+    def go_away(self) -> None:
+        """Be unreachable, as when the network fails.
+
+        Connections break: unsettled messages are requeued, and settling them later does nothing.
+        What is published is `UNKNOWN` and does not arrive. Queued messages still expire.
+        """
+        with self._engine.turn():
+            self._engine.deliveries.go_away()
+
+    def come_back(self) -> None:
+        """Be reachable again. Connections that consumed go on, as if they had reconnected."""
+        with self._engine.turn():
+            self._engine.deliveries.come_back()
+
+    def drop(self, queue: str) -> None:
+        """Lose the messages of one queue, as `drop_all` does."""
+        with self._engine.turn():
+            self._engine.deliveries.lose([self._engine.topology.queues[queue]])
+
+    def drop_all(self) -> None:
+        """Lose every message, as a broker whose disk was replaced. Queues and consumers stay.
+
+        What is delivered can still be worked on, but is not requeued.
+        """
+        with self._engine.turn():
+            self._engine.deliveries.lose(list(self._engine.topology.queues.values()))
 
 
 class MemoryConnection:
@@ -38,22 +129,9 @@ class MemoryConnection:
         on_delivery: Callable[[Delivery], None],
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin to deliver; a queue that is missing is declared.
-
-        *prefetch* counts over all these queues. A second call adds a consumer with its own.
-
-        Raises:
-            BrokerUnavailable: the broker is away, or this connection is closed.
-            ValueError: *prefetch* is less than 1.
-        """
         self._consume(queues, prefetch, on_delivery, weights or {})
 
     async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
-        """See `AsyncBrokerPort.consume_apart`.
-
-        Raises:
-            BrokerUnavailable: the broker is away, or this connection is closed.
-        """
         if queue not in self._apart:
             self._apart[queue] = self._consume([queue], 1, on_delivery, {})
 
@@ -64,32 +142,22 @@ class MemoryConnection:
                 self._engine.deliveries.leave(consumer)
 
     def is_consuming(self) -> bool:
-        """Whether it consumes, and the broker is there."""
         with self._engine.turn():
             return bool(self._session.consumers) and not self._engine.deliveries.away
 
     def left_out(self) -> Collection[str]:
-        """Name none: it refuses no queue."""
         return ()
 
     async def pause(self) -> None:
-        """Take no more deliveries. Those that are unsettled can still be settled."""
         with self._engine.turn():
             self._engine.deliveries.pause(self._session)
         self._set_timer()
 
     async def resume(self) -> None:
-        """Take deliveries again, as before `pause`."""
         with self._engine.visit():
             self._engine.deliveries.resume(self._session)
 
     async def publish(self, envelope: Envelope) -> Published:
-        """Publish one message; `UNKNOWN` while the broker is away or after `close`.
-
-        Raises:
-            ValueError: it is larger than the broker takes, or its delay than the lanes carry.
-            TypeError: AMQP could not carry its headers.
-        """
         if self._closed:
             routed_copy(envelope)  # to raise all the same
             return Published.UNKNOWN
@@ -97,15 +165,12 @@ class MemoryConnection:
         return published
 
     async def ack(self, delivery: Delivery) -> None:
-        """Settle a delivery of this connection; any other is left alone, and comes again."""
         self._engine.ack(self._session, delivery.tag)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """Give a delivery back (*requeue*), or to its queue's dead-letter exchange."""
         self._engine.nack(self._session, delivery.tag, requeue=requeue)
 
     async def close(self) -> None:
-        """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
         self._closed = True
         with self._engine.turn():
             self._engine.deliveries.close(self._session)
