@@ -91,7 +91,7 @@ class NodeReport:
     tasks. *clock_offset* is how far its own clock is ahead of the ledger's. At *drain_asked_at*
     somebody asked it to take no more; that stays in the ledger until it is taken back. The node's
     own word for it, when it first heard so, counts where the ledger has forgotten the node. It was
-    connected to its queues at *consumed_at*, or began then; None is of an older version. A worker
+    connected to its queues at *consumed_at*, or began then. A worker
     names in *queues* those alone that its broker lets it consume. *source* and *digest* are the
     version of its jobs file: see `FileVersion`.
     """

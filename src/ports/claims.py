@@ -191,8 +191,7 @@ class ClaimStorePort(Protocol):
     def regain(self, *, now: datetime, limit: int) -> int:
         """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
 
-        And let go what is held back at no gate that there is. That comes of an edit by hand. And
-        let intervals without a plan be planned: an older scheduler knows none, and left them so.
+        And let go what is held back at no gate that there is. That comes of an edit by hand.
         And let what a clock that was ahead keeps waiting wait from now on; see
         `domain/lifecycle/leap_waits.py`.
         At most *limit* of each; answers how many.

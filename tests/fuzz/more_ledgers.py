@@ -65,12 +65,13 @@ schedule = "0 0 1 1 *"
 
 _RUN = "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at, container_id, \
 due_at, state, task_type, task_id, params, started_at, finished_at) SELECT id, '{state}', \
-'2026-01-01 00:00:00', 'x', '2026-01-01 00:00:00', '{state}', 'worker', 1, '{{}}', \
-'2026-01-01 00:00:00', '2026-01-01 00:00:01' FROM Scheduler WHERE name = 'victim'"
+'2026-01-01 00:00:00.000000', 'x', '2026-01-01 00:00:00.000000', '{state}', 'worker', 1, '{{}}', \
+'2026-01-01 00:00:00.000000', '2026-01-01 00:00:01.000000' FROM Scheduler WHERE name = 'victim'"
 
 _ATTEMPTS = """
 INSERT INTO ExecutionAttempt (execution_id, attempt, node, started_at, ending, error)
-SELECT id, 1, 'x', '2026-01-01 00:00:00', 'failed', '{"message": "x"}' FROM SchedulerExecution"""
+SELECT id, 1, 'x', '2026-01-01 00:00:00.000000', 'failed', '{"message": "x"}'
+    FROM SchedulerExecution"""
 _OUTPUTS = """
 INSERT INTO AttemptOutput (execution_id, attempt, stdout_head, stdout_tail, stdout_bytes,
     stderr_head, stderr_tail, stderr_bytes)
@@ -79,7 +80,7 @@ _FAILED = """
 INSERT INTO FailedTask (execution_id, scheduler_id, schedule_name, execution_key, kind, task_type,
     task_id, queue, params, failed_at, failed_reason, attempts, retry_count)
 SELECT id, scheduler_id, 'victim', 'k', 'failed', 'worker', 1, 'cron_scheduler', '{}',
-    '2026-01-01 00:00:00', 'x', 1, 0 FROM SchedulerExecution WHERE state = 'failed'"""
+    '2026-01-01 00:00:00.000000', 'x', 1, 0 FROM SchedulerExecution WHERE state = 'failed'"""
 _NODE = """
 INSERT INTO SchedulerNode (name, role, host, version, started_at, seen_at, queues, clock_offset_ms)
 VALUES ('x-1-0a1b2c3d4e5f6071', 'up', 'x', '1', '2026-01-01 00:00:00.000000',
@@ -251,8 +252,8 @@ FILES: dict[str, Callable[[Ledgers], None]] = {
     "10,000 nodes": _statements(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
         "INSERT INTO SchedulerNode (name, role, host, version, started_at, seen_at, queues, "
-        "clock_offset_ms) SELECT 'n' || i, 'up', 'x' || i, i, i, '9999-12-31 23:59:59.000000', "
-        "'', 86400000 FROM n"
+        "clock_offset_ms) SELECT 'n' || i, 'up', 'x', '1', at, at, '', 86400000 "
+        "FROM n, (SELECT '9999-12-31 23:59:59.000000' AS at)"
     ),
     "10,000 schedules of no sense": _statements(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "

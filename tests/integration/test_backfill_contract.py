@@ -18,7 +18,6 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from tests.actors import ADA
 from tests.integration.ledgers import (
     EVERY_MINUTE,
@@ -215,30 +214,6 @@ def test_after_an_edit_it_waits_until_a_scheduler_has_seen_it(ledger: Ledger) ->
 
     assert (list(waiting.executions), waiting.replay.state) == ([], ReplayState.ACTIVE)
     assert len(begun.executions) == 2
-
-
-def test_an_interval_that_an_older_scheduler_left_unplanned_waits_for_its_plan(
-    database_ledger: Ledger, shell: Shell
-) -> None:
-    ledger = database_ledger
-    every_10 = {"schedule": None, "date_time": None, "every": 10 * MINUTE}
-    rules: dict[str, Any] = {**every_10, "misfire": Misfire(policy=MisfirePolicy.ALL)}
-    ledger.add(**rules)
-    shell("UPDATE SchedulerPlan SET next_due_at = NULL")
-    ledger.clock.advance(HOUR)
-    order(ledger, ledger.now - HOUR, ledger.now, at_once=9)
-
-    before = ledger.advanced().executions
-    ledger.claims.regain(now=ledger.now, limit=9)
-    ledger.plan_edited()
-    claimed = ledger.claim_due().claimed
-    ledger.clock.advance(SECOND)
-    after = ledger.advanced().executions
-
-    times = due([*before, *claimed, *after])
-    assert list(before) == []
-    assert len(times) == len({*times})
-    assert len(claimed) >= 5
 
 
 def test_very_many_are_looked_up_step_by_step(ledger: Ledger) -> None:

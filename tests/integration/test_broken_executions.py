@@ -28,26 +28,13 @@ ANYWHERE = [
     (f"retry = '{'[' * 4000}'", "retry: not JSON"),
     (f"""retry = '{{"backoff": {{"multiplier": 2{"0" * 400}}}}}'""", "a number of 401 digits"),
     ("timeout_ms = 1000000000000000000", "timeout_ms: 1000000000000000000 is not a whole number"),
-    ("timeout_ms = -1", "timeout_ms: -1"),
-    ("attempt = 0", "attempt: 0 is not a whole number, 1-1000000"),
     ("attempt = 2147483647", "attempt: 2147483647"),
-    ("deaths = -1", "deaths: -1"),
-    ("crashes = -2", "crashes: -2"),
     ("version = 2147483647", "version: 2147483647"),
-    ("task_id = -1", "task_id: -1"),
     ("queue = 'cron_scheduler_failed'", "queue: cron_scheduler_failed is one of the system's"),
     ("queue = ''", "queue: '' cannot name a queue"),
-    ("cancel_requested = 7", "cancel_requested: 7"),
-    ("missed = -1", "missed: -1"),
     ("scheduler_id = -4", "scheduler_id: -4"),
 ]
 IN_SQLITE = [
-    ("due_at = 'garbage'", "due_at: 'garbage' is not a time"),
-    ("executed_at = x'00'", "executed_at: 1 bytes is not a time"),
-    ("started_at = 12", "started_at: '12' is not a time"),
-    ("next_attempt_at = '9'", "next_attempt_at: '9' is not a time"),
-    ("attempt = 'first'", "attempt: 'first' is not a whole number"),
-    ("crashes = 'some'", "crashes: 'some' is not a whole number"),
     ("execution_key = x'ff'", "execution_key: 1 bytes is not text"),
     ("execution_key = hex(zeroblob(500))", "is not text of at most 255 letters"),
     ("task_type = hex(zeroblob(500))", "is not text of at most 32 letters"),
@@ -56,7 +43,6 @@ IN_SQLITE = [
     ("params = zeroblob(4000000)", "params: 4,000,000 bytes is not text"),
     ("retry = x'00'", "retry: 1 bytes is not text"),
     ("last_error = x'00'", "last_error: 1 bytes is not text"),
-    ("timeout_ms = 1e300", "timeout_ms: 1e+300 is not a whole number"),
     ("id = -id", "id: -"),
     ("scheduler_id = 'none'", "scheduler_id: 'none' is not a whole number"),
 ]
@@ -147,27 +133,15 @@ def test_a_broken_row_is_passed_over_at_a_start_that_forgot_everything(
     assert [one.id for one in second] == [sound.id]
 
 
-def test_a_state_that_nobody_knows_is_listed_and_nothing_else(ledger: Ledger, shell: Shell) -> None:
-    odd, sound = ledger.published("odd"), ledger.published("sound")
-    spoil(shell, odd, "state = 'paused'")
-    ledger.clock.advance(DAY)
-
-    assert ledger.overdue() == [sound.id]
-    listed = {one.id: one.problem for one in ledger.executions()}
-    assert listed[sound.id] is None
-    assert "state: 'paused' is none of claimed" in str(listed[odd.id])
-    assert ledger.records.cancel(odd.id, now=ledger.now) is State.SKIPPED
-
-
 def test_a_broken_row_that_was_mended_can_be_replayed(ledger: Ledger, shell: Shell) -> None:
     broken = ledger.published()
-    spoil(shell, broken, "timeout_ms = -5")
+    spoil(shell, broken, "retry = 'nonsense'")
     ledger.clock.advance(DAY)
     assert ledger.overdue() == [broken.id]
     [archived] = ledger.records.archive()
 
     refused = ledger.records.replay([archived.id], now=ledger.now)
-    spoil(shell, broken, "timeout_ms = 5000")
+    spoil(shell, broken, "retry = NULL")
     [replayed] = ledger.records.replay([archived.id], now=ledger.now)
 
     assert refused == []
@@ -175,7 +149,7 @@ def test_a_broken_row_that_was_mended_can_be_replayed(ledger: Ledger, shell: She
     assert ledger.started(replayed).attempt == 2
 
 
-@pytest.mark.parametrize("time", ["NULL", "'9999-12-31 23:59:59'"])
+@pytest.mark.parametrize("time", ["NULL", "'9999-12-31 23:59:59.000000'"])
 def test_what_has_no_time_to_look_for_it_is_found_again(
     ledger: Ledger, shell: Shell, time: str
 ) -> None:
@@ -201,18 +175,6 @@ def test_what_has_no_time_is_found_in_pages(ledger: Ledger, shell: Shell) -> Non
     assert [ledger.claims.regain(now=ledger.now, limit=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
-@pytest.mark.parametrize("time", ["'garbage'", "x'00'"])
-def test_a_time_that_is_none_is_found_as_well(sqlite: Ledger, tmp_path: Path, time: str) -> None:
-    sqlite.plan_edited()
-    waiting = sqlite.published()
-    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
-        connection.execute(f"UPDATE SchedulerExecution SET check_at = {time}")
-
-    assert sqlite.claims.regain(now=sqlite.now, limit=1_000) == 1
-    sqlite.clock.advance(DAY)
-    assert sqlite.overdue() == [waiting.id]
-
-
 def test_more_broken_rows_than_a_page_holds_do_not_keep_others_from_being_sent(
     sqlite: Ledger, tmp_path: Path
 ) -> None:
@@ -220,7 +182,7 @@ def test_more_broken_rows_than_a_page_holds_do_not_keep_others_from_being_sent(
     for number in range(7):
         sqlite.published(f"job-{number}")
     with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
-        connection.execute("UPDATE SchedulerExecution SET deaths = 'x' WHERE id <= 6")
+        connection.execute("UPDATE SchedulerExecution SET retry = 'x' WHERE id <= 6")
     sqlite.clock.advance(DAY)
 
     pages = [sqlite.overdue(limit=2) for _ in range(4)]
@@ -231,12 +193,9 @@ def test_more_broken_rows_than_a_page_holds_do_not_keep_others_from_being_sent(
 @pytest.mark.parametrize(
     ("table", "change"),
     [
-        ("ExecutionAttempt", "started_at = 'garbage', node = x'ff', exit_code = 'none'"),
-        ("ExecutionAttempt", "finished_at = 5, cpu_seconds = 'much', ending = x'00'"),
-        ("FailedTask", "failed_at = 'garbage', kind = x'00', attempts = 'many'"),
+        ("ExecutionAttempt", "node = x'ff', exit_code = 'none'"),
         ("FailedTask", "failed_reason = x'00', execution_id = 'none', params = x'ff'"),
         ("AttemptOutput", "stdout_head = x'ff', stdout_bytes = 'many'"),
-        ("AttemptOutput", "as_of = 'garbage'"),
     ],
 )
 def test_what_people_read_is_told_as_broken_beside_the_others(
@@ -267,9 +226,7 @@ def test_what_people_read_is_told_as_broken_beside_the_others(
 @pytest.mark.parametrize(
     "change",
     [
-        "failed_at = 'garbage', kind = x'00', attempts = 'many'",
         "execution_id = 'none', params = x'ff', failed_reason = x'00'",
-        "check_at = 5",
     ],
 )
 def test_of_a_broken_failure_no_message_is_made_and_the_others_have_theirs(
@@ -338,7 +295,7 @@ def test_an_execution_put_back_by_hand_starts_although_its_attempt_has_a_row(
     execution = ledger.claimed()
     shell(
         "INSERT INTO ExecutionAttempt (execution_id, attempt, node, started_at) "
-        f"VALUES ({execution.id}, {execution.attempt}, 'x', '2026-01-01 00:00:00')"
+        f"VALUES ({execution.id}, {execution.attempt}, 'x', '2026-01-01 00:00:00.000000')"
     )
 
     assert ledger.started(execution).state is State.RUNNING

@@ -219,7 +219,7 @@ def test_one_that_nobody_asks_for_a_window_after_its_pause_has_closed(ledger: Le
     assert verdicts(answers) == [IN_30_S]
 
 
-HOSTILE = ["failures = x'00ff'", "failures = '[[1e99,1]]'", "task = 7", "next_failures = 'x'"]
+HOSTILE = ["failures = x'00ff'", "failures = '[[1e99,1]]'", "task = 7"]
 
 
 @pytest.mark.parametrize("spoilt", [*HOSTILE, "probe_at = '9999-12-31 23:59:59.999999'"])

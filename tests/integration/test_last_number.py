@@ -53,8 +53,9 @@ def exhaust(shell: Shell, of: Execution, database: str) -> None:
     if database == "postgresql":  # a row that brings its number takes none from the sequence
         shell(f"SELECT setval({SEQUENCE}, {LARGEST_ID})")
     shell(
-        "INSERT INTO SchedulerExecution (id, scheduler_id, execution_key, executed_at, "
-        f"container_id) VALUES ({LARGEST_ID}, {of.scheduler_id}, 'mine', '2026-01-01', 'me')"
+        "INSERT INTO SchedulerExecution"
+        " (id, scheduler_id, execution_key, executed_at, container_id)"
+        f" VALUES ({LARGEST_ID}, {of.scheduler_id}, 'mine', '2026-01-01 00:00:00.000000', 'me')"
     )
 
 

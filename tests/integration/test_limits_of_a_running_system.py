@@ -55,10 +55,11 @@ def test_retries_that_an_outage_held_up_are_spread_and_say_so(
     up = start(jobs, CRON_RETRY_DELAY_MS="3600000", CRON_RETRY_BUDGET="off")
     up.until("(Scheduling retry .*){5}")
     assert up.end() == 0
+    before = "strftime('%Y-%m-%d %H:%M:%f000', 'now', '-4 hours')"
     with sqlite3.connect(tmp_path / "cronhare.sqlite3") as ledger:  # hours pass
         ledger.execute(
-            "UPDATE SchedulerExecution SET next_attempt_at = datetime('now', '-4 hours'), "
-            "check_at = datetime('now', '-4 hours') WHERE state = 'retrying'"
+            f"UPDATE SchedulerExecution SET next_attempt_at = {before}, check_at = {before} "
+            "WHERE state = 'retrying'"
         )
 
     jobs.write_text(jobs.read_text().replace("on_start = true", ""))

@@ -26,13 +26,11 @@ from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, draft, sql_ledger
-from tests.integration.revisions import REVISIONS
 from tests.services.mariadb import connect, run
 
 pytestmark = pytest.mark.integration
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
-#: All that an upgrade from nothing applies.
 
 ORIGINAL = Path(__file__).parent / "original_mariadb.sql"
 
@@ -106,27 +104,6 @@ def executions(engine: Engine) -> list[Execution]:
     return list(reversed(records.executions(ExecutionFilter(limit=10_000))))
 
 
-def test_an_upgrade_says_what_it_applied_and_a_second_one_has_nothing_to_do(
-    engine: Engine,
-) -> None:
-    first, second = upgrade(engine), upgrade(engine)
-
-    check_schema(engine)
-    assert (first, second) == (REVISIONS, [])
-    assert differences(engine) == []
-
-
-def test_of_four_that_upgrade_at_once_one_does(empty_mysql: URL) -> None:
-    engines = [opened(empty_mysql) for _ in range(4)]
-
-    with ThreadPoolExecutor(len(engines)) as pool:
-        applied = list(pool.map(upgrade, engines))
-
-    for engine in engines:
-        engine.dispose()
-    assert sorted(applied) == [[], [], [], REVISIONS]
-
-
 @pytest.mark.parametrize("before", ["nothing", "original"])
 def test_an_upgrade_that_is_cut_off_anywhere_is_gone_on_with(
     request: pytest.FixtureRequest, engine: Engine, empty_mysql: URL, before: str
@@ -163,23 +140,6 @@ def test_a_table_of_somebody_else_under_our_name_is_left_alone(
 
     assert run(empty_mysql, "SHOW COLUMNS FROM FailedTask")[0][0] == "id"
     assert len(run(empty_mysql, "SHOW COLUMNS FROM FailedTask")) == 1
-
-
-def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
-    with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
-        check_schema(engine)
-    with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
-        sql_ledger(FrozenClock(NOW), engine).claims.next_due()
-
-
-def test_a_newer_ledger_is_left_alone(engine: Engine, empty_mysql: URL) -> None:
-    upgrade(engine)
-    run(empty_mysql, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
-
-    with pytest.raises(LedgerOutdated, match="newer cronhare"):
-        check_schema(engine)
-    with pytest.raises(LedgerOutdated, match="newer cronhare"):
-        upgrade(engine)
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +279,7 @@ def test_nodes_of_before_go_on_while_their_tables_are_adopted(
             is_over.set()
         written = working.result(timeout=60)
 
-    assert applied == REVISIONS
+    assert applied == [schema.HEAD]
     found = executions(engine)
     assert len(found) == written + 4
     assert {one.state for one in found} == {State.SUCCEEDED}

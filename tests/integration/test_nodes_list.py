@@ -9,6 +9,7 @@ import pytest
 from tests.integration.shell import Shell
 
 FIRST, LAST = "0001-01-01 00:00:00.000000", "9999-12-31 23:59:59.000000"
+LATER = "2000-01-01 00:00:00.000000"
 _NODE = (
     "INSERT INTO SchedulerNode (name, role, host, version, started_at, seen_at, queues, "
     "clock_offset_ms) "
@@ -68,7 +69,10 @@ def test_what_is_left_out_of_the_list_is_counted_below_it(shell: Shell, tmp_path
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200) "
         f"{_NODE} SELECT 'ant-' || i, 'up', 'x', '1', '{FIRST}', '{FIRST}', '', 0 FROM n",
     )
-    write(tmp_path, f"{_NODE} VALUES ('bee', hex(zeroblob(500000)), '', '', '', '2026', '', 0)")
+    write(
+        tmp_path,
+        f"{_NODE} VALUES ('bee', x'ff', '', '', '{LATER}', '{LATER}', '', 0)",
+    )
 
     table = shell("nodes", "list")
     rows = shell("nodes", "list", "--json")

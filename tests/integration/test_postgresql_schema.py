@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,14 +13,11 @@ from sqlalchemy import URL, Engine, inspect
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
 from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
-from cronhare.adapters.sql.migrations import upgrade as schema
-from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import State
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger
-from tests.integration.revisions import REVISIONS
 from tests.services.postgresql import run
 
 pytestmark = pytest.mark.integration
@@ -29,8 +25,6 @@ pytestmark = pytest.mark.integration
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
-
-#: All that an upgrade from nothing applies.
 
 #: Another system's two tables, as somebody would have made them by hand.
 SEEDS = """
@@ -60,23 +54,6 @@ def engine(empty_postgresql: URL) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_an_upgrade_makes_what_the_statements_expect_and_a_second_one_has_nothing_to_do(
-    engine: Engine,
-) -> None:
-    first, second = upgrade(engine), upgrade(engine)
-
-    check_schema(engine)
-    assert (first, second) == (REVISIONS, [])
-    with engine.connect() as connection:
-        found = inspect(connection)
-        for table in metadata.sorted_tables:
-            name = str(table.name).lower()
-            columns = {column["name"]: column["nullable"] for column in found.get_columns(name)}
-            assert columns == {column.name: column.nullable for column in table.c}
-            indexes = {index["name"] for index in found.get_indexes(name)}
-            assert indexes == {index.name for index in table.indexes}
-
-
 def test_what_is_paged_by_a_moment_and_an_id_has_an_index_of_both(engine: Engine) -> None:
     upgrade(engine)
 
@@ -89,18 +66,6 @@ def test_what_is_paged_by_a_moment_and_an_id_has_an_index_of_both(engine: Engine
         assert [moment] not in of_pages
 
 
-def test_of_four_that_upgrade_at_once_one_does(empty_postgresql: URL) -> None:
-    url = empty_postgresql.render_as_string(hide_password=False)
-    engines = [open_engine(url) for _ in range(4)]
-
-    with ThreadPoolExecutor(len(engines)) as pool:
-        applied = list(pool.map(upgrade, engines))
-
-    for engine in engines:
-        engine.dispose()
-    assert sorted(applied) == [[], [], [], REVISIONS]
-
-
 def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, empty_postgresql: URL) -> None:
     run(empty_postgresql, "CREATE TABLE FailedTask (id INTEGER)")
 
@@ -109,13 +74,6 @@ def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, empty_postgresql
 
     tables = run(empty_postgresql, "SELECT relname FROM pg_stat_user_tables")
     assert tables == [("failedtask",)]
-
-
-def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
-    with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
-        check_schema(engine)
-    with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
-        sql_ledger(FrozenClock(NOW), engine).claims.next_due()
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,17 +107,6 @@ def test_tables_that_were_here_before_are_taken_over_with_their_rows(
         "SELECT created_at IS NOT NULL AND status = 1 FROM Scheduler WHERE report_id = 1",
     )
     assert created
-
-
-def test_a_ledger_that_a_newer_program_made_is_left_alone(
-    engine: Engine, empty_postgresql: URL
-) -> None:
-    upgrade(engine)
-    run(empty_postgresql, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
-
-    for ask in (check_schema, upgrade):
-        with pytest.raises(LedgerOutdated, match="newer cronhare"):
-            ask(engine)
 
 
 def test_the_statements_of_the_operators_page_run(engine: Engine, empty_postgresql: URL) -> None:

@@ -340,7 +340,7 @@ def test_one_that_others_hold_or_refuse_to_let_go_is_kept_alone(
     for _ in range(3):
         order = sqlite.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=sqlite.now)
         sqlite.replays.halt(order.id, reason="enough", now=sqlite.now)
-    sqlite_shell("UPDATE Replay SET ended_at = 'never', state = 'x' WHERE id = 2")
+    sqlite_shell("UPDATE Replay SET ended_at = NULL WHERE id = 2")
     sqlite_shell(
         "CREATE TRIGGER mine BEFORE DELETE ON Replay WHEN OLD.id = 1 "
         "BEGIN SELECT RAISE(ABORT, 'audited'); END"

@@ -102,9 +102,7 @@ def test_a_request_to_cancel_that_is_written_into_a_row_is_honoured_in_any_state
         ledger.finished(ledger.claimed("retrying"), IN_30_S),
     ]
     running, neighbour = ledger.running("running"), ledger.published("neighbour")
-    broken = ledger.published("broken")
     shell(f"UPDATE SchedulerExecution SET cancel_requested = 1 WHERE id <> {neighbour.id}")
-    shell(f"UPDATE SchedulerExecution SET cancel_requested = 7 WHERE id = {broken.id}")
 
     looks = [ledger.claims.end_waiting(now=ledger.now, limit=2) for _ in range(5)]
     renewal = ledger.attempts.renew([running.id], now=ledger.now, node="ant", lease=LEASE)
@@ -114,7 +112,6 @@ def test_a_request_to_cancel_that_is_written_into_a_row_is_honoured_in_any_state
     assert ledger.seen(waiting[0]).finished_at == ledger.now
     assert renewal.cancel_requested == {running.id}
     assert ledger.seen(neighbour) == neighbour
-    assert ledger.seen(broken).state is State.PUBLISHED
 
 
 def test_of_two_rows_of_one_execution_a_replay_resolves_the_older(
@@ -572,35 +569,3 @@ def test_a_name_that_can_be_none_is_told_under_the_rows_number(
     [(told, problem)] = batch.problems
     assert (told, problem.partition(":")[0]) == (f"#{id_}", "name")
     assert {row.name for row in sqlite.schedules.schedules()} == {f"#{id_}", "sound"}
-
-
-@pytest.mark.parametrize("cursor", ["'garbage'", "x'00'", "0", "'0'", "'2026-02-31 99:00:00'"])
-def test_a_cursor_that_cannot_be_read_is_planned_anew(
-    sqlite: Ledger, sqlite_shell: Shell, cursor: str
-) -> None:
-    sqlite.plan_edited()
-    id_ = sqlite.add("spoilt")
-    sqlite.add("sound")
-    sqlite_shell(f"UPDATE SchedulerPlan SET next_due_at = {cursor} WHERE scheduler_id = {id_}")
-    sqlite.clock.advance(MINUTE)
-
-    claimed = [one.schedule_name for one in sqlite.claim_due().claimed]
-    listed = {row.name for row in sqlite.schedules.schedules()}
-
-    assert claimed == ["sound"]
-    assert listed == {"spoilt", "sound"}
-
-
-def test_an_interval_that_an_older_scheduler_took_for_no_times_is_planned_again(
-    ledger: Ledger, shell: Shell
-) -> None:
-    ledger.save(draft("often", schedule=None, every=timedelta(seconds=30)), draft("off"))
-    ledger.plan_edited()
-    shell("UPDATE SchedulerPlan SET next_due_at = NULL")  # as one of before 0010 writes it
-
-    found = ledger.claims.regain(now=ledger.now, limit=10)
-    ledger.plan_edited()
-
-    planned = {row.name: row.next_due_at is not None for row in ledger.schedules.schedules()}
-    assert (found, planned) == (1, {"often": True, "off": False})
-    assert ledger.claims.regain(now=ledger.now, limit=10) == 0

@@ -1,33 +1,26 @@
-"""Making, upgrading and adopting a schema."""
+"""Making a schema on SQLite, and adopting tables that are there."""
 
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.migrations import upgrade as schema
-from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger
-from tests.integration.revisions import REVISIONS
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
-
-#: All that an upgrade from nothing applies.
 
 #: The two tables of docs/compatibility.md, as an object-relational mapper would have made them.
 ORIGINAL = """
@@ -80,48 +73,10 @@ def adopted(engine: Engine) -> list[Execution]:
     return list(reversed(records.executions(ExecutionFilter(limit=100))))
 
 
-def test_an_upgrade_says_what_it_applied_and_a_second_one_has_nothing_to_do(
-    engine: Engine,
-) -> None:
-    first = upgrade(engine)
-    second = upgrade(engine)
-
-    check_schema(engine)
-    assert (first, second) == (REVISIONS, [])
-
-
 def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
     migrations = ScriptDirectory(str(Path(schema.__file__).parent))
 
     assert migrations.get_current_head() == schema.HEAD
-
-
-def test_the_migrations_make_what_the_statements_expect(engine: Engine) -> None:
-    upgrade(engine)
-
-    with engine.connect() as connection:
-        options = {"version_table": schema.VERSION_TABLE, "compare_type": False}
-        context = MigrationContext.configure(connection, opts=options)
-        differences = compare_metadata(context, metadata)
-
-    assert differences == []
-
-
-def test_there_is_no_way_back() -> None:
-    migrations = ScriptDirectory(str(Path(schema.__file__).parent))
-
-    assert not any(hasattr(step.module, "downgrade") for step in migrations.walk_revisions())
-
-
-def test_of_four_that_upgrade_at_once_one_does(path: Path) -> None:
-    engines = [open_engine(f"sqlite:///{path}") for _ in range(4)]
-
-    with ThreadPoolExecutor(len(engines)) as pool:
-        applied = list(pool.map(upgrade, engines))
-
-    for engine in engines:
-        engine.dispose()
-    assert sorted(applied) == [[], [], [], REVISIONS]
 
 
 def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> None:
@@ -133,31 +88,6 @@ def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> N
     with closing(sqlite3.connect(path)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         assert tables.fetchall() == [("FailedTask",)]
-
-
-def test_an_empty_database_is_told_from_a_ledger(engine: Engine, path: Path) -> None:
-    path.touch()
-
-    with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
-        check_schema(engine)
-
-
-def test_using_an_empty_database_says_what_to_do(engine: Engine, path: Path) -> None:
-    path.touch()
-    claims = sql_ledger(FrozenClock(NOW), engine).claims
-
-    with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
-        claims.next_due()
-
-
-def test_a_newer_ledger_is_left_alone(engine: Engine, path: Path) -> None:
-    upgrade(engine)
-    by_hand(path, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
-
-    with pytest.raises(LedgerOutdated, match="newer cronhare"):
-        check_schema(engine)
-    with pytest.raises(LedgerOutdated, match="newer cronhare"):
-        upgrade(engine)
 
 
 # Adoption

@@ -101,11 +101,11 @@ class Schema(Protocol):
     def timestamp_columns(self) -> list[Column[Any]]:
         """Give created_at and updated_at, as the database can keep them up in rows of people."""
 
-    def create_timestamp_triggers(self, connection: Connection) -> None:
-        """Make the triggers that keep them up, where they are needed."""
+    def type_check(self, column: Column[Any]) -> str | None:
+        """Give the condition that keeps other types out, where a column takes any."""
 
-    def limit_update_trigger(self, connection: Connection, editable: Sequence[str]) -> None:
-        """Let an UPDATE of these columns count as an edit, and none of anything else."""
+    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+        """Let an UPDATE of these columns by people count as an edit, and none of anything else."""
 
 
 # Errors

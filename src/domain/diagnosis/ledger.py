@@ -156,8 +156,7 @@ def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
     else:
         what = f"Nothing is overdue; the next is due at {say_moment(due)}"
     if due >= now and not nodes and not activity.unread_nodes:
-        # One of an older version does not report itself, so this may be no trouble.
-        cure = f"start {start}, unless one of an older version is there"
+        cure = f"start {start}"
         yield Finding(Severity.NOTE, "nodes", f"{what}; no node reports itself", cure)
         return
     yield Finding(Severity.OK, "nodes", what)

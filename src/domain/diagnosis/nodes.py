@@ -37,7 +37,7 @@ def judge_nodes(
 ) -> Iterator[Finding]:
     """Judge the nodes by their reports, and the owners by their leases.
 
-    An owner need not have reported itself: nodes of older versions do not. *start* says how a
+    An owner need not have reported itself. *start* says how a
     scheduler is started. The first few of each kind are named.
     """
     there = present(nodes, now)

@@ -108,7 +108,6 @@ def write_policy(policy: RetryPolicy) -> dict[str, Any]:
             "max_delay": backoff.max_delay,
             "jitter": backoff.jitter.value,
         },
-        # Left out where it says nothing: older nodes would refuse the row.
         **({} if crashes is None else {"crashes": _write_crashes(crashes)}),
     }
 

@@ -119,23 +119,10 @@ class ReconcilerQueries(LedgerTime):
     @repeatable
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        return (
-            self._plan_anew(limit)
-            + sum(
-                self._regain(strays, give_time, {"now": now, "horizon": now + LONGEST}, limit)
-                for strays, give_time in statements.REGAIN
-            )
-            + self._regain_waits(now, limit)
-        )
-
-    def _plan_anew(self, limit: int) -> int:
-        """Let intervals be planned again that a scheduler of before 0010 took for no times."""
-        with self._database.read("looking for intervals without a plan") as connection:
-            ids = connection.scalars(statements.UNPLANNED_INTERVALS, {"limit": limit}).all()
-        if not ids:
-            return 0
-        with self._database.write("planning intervals anew") as connection:
-            return connection.execute(statements.FORGET_PLANS, {"ids": ids}).rowcount
+        return sum(
+            self._regain(strays, give_time, {"now": now, "horizon": now + LONGEST}, limit)
+            for strays, give_time in statements.REGAIN
+        ) + self._regain_waits(now, limit)
 
     def _regain(
         self, strays: Select[Any], give_time: Update, asked: Mapping[str, Any], limit: int

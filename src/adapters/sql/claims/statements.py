@@ -13,7 +13,6 @@ from sqlalchemy import (
     Update,
     and_,
     bindparam,
-    delete,
     func,
     or_,
     select,
@@ -34,7 +33,7 @@ from cronhare.domain.schedules.schedule import LONGEST_NAME
 
 from ..mapping.execution_rows import EXECUTION, is_in
 from ..schema.named_rows import named_rows
-from ..schema.tables import by_id, executions, plans, schedulers
+from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime
 
 _at = partial(bindparam, type_=UtcDateTime)
@@ -176,21 +175,6 @@ REGAIN = [
     *(_regaining(stray, **{column.name: _NOW}) for column, stray in _STRAYS.items()),
     _regaining(_ASTRAY, state=State.CLAIMED.value, held_by=None, check_at=_NOW),
 ]
-
-#: Intervals that have neither a plan nor a reason for none: a scheduler of before 0010 knows no
-#: intervals, and takes such a row for one without times.
-_EMPTY_PLAN = and_(
-    *(plans.c[name].is_(None) for name in ("next_due_at", "resume_at", "idle", "problem"))
-)
-UNPLANNED_INTERVALS = (
-    select(plans.c.scheduler_id)
-    .join(schedulers, schedulers.c.id == plans.c.scheduler_id)
-    .where(schedulers.c.every_ms.is_not(None), _EMPTY_PLAN)
-    .limit(bindparam("limit"))
-)
-FORGET_PLANS = delete(plans).where(  # unless it has been planned meanwhile
-    plans.c.scheduler_id.in_(bindparam("ids", expanding=True)), _EMPTY_PLAN
-)
 
 
 def doubts(since: datetime, now: datetime) -> dict[str, datetime]:

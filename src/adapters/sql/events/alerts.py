@@ -60,7 +60,7 @@ from .system_signs import SystemSignsPart
 
 #: The row that says when judging those of a source began last, and when it ended last, as if it had
 #: been raised by a rule of this name, which none has: it is held since, and over since. It was
-#: raised when the one began that has ended last; an earlier release writes that as its end.
+#: raised when the one began that has ended last.
 _JUDGED: Final = "judged"
 
 #: Alerts that one statement names.
@@ -92,10 +92,7 @@ _BEGIN: Final = (
             alerts.c.held_at == bindparam("given_up", type_=UtcDateTime),
             and_(
                 alerts.c.held_at <= bindparam("before", type_=UtcDateTime),
-                or_(  # it has ended
-                    alerts.c.raised_at >= alerts.c.held_at,
-                    alerts.c.cleared_at == alerts.c.held_at,
-                ),
+                alerts.c.raised_at >= alerts.c.held_at,  # it has ended
             ),
         ),
     )

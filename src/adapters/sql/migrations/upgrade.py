@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
+from cronhare.domain.texts.echo import echo
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnmade
 
 from ..dialect import UPGRADE, dialect_of
@@ -22,8 +23,8 @@ _REVISIONS: Final = frozenset(
     path.name[:4] for path in (_MIGRATIONS / "versions").glob("[0-9][0-9][0-9][0-9]_*.py")
 )
 
-#: The newest one. A test compares it with what the migrations say of themselves.
-HEAD: Final = max(_REVISIONS)
+#: The oldest and the newest one. A test compares it with what the migrations say of themselves.
+_FIRST, HEAD = min(_REVISIONS), max(_REVISIONS)
 
 
 def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
@@ -34,7 +35,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     Schedules that are adopted count as edited at *now*.
 
     Raises:
-        LedgerNewer: a newer program made the schema.
+        LedgerOutdated: a newer program made the schema, or one from before the first release.
         LedgerUnavailable: it could not be done.
     """
     from alembic import command  # noqa: PLC0415 - a worker's start does without
@@ -47,8 +48,9 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
         translate_errors(engine, "upgrading the schema"),
         dialect_of(engine).migrating(engine) as connection,
     ):
-        if _revision(connection) not in {None, *_REVISIONS}:
-            raise LedgerNewer(_newer(engine))
+        revision = _revision(connection)
+        if revision is not None and revision not in _REVISIONS:
+            raise _foreign(engine, revision)
         config.attributes.update(
             connection=connection, applied=applied, now=now or datetime.now(UTC)
         )
@@ -72,7 +74,7 @@ def check_schema(engine: Engine) -> None:
         raise LedgerUnmade(f"{place} holds no ledger yet: {UPGRADE}")
     if revision in _REVISIONS:
         raise LedgerOutdated(f"{place} is at schema {revision}, not {HEAD}: {UPGRADE}")
-    raise LedgerNewer(_newer(engine))
+    raise _foreign(engine, revision)
 
 
 def _revision(connection: Connection) -> str | None:
@@ -81,5 +83,11 @@ def _revision(connection: Connection) -> str | None:
     return connection.scalar(select(_versions.c.version_num))
 
 
-def _newer(engine: Engine) -> str:
-    return f"{dialect_of(engine).place} was made by a newer cronhare: install that version here"
+def _foreign(engine: Engine, revision: str) -> LedgerOutdated:
+    place = dialect_of(engine).place
+    if revision > HEAD:
+        return LedgerNewer(f"{place} was made by a newer cronhare: install that version here")
+    return LedgerOutdated(
+        f"{place} is at schema {echo(revision)}, from before the first release: upgrade it to 0039 "
+        f"with commit e58db3f9, then set version_num in {VERSION_TABLE} to '{_FIRST}'"
+    )

@@ -154,16 +154,7 @@ class PastInstants:
         next_due = row.next_due_at or (None if read_idle(row) else row.resume_at)
         return may_be_filled_up_to(
             found.up_to,
-            is_planned=bool(row.is_current) and not _is_unplanned(row),
+            is_planned=bool(row.is_current),
             next_due=next_due if isinstance(next_due, datetime) else None,
             now=self._now,
         )
-
-
-def _is_unplanned(row: Row[Any]) -> bool:
-    """Tell whether it is an interval that an older scheduler took for one without times.
-
-    It is planned anew before long (`UNPLANNED_INTERVALS`), and its instants are claimed then.
-    """
-    plan = (row.next_due_at, row.resume_at, row.idle, row.problem)
-    return row.every_ms is not None and plan == (None,) * len(plan)

@@ -1,6 +1,8 @@
-"""The tables as the statements see them. The migrations make them; a test holds both together.
+"""The tables: what the statements ask for, and what the first migration makes.
 
 `Scheduler` and `SchedulerExecution` begin as S1.3 and S1.4 in docs/compatibility.md; ours follow.
+Only we write the others, and their constraints keep them right; people write `Scheduler`,
+`Calendar` and `CalendarWindow`, which take anything. `making.py` has what depends on the database.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,6 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
     Double,
     ForeignKey,
@@ -20,7 +23,14 @@ from sqlalchemy import (
     Text,
     Update,
     bindparam,
+    text,
 )
+
+from cronhare.domain.access.audit import AuditOutcome
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.events import OutboxState
+from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState
+from cronhare.domain.retries.outcome import Ending
 
 from .types import Flag, HandWritten, UtcDateTime
 
@@ -31,6 +41,29 @@ Id = BigInteger
 
 #: What tasks and people wrote, of any length.
 LongText = Text
+
+#: The index that is made only where it can be of some rows alone: few executions have a lease.
+IX_LEASE = "ix_execution_lease"
+
+
+def _count(name: str, *, least: int = 0, **options: Any) -> Column[int]:  # noqa: ANN401 - SQLAlchemy's
+    return Column(name, Integer, _from(name, least, 2**31 - 1), nullable=False, **options)
+
+
+def _from(name: str, least: int, most: int = 2**63 - 1) -> CheckConstraint:
+    """Bound a number; in SQLite, where a column takes any type, texts are above all numbers."""
+    return CheckConstraint(f"{name} BETWEEN {least} AND {most}")
+
+
+def _one_of(name: str, allowed: Iterable[str], **options: Any) -> Column[str]:  # noqa: ANN401
+    listed = ", ".join(f"'{each}'" for each in allowed)
+    return Column(name, String(16), CheckConstraint(f"{name} IN ({listed})"), **options)
+
+
+def _of_those_with(name: str) -> dict[str, Any]:
+    where = text(f"{name} IS NOT NULL")
+    return {"sqlite_where": where, "postgresql_where": where}
+
 
 #: The users' table. People may write anything into it, so JSON is text here.
 schedulers = Table(
@@ -161,17 +194,17 @@ executions = Table(
     Column("executed_at", UtcDateTime, nullable=False),
     Column("container_id", String(255), nullable=False),
     Column("due_at", UtcDateTime),
-    Column("state", String(16), nullable=False, server_default="succeeded"),
-    Column("attempt", Integer, nullable=False, server_default="1"),
-    Column("deaths", Integer, nullable=False, server_default="0"),
-    Column("crashes", Integer, nullable=False, server_default="0"),
+    _one_of("state", State, nullable=False, server_default="succeeded"),
+    _count("attempt", least=1, server_default="1"),
+    _count("deaths", server_default="0"),
+    _count("crashes", server_default="0"),
     Column("version", Integer, nullable=False, server_default="1"),
     Column("task_type", String(32), nullable=False, server_default=""),
-    Column("task_id", BigInteger, nullable=False, server_default="0"),
+    Column("task_id", BigInteger, _from("task_id", 0), nullable=False, server_default="0"),
     Column("queue", String(255), nullable=False, server_default="cron_scheduler"),
     Column("params", LongText),
     Column("retry", LongText),
-    Column("timeout_ms", BigInteger),
+    Column("timeout_ms", BigInteger, _from("timeout_ms", 1)),
     Column("owner", String(255)),
     Column("lease_until", UtcDateTime),
     Column("next_attempt_at", UtcDateTime),
@@ -180,10 +213,16 @@ executions = Table(
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("last_error", LongText),
-    Column("cancel_requested", Flag, nullable=False, server_default="0"),
+    Column(
+        "cancel_requested",
+        Flag,
+        CheckConstraint("cancel_requested IN (0, 1)"),
+        nullable=False,
+        server_default="0",
+    ),
     Column("last_due_at", UtcDateTime),
-    Column("missed", Integer, nullable=False, server_default="0"),
-    Column("resends", Integer, nullable=False, server_default="0"),
+    _count("missed", server_default="0"),
+    _count("resends", server_default="0"),
     Column("source", String(255)),
     Column("task_name", String(255)),
     Column("concurrency_key", String(255)),
@@ -194,11 +233,11 @@ executions = Table(
     Column("no_listener", String(16)),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     Index("ix_execution_check", "state", "check_at"),
-    Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
+    Index(IX_LEASE, "state", "lease_until", **_of_those_with("lease_until")),
     Index("ix_execution_open", "scheduler_id", "finished_at"),
     Index("ix_execution_task", "task_name"),
     Index("ix_execution_number", "task_type", "task_id"),
-    Index("ix_execution_held", "held_by", "due_at"),  # of those that are held, where that can be
+    Index("ix_execution_held", "held_by", "due_at", **_of_those_with("held_by")),
 )
 
 #: The gates that executions pass. Whoever starts one, or lets one go, locks the rows of its gates;
@@ -217,7 +256,7 @@ def _key_of_attempt() -> tuple[Column[int], Column[int]]:
     execution = ForeignKey("SchedulerExecution.id", ondelete="CASCADE")
     return (
         Column("execution_id", Id, execution, primary_key=True, autoincrement=False),
-        Column("attempt", Integer, primary_key=True, autoincrement=False),
+        Column("attempt", Integer, _from("attempt", 1), primary_key=True, autoincrement=False),
     )
 
 
@@ -228,7 +267,7 @@ attempts = Table(
     Column("node", String(255), nullable=False),
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
-    Column("ending", String(16)),
+    _one_of("ending", Ending),
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("pid", Integer),
@@ -268,7 +307,7 @@ failed_tasks = Table(
     Column("scheduler_id", Id, nullable=False),
     Column("schedule_name", String(255), nullable=False),
     Column("execution_key", String(255), nullable=False),
-    Column("kind", String(16), nullable=False),
+    _one_of("kind", ("failed", "quarantined"), nullable=False),
     Column("task_type", String(32), nullable=False),
     Column("task_id", BigInteger, nullable=False),
     Column("queue", String(255), nullable=False),
@@ -276,8 +315,8 @@ failed_tasks = Table(
     Column("failed_at", UtcDateTime, nullable=False),
     Column("failed_reason", LongText, nullable=False),
     Column("error", LongText),
-    Column("attempts", Integer, nullable=False),
-    Column("retry_count", Integer, nullable=False),
+    _count("attempts"),
+    _count("retry_count"),
     Column("resolved_at", UtcDateTime),
     Column("resolution", String(16)),
     Column("note", LongText),
@@ -305,19 +344,19 @@ replays = Table(
     Column("id", Id, primary_key=True),
     Column("asked", LongText, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("state", String(16), nullable=False),
+    _one_of("state", ReplayState, nullable=False),
     Column("reason", LongText),
     Column("up_to", BigInteger, nullable=False),
     Column("collected_to", BigInteger, nullable=False, server_default="0"),
     Column("next_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
-    Column("waiting", Integer, nullable=False, server_default="0"),
-    Column("released", Integer, nullable=False, server_default="0"),
-    Column("failing", Integer, nullable=False, server_default="0"),
-    Column("succeeded", Integer, nullable=False, server_default="0"),
-    Column("failed", Integer, nullable=False, server_default="0"),
-    Column("refused", Integer, nullable=False, server_default="0"),
-    Column("left_out", Integer, nullable=False, server_default="0"),
+    _count("waiting", server_default="0"),
+    _count("released", server_default="0"),
+    _count("failing", server_default="0"),
+    _count("succeeded", server_default="0"),
+    _count("failed", server_default="0"),
+    _count("refused", server_default="0"),
+    _count("left_out", server_default="0"),
     Column("request", String(36)),
     Index("ix_replay_next", "state", "next_at"),
     Index("ux_replay_request", "request", unique=True),
@@ -337,7 +376,7 @@ replay_items = Table(
     Column("archived_id", BigInteger, primary_key=True, autoincrement=False),
     Column("execution_id", BigInteger, nullable=False),
     Column("item_key", String(255), nullable=False),
-    Column("state", String(16), nullable=False),
+    _one_of("state", ItemState, nullable=False),
     Index("ix_replay_item", "replay_id", "state", "item_key", "archived_id"),
 )
 
@@ -367,7 +406,7 @@ budgets = Table(
     "RetryBudget",
     metadata,
     Column("queue", String(255), primary_key=True),
-    Column("most", Integer, nullable=False),
+    _count("most"),
     Column("window_ms", BigInteger, nullable=False),
     Column("granted", LongText, nullable=False),
     Column("spent_since", UtcDateTime),
@@ -384,10 +423,10 @@ breakers = Table(
     Column("window_ms", BigInteger, nullable=False),
     Column("failures", LongText, nullable=False),
     Column("judged_at", UtcDateTime),
-    Column("next_failures", Integer, nullable=False),
+    _count("next_failures"),
     Column("opened_at", UtcDateTime),
-    Column("failed", Integer, nullable=False),
-    Column("succeeded", Integer, nullable=False),
+    _count("failed"),
+    _count("succeeded"),
     Column("probe_at", UtcDateTime),
     Column("probe", BigInteger),
     Column("last_at", UtcDateTime, nullable=False),
@@ -408,8 +447,8 @@ outbox = Table(
     Column("execution_id", Id),
     Column("occurred_at", UtcDateTime, nullable=False),
     Column("payload", LongText, nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("tries", Integer, nullable=False),
+    _one_of("state", OutboxState, nullable=False),
+    _count("tries"),
     Column("next_try_at", UtcDateTime),
     Column("owner", String(255)),
     Column("finished_at", UtcDateTime),
@@ -459,7 +498,7 @@ audit = Table(
     Column("target", String(255), nullable=False),
     Column("value_before", LongText),
     Column("value_after", LongText),
-    Column("outcome", String(16)),
+    _one_of("outcome", AuditOutcome),
     Column("problem", LongText),
     Column("finished_at", UtcDateTime),
     Index("ix_audit_at", "at"),

@@ -61,7 +61,7 @@ def backup(
 
 
 def _write_down(container: "Container", done: Sequence[str]) -> None:
-    """Write an entry of the audit: after the change, as an older ledger has no place for it."""
+    """Write an entry of the audit: after the change, as a new ledger has no place for it before."""
     if not done:
         return
     now = container.ledger_time().now()

@@ -89,11 +89,11 @@ class MysqlSchema:
             sa.Column("updated_at", moment, nullable=False, server_default=_UPDATED),
         ]
 
-    def create_timestamp_triggers(self, connection: sa.Connection) -> None:
-        """The columns do so by themselves."""
+    def type_check(self, column: sa.Column[Any]) -> None:
+        """The columns have types."""
 
-    def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        """Any UPDATE counts: our own leave updated_at as it is where they are no edit."""
+    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+        """The columns do so by themselves, at any UPDATE; ours keep them where it is no edit."""
 
     def _keep_up_times_of_their_own(self, connection: sa.Connection) -> None:
         """Let columns that were there already, under our names, be kept up as ours are."""

@@ -38,7 +38,7 @@ _FUNCTION: Final = """
         RETURN NEW;
     END $$"""
 _TRIGGER: Final = (
-    "CREATE TRIGGER scheduler_updated BEFORE UPDATE ON Scheduler "
+    "CREATE TRIGGER scheduler_updated BEFORE UPDATE OF {} ON Scheduler "
     "FOR EACH ROW EXECUTE FUNCTION scheduler_updated()"
 )
 
@@ -98,14 +98,12 @@ class PostgresqlSchema:
             for name in ("created_at", "updated_at")
         ]
 
-    def create_timestamp_triggers(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql(_FUNCTION)
-        connection.exec_driver_sql(_TRIGGER)
+    def type_check(self, column: sa.Column[Any]) -> None:
+        """The columns have types."""
 
-    def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        of_these = f"UPDATE OF {', '.join(editable)} ON"
-        connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated ON Scheduler")
-        connection.exec_driver_sql(_TRIGGER.replace("UPDATE ON", of_these, 1))
+    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+        connection.exec_driver_sql(_FUNCTION)
+        connection.exec_driver_sql(_TRIGGER.format(", ".join(editable)))
 
 
 def _changes(columns: Sequence[sa.Row[Any]]) -> Iterator[str]:

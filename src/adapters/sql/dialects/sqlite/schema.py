@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from ...dialect import Columns
-from ...schema.types import LENGTH
+from ...schema.types import LENGTH, HandWritten, UtcDateTime
 
 #: The types are but a hint: each column takes values of any type.
 COLUMNS: Final = Columns(
@@ -42,7 +42,7 @@ _CREATED: Final = f"""
     END"""  # noqa: S608 - no text from outside
 # Our own writes set updated_at, from the ledger's clock: they are left alone.
 _UPDATED: Final = f"""
-    CREATE TRIGGER scheduler_updated AFTER UPDATE ON "Scheduler"
+    CREATE TRIGGER scheduler_updated AFTER UPDATE OF @EDITABLE ON "Scheduler"
     WHEN NEW.updated_at IS OLD.updated_at
     BEGIN
         UPDATE "Scheduler" SET updated_at = {_LATER} WHERE id = NEW.id;
@@ -70,11 +70,11 @@ class SqliteSchema:
             for name in ("created_at", "updated_at")
         ]
 
-    def create_timestamp_triggers(self, connection: sa.Connection) -> None:
-        for statement in (_CREATED, _UPDATED):
-            connection.exec_driver_sql(statement)
+    def type_check(self, column: sa.Column[Any]) -> str | None:
+        """Keep to moments alone: to look at each value would take as long as to write it."""
+        is_ours = isinstance(column.type, UtcDateTime) and not isinstance(column.type, HandWritten)
+        return f"length({column.name}) = {LENGTH}" if is_ours else None
 
-    def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        of_these = f"UPDATE OF {', '.join(editable)} ON"
-        connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated")
-        connection.exec_driver_sql(_UPDATED.replace("UPDATE ON", of_these, 1))
+    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+        for statement in (_CREATED, _UPDATED.replace("@EDITABLE", ", ".join(editable), 1)):
+            connection.exec_driver_sql(statement)
