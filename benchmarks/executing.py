@@ -18,7 +18,7 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.redelivery.waiting_room import WaitingRoom
-from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.places import Places
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE

@@ -6,7 +6,6 @@ retry, the archive, the quarantine. The monitor logs a last failure at ERROR aga
 
 import logging
 from datetime import timedelta
-from typing import Final
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
@@ -16,22 +15,16 @@ from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.echo import echo
-from cronhare.ports.attempts import Apart, EndRefused, Finish, Superseded
+from cronhare.ports.attempts import Finish, Superseded
 
 from .logs import SUCCESS, say
 
 log = logging.getLogger(__name__)
 
-_WHERE: Final = {
-    Apart.ARCHIVED: "Task quarantined",
-    Apart.UNARCHIVED: "Task quarantined, without a row in the archive",
-    Apart.NEITHER: "Task cannot even be quarantined",
-}
-
 
 def log_outcome(
     finish: Finish,
-    recorded: State | EndRefused | Superseded,
+    recorded: State | Superseded,
     *,
     duration: str,
     policies: RetryPolicies,
@@ -42,8 +35,9 @@ def log_outcome(
         case Superseded():
             text = "The result is not counted: the attempt was ended in the ledger before"
             say(log, logging.WARNING, "attempt.superseded", text, execution, duration=duration)
-        case EndRefused():
-            log_refused(finish, recorded, duration=duration)
+        case State.QUARANTINED if finish.ran.outcome.ending is Ending.SUCCEEDED:
+            text = f"Task quarantined, though it has done its work: {verdict.reason}"
+            say(log, logging.WARNING, "execution.quarantined", text, execution, duration=duration)
         case State.SUCCEEDED:
             text = "Task completed successfully"
             say(log, SUCCESS, "attempt.succeeded", text, execution, duration=duration)
@@ -54,14 +48,6 @@ def log_outcome(
             say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)
         case _:
             _log_failure(finish, recorded, duration, policies)
-
-
-def log_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
-    """Log in one line how the task ended and what the ledger refused: they have two cures."""
-    execution, outcome = finish.execution, finish.ran.outcome
-    stack = None if outcome.error is None else _stack(outcome.error)
-    text = f"{_WHERE[refused.apart]}: {refused.reason}. {_cure(finish, refused.apart)}"
-    say(log, logging.ERROR, "execution.refused", text, execution, stack=stack, duration=duration)
 
 
 def log_late(archived: Archived) -> None:
@@ -124,21 +110,6 @@ def _wait(verdict: RetryAfter) -> str:
     for_people = say_duration(whole) if verdict.delay > timedelta(hours=1) else ""
     more = "; ".join(filter(None, (for_people, verdict.note)))
     return f"{text} ({more})" if more else text
-
-
-def _cure(finish: Finish, apart: Apart) -> str:
-    """Say what to do: a task that has done its work is not to be run again."""
-    is_done = finish.ran.outcome.ending in {Ending.SUCCEEDED, Ending.CANCELLED}
-    match apart:
-        case Apart.ARCHIVED:
-            then = f"`cronhare failed {'discard' if is_done else 'replay'} ID`"
-            return f"Mend what refuses it, then {then}, with the ID from `cronhare failed list`"
-        case Apart.UNARCHIVED if is_done:
-            return "Mend what refuses it; there is nothing to run again"
-        case Apart.UNARCHIVED:
-            return f"Mend what refuses it, then `cronhare run {finish.execution.schedule_name}`"
-        case Apart.NEITHER:
-            return "Mend what refuses it: the attempt counts as lost, and may be run again"
 
 
 def _stack(error: TaskError | None) -> str:

@@ -1,6 +1,5 @@
 """Starting attempts, renewing their leases, and recording their ends."""
 
-import enum
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
@@ -46,13 +45,7 @@ class Refused:
 
 @attrs.frozen
 class Busy:
-    """It cannot be had now. Nothing was changed: ask again.
-
-    Another session holds its row; or a rule refuses all changes of its kind, and accepts others
-    (ADR 15). Without *is_asked* it was not even tried, as too many others were held.
-    """
-
-    is_asked: bool = True
+    """Another session holds its row. Nothing was changed: ask again later."""
 
 
 @attrs.frozen(kw_only=True)
@@ -88,7 +81,7 @@ class Finish:
             limits=self.limits,
         )
 
-    def as_recorded(self, answer: "Recorded") -> tuple["Finish", "State | EndRefused | Superseded"]:
+    def as_recorded(self, answer: "Recorded") -> tuple["Finish", "State | Superseded"]:
         """Give it with the verdict that was recorded, and what became of its execution."""
         if not isinstance(answer, Limited):
             return self, answer
@@ -120,8 +113,6 @@ class Finish:
             return wanted
         if is_limited and state is State.FAILED and wanted is State.RETRYING:
             return Limited(Fail(last_error or ""))
-        if state is State.QUARANTINED and wanted is not State.QUARANTINED:
-            return EndRefused(last_error or "")
         return state
 
 
@@ -130,35 +121,12 @@ class Superseded:
     """The result came too late: this node no longer owned the attempt."""
 
 
-class Apart(enum.Enum):
-    """What could be written of an execution whose end the database refuses."""
-
-    ARCHIVED = "quarantined, with a row in the archive"
-    UNARCHIVED = "quarantined, without one"
-    NEITHER = "left as it is, and passed over for a while"
-
-
-@attrs.frozen
-class EndRefused:
-    """The database refuses to record this end; the execution is set apart (ADR 15).
-
-    *reason* says how the attempt ended, and what the database says.
-    """
-
-    reason: str
-    apart: Apart = Apart.ARCHIVED
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the execution has ended; if not, its lease has still to lapse."""
-        return self.apart is not Apart.NEITHER
-
-
 @attrs.frozen
 class Limited:
     """Recorded with the *verdict* that the retry's limits left, which may be the one asked for.
 
-    *changes* of the limits are to be told: no other answer has them.
+    *changes* of the limits are to be told: no other answer has them. If the ledger refuses to
+    record an end, the verdict is a quarantine that says how the attempt ended, and why (ADR 15).
     """
 
     verdict: Verdict
@@ -166,7 +134,7 @@ class Limited:
 
 
 #: The answer to a finish: the state of the execution now, or why the end is not recorded.
-Recorded: TypeAlias = State | Limited | EndRefused | Superseded
+Recorded: TypeAlias = State | Limited | Superseded
 
 
 @attrs.frozen(kw_only=True)
@@ -226,7 +194,7 @@ class AttemptStorePort(Protocol):
         Answers the state of the execution now: a requested cancel wins over the verdict, and the
         result is kept with the attempt. Failures are archived in the same transaction. A result
         that *node* recorded before changes nothing, and is answered again. Of an end that is
-        refused only the ending is kept, unless that is refused as well.
+        refused is answered as `Limited` to a quarantine.
 
         A retry is held against its limits in the same transaction, for all nodes alike: none is
         granted twice, or by a finish that was not recorded. Where they change the verdict, or

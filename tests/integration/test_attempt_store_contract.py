@@ -28,7 +28,6 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import TaskReport
 from cronhare.ports.attempts import (
     Busy,
-    EndRefused,
     Finish,
     Recorded,
     Refused,
@@ -546,14 +545,6 @@ def test_a_repeated_finish_says_that_a_cancel_has_won(ledger: Ledger) -> None:
     ledger.finish(execution, FOR_GOOD)
 
     assert ledger.finish(execution, FOR_GOOD) is State.CANCELLED
-
-
-def test_a_repeated_finish_says_that_it_was_refused(ledger: Ledger) -> None:
-    execution = ledger.running()
-    why = "it ended (succeeded), but that is refused: nobody writes this"
-    ledger.finish(execution, Quarantine(why), SUCCESS)
-
-    assert ledger.finish(execution, Complete(), SUCCESS) == EndRefused(why)
 
 
 def test_the_result_that_another_node_has_recorded_is_not_ours(ledger: Ledger) -> None:

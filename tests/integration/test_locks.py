@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import URL, Connection, Select, select, update
 
 from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore, open_engine
-from cronhare.adapters.sql.claims import plan_locks, statements
+from cronhare.adapters.sql.claims import statements
+from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
 from cronhare.adapters.sql.mapping.execution_rows import BY_IDS
 from cronhare.adapters.sql.schema.tables import by_id, executions, holds, nodes, plans
-from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.redeliveries import Holder
 from cronhare.ports.ledger import LedgerUnavailable
@@ -108,8 +108,8 @@ def test_plans_that_are_locked_leave_the_others_free(
     ids = list(one.scalars(select(plans.c.scheduler_id).order_by(plans.c.next_due_at.desc())))
     part = planned // 4
 
-    locked = one.scalars(plan_locks.UNLOCKED, {"ids": ids[:part]}).all()
-    free = other.scalars(plan_locks.UNLOCKED, {"ids": ids[part : 2 * part]}).all()
+    locked = one.scalars(UNLOCKED_PLANS, {"ids": ids[:part]}).all()
+    free = other.scalars(UNLOCKED_PLANS, {"ids": ids[part : 2 * part]}).all()
 
     assert (len(locked), len(free)) == (part, part)
 
@@ -145,8 +145,7 @@ def test_a_note_that_is_locked_keeps_no_other_node_from_leaving(
         notes.hold("7-1", holder=Holder(node=name, host="ant", boot="first"), now=NOON)
     two[0].execute(select(holds).where(holds.c.node == names[0]).with_for_update())
 
-    with limit_lock_wait(NOT_AT_ALL):
-        store.remove(names[1])
+    store.remove(names[1])
 
     assert [each.name for each in store.nodes(now=NOON, limit=9).reports] == names[:1]
     assert [*two[0].scalars(select(holds.c.node))] == names[:1]
@@ -163,7 +162,7 @@ def test_the_report_of_a_node_that_leaves_goes_though_its_note_is_locked(
     SqlRedeliveryStore(two[1].engine, clock).hold("7-1", holder=holder, now=NOON)
     two[0].execute(select(holds).with_for_update())
 
-    with limit_lock_wait(NOT_AT_ALL), pytest.raises(LedgerUnavailable):
+    with pytest.raises(LedgerUnavailable):
         store.remove("ant")
 
     assert store.nodes(now=NOON, limit=9).known == 0

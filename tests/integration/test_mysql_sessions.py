@@ -15,16 +15,14 @@ from sqlalchemy import URL, Engine, ExceptionContext, event, text
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects import sessions as server_sessions
-from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.dialects.mysql import statements
 from cronhare.adapters.sql.transactions import database
-from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Renewal
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.ledger import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until
@@ -229,37 +227,6 @@ def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
-def test_what_failed_first_is_told_though_its_session_is_lost_as_well(
-    engine: Engine, shell: Session
-) -> None:
-    held = database.Database(engine, FrozenClock(NOON))
-
-    with (
-        pytest.raises(ValueError, match="first"),
-        limit_lock_wait(NOT_AT_ALL),
-        held.write("failing") as connection,
-    ):
-        raise ValueError("first", connection.execute(text("SELECT 1")), kill(shell))
-
-
-def test_a_session_that_cannot_have_its_own_wait_for_locks_back_is_given_up(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held = database.Database(engine, FrozenClock(NOON))
-    monkeypatch.setattr(mysql, "LOCK_SECONDS", "'none'")
-
-    with (
-        pytest.raises(LedgerRefused, match="innodb_lock_wait_timeout"),
-        limit_lock_wait(NOT_AT_ALL),
-        held.write("writing") as connection,
-    ):
-        connection.execute(text("SELECT 1"))
-    with held.read("looking") as connection:
-        waits = connection.scalar(text("SELECT @@innodb_lock_wait_timeout"))
-
-    assert waits == server_sessions.LOCK_SECONDS
-
-
 def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
     ledger: Ledger, migrated_mysql: URL
 ) -> None:
@@ -376,6 +343,8 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 ) -> None:
     execution = ledger.claimed()
     monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
+    patient = (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 50")
+    monkeypatch.setattr(mysql_sessions, "_SESSION", patient)
     monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
     waiting = sql_ledger(ledger.clock, engine)

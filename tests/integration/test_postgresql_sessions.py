@@ -1,6 +1,5 @@
 """Sessions with PostgreSQL: what they depend on, what ends them, and what travels through them."""
 
-import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from cronhare.domain.diagnosis.database import judge_database
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import Execution
 from cronhare.ports.attempts import Refused
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
@@ -77,7 +76,7 @@ def test_a_session_depends_on_nothing_that_an_administrator_or_a_home_chose(
         told = [connection.scalar(text(f"SHOW {name}")) for name in names]
     engine.dispose()
 
-    assert told == ["UTC", "ISO, YMD", "read committed", "UTF8", "3s", "10s", "45s"]
+    assert told == ["UTC", "ISO, YMD", "read committed", "UTF8", "1s", "10s", "45s"]
 
 
 def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
@@ -254,14 +253,6 @@ FAULTS = {
     "a division": "PERFORM 1 / 0",
 }
 
-#: What looks like an outage, and is one of that row alone.
-DOUBTS = {
-    "no privilege": "RAISE EXCEPTION 'no' USING ERRCODE = '42501'",
-    "a full disk": "RAISE EXCEPTION 'no' USING ERRCODE = '53100'",
-    "cancelled": "RAISE EXCEPTION 'no' USING ERRCODE = '57014'",
-    "a fault of the server": "RAISE EXCEPTION 'no' USING ERRCODE = 'XX000'",
-}
-
 
 @pytest.fixture
 def failing(operator: "psycopg.Connection[Any]") -> Iterator[Failing]:
@@ -287,20 +278,6 @@ def test_whatever_a_trigger_fails_of_its_row_is_set_apart(
 
     assert [type(one) for one in answers] == [Execution, Refused, Execution]
     apart(ledger, found[1])
-
-
-@pytest.mark.parametrize("body", DOUBTS.values(), ids=DOUBTS)
-def test_what_looks_like_an_outage_of_one_row_is_put_off(
-    ledger: Ledger, failing: Failing, body: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    found = some(ledger, 3)
-    failing(found[1].id, body)
-
-    with caplog.at_level(logging.ERROR):
-        answers = start_all(ledger, found)
-
-    assert [type(one).__name__ for one in answers] == ["Execution", "Busy", "Execution"]
-    assert ledger.seen(found[1]).state is State.CLAIMED
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01"])

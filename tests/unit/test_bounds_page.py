@@ -23,10 +23,8 @@ from cronhare.adapters.rabbitmq.topology import steps
 from cronhare.adapters.rabbitmq.wire import frames, properties, versions
 from cronhare.adapters.sql import cooldown
 from cronhare.adapters.sql.attempts import redeliveries as held_again
-from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.events import system_signs
-from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
@@ -52,11 +50,11 @@ from cronhare.application.scheduling import end_publisher, gaps, paging, replayi
 from cronhare.application.worker import (
     attempt_runner,
     live_output,
-    lock_waits,
     own_waits,
     recording,
     redelivered,
 )
+from cronhare.application.worker import ledger as worker_ledger
 from cronhare.application.worker import standalone as keeping_alive
 from cronhare.domain import nodes, shutdown_times, task_report, topology
 from cronhare.domain.access import audit, tokens, tries
@@ -91,7 +89,7 @@ from cronhare.domain.retries import (
     retry_after,
 )
 from cronhare.domain.retries import retry_policy_parser as policies
-from cronhare.domain.retries.backoff import CEILING_MS
+from cronhare.domain.retries.backoff import CEILING_MS, REST
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
 from cronhare.domain.schedules import (
     alert_rules,
@@ -252,7 +250,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{cached.TASKS_CACHED:,} tasks",
         f"{cached.POLICIES_CACHED:,} policies",
     ],
-    "what is remembered of changes that the database refuses, or others keep locked": [
+    "what is remembered of rows that the database refuses, or others keep locked": [
         f"{cooldown.MOST:,} of each kind"
     ],
     "broken executions that cannot be set apart": [
@@ -374,15 +372,9 @@ BOUNDS: dict[str, list[str]] = {
     "the wait of a run that comes again and again to a worker without its task": [
         f"{retry.LONGEST_AWAY // MINUTE} minutes"
     ],
-    "how long a schedule whose executions somebody keeps locked is put off": [
-        f"{lock_backoff.FIRST.seconds} s at first",
-        f"up to {lock_backoff.LONGEST.seconds} s",
-        f"{lock_backoff.PARTS} times",
-    ],
     "looks for a row that somebody keeps locked, before a start gives its place away": [
-        f"{len(lock_waits.PAUSES)}, within {sum(lock_waits.PAUSES) * 1000:.0f} ms",
-        f"{lock_waits.LIMITED_FOR:.0f} s",
-        f"one place in {lock_waits.SHARE}",
+        f"{len(worker_ledger.SHORT_PAUSES)}, within {sum(worker_ledger.SHORT_PAUSES):.1f} s",
+        f"after {REST.seconds} s",
         f"a rest of {delay.PAUSE:.0f} s",
     ],
     "messages of others in hand that wait for a row, without a place of the worker's": [
@@ -578,9 +570,6 @@ BOUNDS: dict[str, list[str]] = {
         f"each {keeping_alive.LOOK_EVERY:.0f} s",
     ],
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
-    "pages that are chosen for one that is taken, where others hold rows": [
-        f"{behind_held.MOST_PAGES}"
-    ],
     "a run that is asked for by hand": [
         f"for {SENDING_TIMEOUT:.0f} s, sends",
         f"{sending_bell.MOST_AT_ONCE} messages",

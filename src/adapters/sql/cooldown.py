@@ -1,4 +1,4 @@
-"""Rows that were refused or locked a moment ago: for a while they are not asked for again."""
+"""Rows that were refused or locked a moment ago rest: for a minute they are not asked for again."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select
 
-#: How long it lasts. The cause may be mended meanwhile, and asking again costs few transactions.
-FOR: Final = timedelta(minutes=1)
+from cronhare.domain.retries.backoff import REST
 
 #: The most rows to remember. A statement names them all, and SQLite takes 32,766.
 MOST: Final = 10_000
@@ -27,7 +26,7 @@ class Cooldown:
             self._reasons.pop(id_, None)
             if len(self._reasons) >= MOST:
                 del self._reasons[next(iter(self._reasons))]
-            self._reasons[id_] = (now + FOR, reason)
+            self._reasons[id_] = (now + REST, reason)
 
     def forget(self, id_: int) -> None:
         """Let a row be tried again, as it was edited."""
@@ -42,7 +41,7 @@ class Cooldown:
             self._reasons = {
                 id_: (until, reason)
                 for id_, (until, reason) in self._reasons.items()
-                if timedelta(0) < until - now <= FOR  # a clock may be set back
+                if timedelta(0) < until - now <= REST  # a clock may be set back
             }
             return {id_: reason for id_, (_, reason) in self._reasons.items()}
 

@@ -132,8 +132,8 @@ class Locked(TransactionRolledBack):
     """It was taken back because others held what it needs for longer than it waited."""
 
 
-class InDoubt(LedgerUnavailable):
-    """An outage, or a trigger on one row; nothing was written.
+class StatementFailed(LedgerUnavailable):
+    """An outage, or the fault of one row: nothing was written, and the connection is there.
 
     Whether a neighbour can be written tells the two apart.
     """
@@ -159,7 +159,7 @@ class Errors(Protocol):
         """
 
     def is_missing(self, error: SQLAlchemyError) -> bool:
-        """Whether a table or a column is missing: see `fits`."""
+        """Whether a table or a column is missing."""
 
     def cause_of(self, error: BaseException | None) -> "Cause":
         """Tell why the database cannot be used."""
@@ -213,14 +213,6 @@ class Dialect(Protocol):
     def begin(self, connection: Connection) -> None:
         """Begin a transaction that writes."""
 
-    def lock_timeout(
-        self, connection: Connection, seconds: int, /
-    ) -> AbstractContextManager[object]:
-        """Have the transaction's statements wait so long for what others hold.
-
-        0 stands for as short as the database can; one with a single writer waits for nothing.
-        """
-
     def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
         """Whether nothing remains of the error's transaction, and the error may pass.
 
@@ -238,14 +230,6 @@ class Dialect(Protocol):
         """Execute a SELECT that finds many wide rows.
 
         They are tuples, and have their columns as attributes as well.
-        """
-
-    def read_uncommitted(
-        self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any], /
-    ) -> Sequence[Row[Any]]:
-        """Execute a SELECT that also finds what others have not committed yet.
-
-        It finds nothing where that cannot be seen, or where a writer is alone.
         """
 
     def insert_executions(self, connection: Connection, wanted: "Sequence[Execution]") -> list[int]:

@@ -16,7 +16,7 @@ from cronhare.domain.retries.crashes import PoisonPill
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
-from cronhare.ports.attempts import EndRefused, Finish, Superseded
+from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.broker import Envelope, Message
 
 from .execution_publisher import envelope, is_carried
@@ -24,7 +24,7 @@ from .execution_publisher import envelope, is_carried
 
 def follow_up(
     finish: Finish,
-    recorded: State | EndRefused | Superseded,
+    recorded: State | Superseded,
     *,
     now: datetime,
     seal: Seal,
@@ -48,9 +48,6 @@ def follow_up(
             pill = PoisonPill.of(verdict.crashes) if isinstance(verdict, Quarantine) else None
             reason = verdict.reason
             return _last(execution, state, reason, at=now, seal=seal, headers=headers, pill=pill)
-        case EndRefused(reason, is_over=True):
-            state = State.QUARANTINED
-            return _last(execution, state, reason, at=now, seal=seal, headers=headers)
     return None
 
 

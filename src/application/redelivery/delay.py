@@ -6,16 +6,14 @@ again what they lose. A message without a row in the ledger goes to the waiting 
 
 import asyncio
 import logging
-import math
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Final
 
 import msgspec
 
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import SIGNED, AttemptRef
-from cronhare.domain.retries.backoff import exponential
+from cronhare.domain.retries.backoff import REST
 from cronhare.domain.topology import LANE_UNIT, ToQueue
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
@@ -26,17 +24,11 @@ log = logging.getLogger(__name__)
 #: How often a message was put off. Anybody may write it: it only makes the delay longer.
 PUT_OFF_HEADER: Final = "cron-put-off"
 
-#: The delay for the first time, then twice as long, each of which is the time of a single lane. So
-#: what was locked begins late by as long as it was locked, at the most.
-FIRST_DELAY: Final = 4 * LANE_UNIT
+#: More of them make no difference, and the longest rest of what is in the waiting room.
 MOST_DOUBLINGS: Final = 6
-LONGEST_DELAY: Final = FIRST_DELAY * 2**MOST_DOUBLINGS
+LONGEST_DELAY: Final = 256 * LANE_UNIT
 
-#: Many at a time wait for up to so many eighths less, a time of no more than three lanes.
-MOST_EIGHTHS_LESS: Final = 3
-
-#: A message that was put off so often, more than a second, is logged as a warning, and then with
-#: each longest delay.
+#: A message in the waiting room that was put off so often is logged as a warning.
 WARN_AT_COUNT: Final = 3
 
 #: Seconds before a message that cannot be put off is given back: it is here again at once.
@@ -80,40 +72,25 @@ def copy_headers(delivery: Delivery, *, times: int) -> dict[str, object]:
 async def redeliver_later(
     broker: AsyncBrokerPort, delivery: Delivery, ticket: AttemptRef, reason: str
 ) -> None:
-    """Settle the message of a *ticket*, and have a copy delivered to the same queue after a delay.
+    """Settle the message of a *ticket*, and have a copy delivered to the same queue in a minute.
 
     A nack would count as a failure of the attempt; and the reconciler waits for up to a day once it
     has sent many copies. What the broker does not confirm is given back after `PAUSE`.
     """
-    times = delay_count(delivery.message.headers)
-    is_warned = times + 1 == WARN_AT_COUNT or times == MOST_DOUBLINGS
+    text = f"Put off for a minute: {reason}"
     say(
         log,
-        logging.WARNING if is_warned else logging.DEBUG,
+        logging.WARNING,
         "attempt.put-off",
-        f"Put off: {reason}",
+        text,
         execution=ticket.execution_id,
         attempt=ticket.attempt,
     )
-    delay = exponential(FIRST_DELAY, times, LONGEST_DELAY)
-    await _redeliver(broker, delivery, delay, times=times + 1)
-
-
-async def redeliver_untried(
-    broker: AsyncBrokerPort, delivery: Delivery, *, last_failed: bool, random_fraction: float
-) -> None:
-    """Do the same for one whose row was not looked for this time.
-
-    It comes back soon, unless the *last* look *failed*: then it waits like that one, or hundreds of
-    them would fill the queue. *random_fraction*, in [0, 1), spreads those.
-    """
-    times = delay_count(delivery.message.headers)
-    if not last_failed:
-        await _redeliver(broker, delivery, FIRST_DELAY, times=times)
-        return
-    eighths = 8 - math.floor((MOST_EIGHTHS_LESS + 1) * random_fraction)
-    delay = exponential(FIRST_DELAY, times, LONGEST_DELAY) * eighths / 8
-    await _redeliver(broker, delivery, delay, times=times + 1)
+    times = delay_count(delivery.message.headers) + 1
+    headers = copy_headers(delivery, times=min(times, MOST_DOUBLINGS))
+    copy = msgspec.structs.replace(delivery.message, headers=headers)
+    published = await broker.publish(Envelope(copy, ToQueue(delivery.queue, REST)))
+    await settle(broker, delivery, is_sent=published is Published.CONFIRMED)
 
 
 async def settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) -> None:
@@ -123,12 +100,3 @@ async def settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) 
         return
     await asyncio.sleep(PAUSE)
     await broker.nack(delivery, requeue=True)
-
-
-async def _redeliver(
-    broker: AsyncBrokerPort, delivery: Delivery, delay: timedelta, *, times: int
-) -> None:
-    headers = copy_headers(delivery, times=min(times, MOST_DOUBLINGS))
-    copy = msgspec.structs.replace(delivery.message, headers=headers)
-    published = await broker.publish(Envelope(copy, ToQueue(delivery.queue, delay)))
-    await settle(broker, delivery, is_sent=published is Published.CONFIRMED)

@@ -45,14 +45,6 @@ class WaitingRoomSender:
         say(log, level, "attempt.put-off", f"Put off: {reason}")
         await self._send(delivery, times=times + 1, id_=id_)
 
-    async def defer_untried(self, delivery: Delivery, *, last_failed: bool, id_: str) -> None:
-        """Do the same for one whose row was not looked for this time.
-
-        It comes back soon, unless the *last* look *failed*: then it rests like that one.
-        """
-        times = delay_count(delivery.message.headers) if last_failed else 0
-        await self._send(delivery, times=times + 1, id_=id_)
-
     async def _send(self, delivery: Delivery, *, times: int, id_: str | None) -> None:
         is_sent = await send_to_waiting_room(
             self._broker, delivery, delivery.queue, times=times, id_=id_

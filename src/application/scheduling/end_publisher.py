@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
-from cronhare.ports.attempts import EndRefused, Finish
+from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.claims import ClaimStorePort
 
@@ -22,7 +22,7 @@ from ..publishing.missing_queues import MissingQueues, Sent
 from .paging import PAGE, PAGES, pages
 
 #: An attempt that was given up, and the state it has since.
-GivenUp = tuple[Finish, State | EndRefused]
+GivenUp = tuple[Finish, State]
 
 #: So many late ends are remembered as logged.
 MOST_LOGGED: Final = PAGE * PAGES

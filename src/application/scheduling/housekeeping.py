@@ -14,7 +14,6 @@ from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,
     Deferred,
-    EndRefused,
     Finish,
     Refused,
     StartRequest,
@@ -25,7 +24,6 @@ from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 
 from ..logs import say
-from ..outcome_log import log_refused
 from ..worker.leases import ROW_LOCKED
 from ..worker.ledger import LOCK_PAUSES
 
@@ -79,8 +77,6 @@ class Housekeeper:
         """
         for pause in (*LOCK_PAUSES, None):
             [answer] = self._attempts.finish([finish], now=ended, node=self._node)
-            if isinstance(answer, EndRefused):
-                log_refused(finish, answer, duration="unknown")
             if not isinstance(answer, Busy):
                 return
             if pause is not None:

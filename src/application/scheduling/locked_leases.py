@@ -37,12 +37,9 @@ class LockedLeases:
         self._unwritten_before, self._unwritten = self._unwritten, {}
 
     def note(self, found: Sequence[Execution], answers: Sequence[object]) -> None:
-        """Note which of *found* could not be given up, as their rows are locked.
-
-        One that was not asked for is not among them: its row may be free, and its owner dead.
-        """
+        """Note which of *found* could not be given up, as their rows are locked."""
         for each, answer in zip(found, answers, strict=True):
-            if isinstance(answer, Busy) and answer.is_asked:
+            if isinstance(answer, Busy):
                 self._locked[each.id] = each.version
 
     def renew_unlocked(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:

@@ -10,7 +10,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import decide
-from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.runner import AttemptResult
@@ -87,7 +87,7 @@ class LostAttempts:
             self._metrics.lost(1)
             log_outcome(finish, state, duration="unknown", policies=self._policies)
             log_limits(answer)
-            if isinstance(state, State) or (isinstance(state, EndRefused) and state.is_over):
+            if isinstance(state, State):
                 ended.append((finish, state))
         return ended
 

@@ -6,7 +6,7 @@ unless it has an id. That window is one write and one publish long, not a whole 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -30,8 +30,7 @@ from ..logs import say
 from ..publishing.execution_publisher import envelope
 from ..redelivery.delay import delay_count, without_delay_count
 from ..redelivery.waiting_room_sender import WaitingRoomSender
-from .ledger import CallKind, Draining, WorkerLedger
-from .lock_waits import lock_wait
+from .ledger import Draining, WorkerLedger, lock_wait
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +45,13 @@ class Adopter:
     _uuid: Callable[[], UUID]
     _seal: Seal
     _tracing: TracingPort = NOT_TRACED
-    _kind: CallKind = attrs.field(init=False, factory=CallKind)
 
     async def take(
-        self, delivery: Delivery, call: IncomingTask, pauses: Iterator[float]
+        self, delivery: Delivery, call: IncomingTask, *, returned: bool
     ) -> Refused | None:
         """Adopt a message; answers why it cannot be, or None once it is to be acked.
 
-        *pauses* gives the seconds between the looks for a locked row.
+        One that has *returned* from the waiting room is asked for once.
 
         Raises:
             Draining: the message is to be given back as it is.
@@ -62,7 +60,7 @@ class Adopter:
         name, asked = self.name_of(delivery), asyncio.Event()
         try:
             adopted = await self._ledger.retry.to_begin(
-                lambda: self._adopt(delivery, call, name, asked), pauses=pauses, kind=self._kind
+                lambda: self._adopt(delivery, call, name, asked), returned=returned
             )
         except LedgerBusy as busy:
             await self._waiting_room.defer(delivery, str(busy), id_=name)

@@ -1,6 +1,6 @@
 """The start fence as a worker asks for it: in batches, until the ledger answers."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,8 +12,7 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
 from .batching import Batcher
 from .leases import LeaseKeeper
-from .ledger import MOST_FAILURES, CallKind, WorkerLedger
-from .lock_waits import LOCKED_AT_ONCE, lock_wait
+from .ledger import LOCKED_AT_ONCE, WorkerLedger, lock_wait
 
 #: A place that is free for so many seconds, and gets nothing: no message of ours is in the queue.
 #: Between an ack and the next delivery of a long queue milliseconds pass.
@@ -89,20 +88,17 @@ class AttemptStarter:
         self._keeper = keeper
         self._availability = availability
         self._limits = limits
-        self._kind = CallKind()
         ask = self._start_all
         self._first = Batcher(ask, executor=ledger.executor, linger=linger)
         self._locked = Batcher(
             ask, executor=ledger.locking_executor, linger=linger, most=LOCKED_AT_ONCE
         )
 
-    async def start(
-        self, request: StartRequest, pauses: Iterator[float], *, returned: bool
-    ) -> Answered:
+    async def start(self, request: StartRequest, *, returned: bool) -> Answered:
         """Ask until there is an answer, and again if it took long: the lease is as old as that.
 
         What was locked, or has *returned* after a delay, is asked for beside the others, whom it
-        may keep waiting. *pauses* gives the seconds between the looks for a locked row.
+        may keep waiting.
 
         Raises:
             Draining, LedgerBusy: as `LedgerRetry.to_begin`. A start that may have been written is
@@ -118,10 +114,7 @@ class AttemptStarter:
                 raise LedgerBusy(lock_wait(f"execution {request.execution_id}"))
             return answer, asked_at
 
-        failures = 1 if returned else MOST_FAILURES
-        answer, asked_at = await self._ledger.retry.to_begin(
-            ask, pauses=pauses, kind=self._kind, failures=failures, binding=True
-        )
+        answer, asked_at = await self._ledger.retry.to_begin(ask, returned=returned, binding=True)
         if isinstance(answer, Execution) and not self._keeper.is_fresh(asked_at):
             return await self._start_anew(ask, answer, asked_at)
         return answer, asked_at

@@ -37,7 +37,7 @@ from cronhare.ports.tracing import NOT_TRACED, SpanKind, TracingPort
 from ..log_limiter import LogLimiter
 from ..logs import say
 from ..publishing.execution_publisher import envelope, is_carried
-from ..redelivery.delay import delay_count, redeliver_later, redeliver_untried
+from ..redelivery.delay import delay_count, redeliver_later
 from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
 from ..redelivery.waiting_room_sender import WaitingRoomSender
 from .adopting import Adopter
@@ -45,8 +45,8 @@ from .attempt_runner import AttemptRunner
 from .attempt_starter import AttemptStarter, Availability
 from .leases import LeaseKeeper
 from .ledger import Draining, WorkerLedger
-from .lock_waits import LockWaits, Places
 from .own_waits import OwnWaits
+from .places import Places
 from .recording import Counters, End, GateOpener, Recorder
 from .redelivered import Redelivered
 
@@ -105,7 +105,6 @@ class DeliveryHandler:
         self._tracing = tracing
         self._broker = broker
         self._keeper = keeper
-        self._random_fraction = random_fraction
         self._seal = seal
         self._trip = retry_delay
         self._accepts_foreign = accepts_foreign
@@ -113,7 +112,6 @@ class DeliveryHandler:
         self._retry = ledger.retry
         self._monotonic = ledger.clock.monotonic
         self._deferrals = LogLimiter(most=MOST_QUEUES)
-        self._lock_waits = LockWaits(ledger.clock.monotonic, places=places)
         self._waiting_room = WaitingRoomSender(broker, ledger.clock.monotonic)
         self._adopter = Adopter(
             ledger=ledger,
@@ -264,13 +262,8 @@ class DeliveryHandler:
             await self._quarantine(delivery, FOREIGN_REFUSED)
             return
         returned = delay_count(delivery.message.headers) > 0
-        if returned and not self._lock_waits.has_room:
-            name = self._adopter.name_of(delivery)
-            last_failed = self._lock_waits.last_failed
-            await self._waiting_room.defer_untried(delivery, last_failed=last_failed, id_=name)
-            return
-        with suppress(LedgerBusy), self._lock_waits.place(returned=returned) as pauses:
-            refused = await self._adopter.take(delivery, call, pauses)
+        with suppress(LedgerBusy):
+            refused = await self._adopter.take(delivery, call, returned=returned)
             if refused is not None:
                 await self._quarantine(delivery, refused.reason)
             else:
@@ -304,17 +297,8 @@ class DeliveryHandler:
             execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks
         )
         returned = delay_count(delivery.message.headers) > 0
-        if returned and not self._lock_waits.has_room:
-            await redeliver_untried(
-                self._broker,
-                delivery,
-                last_failed=self._lock_waits.last_failed,
-                random_fraction=self._random_fraction(),
-            )
-            return
         try:
-            with self._lock_waits.place(returned=returned) as pauses:
-                answer, asked_at = await self._starter.start(request, pauses, returned=returned)
+            answer, asked_at = await self._starter.start(request, returned=returned)
         except LedgerBusy as busy:
             await redeliver_later(self._broker, delivery, ticket, str(busy))
             return

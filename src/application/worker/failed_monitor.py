@@ -18,7 +18,7 @@ from cronhare.domain.messages.messages import AttemptRef, Unreadable
 from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerBusy
+from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort
 
 from ..ledger_threads import LedgerThreads
@@ -57,7 +57,7 @@ class FailedMonitor:
 
     def __attrs_post_init__(self) -> None:
         self._waiting_room = WaitingRoomSender(self._broker, self._clock.monotonic)
-        self._ledger_retry = LedgerRetry(self._clock, timeout=self._timeout)
+        self._ledger_retry = LedgerRetry(self._clock, timeout=self._timeout, is_up=self._is_up)
 
     def drain(self) -> None:
         """From now on give back what the ledger has not answered."""
@@ -118,7 +118,14 @@ class FailedMonitor:
             return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
 
         in_thread = LedgerThreads(self._executor)
-        return await self._ledger_retry.to_begin(lambda: in_thread(keep), pauses=iter(()))
+        return await self._ledger_retry.to_begin(lambda: in_thread(keep))
+
+    async def _is_up(self) -> bool:
+        try:
+            await LedgerThreads(self._executor)(self._records.last_claim)
+        except LedgerUnavailable:
+            return False
+        return True
 
 
 def _log_failure(failure: Failure, body: bytes) -> None:

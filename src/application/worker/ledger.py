@@ -22,42 +22,33 @@ from ..outages import Outage
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks for a row that another session keeps locked, mostly for milliseconds.
-#: A cleanup, which can be repeated, makes all of them, about ten seconds; an end goes on with the
-#: last. How long a start looks, is in `lock_waits`.
-LOCK_PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, *[1.0] * 9)
+#: Seconds between looks for a row that another session keeps locked, mostly for milliseconds. What
+#: is to begin makes these, and then gives its place to others.
+SHORT_PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+
+#: A cleanup, which can be repeated, looks for ten seconds; an end goes on with the last pause.
+LOCK_PAUSES: Final = (*SHORT_PAUSES, *[1.0] * 9)
 
 #: After so many looks, more than a second, a row that is still locked is logged.
-LOOKS_BEFORE_WARNING: Final = 8
+LOOKS_BEFORE_WARNING: Final = len(SHORT_PAUSES) + 1
+
+#: So many rows that may be locked are asked for in one statement: one keeps the others waiting.
+LOCKED_AT_ONCE: Final = 4
 
 #: Seconds after which a ledger that is away is asked again: what waits begins that late at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 
-#: A start that got no answer so often, while others of its kind got theirs in between, gives its
-#: place away.
-MOST_PASSED_BY = 4
-
-#: An end does after so many failures in any case: it can wait without a place.
+#: After so many failures an end gives its place away: it can wait without one.
 MOST_FAILURES_OF_AN_END = 4
 
-#: After so many failures, more than three seconds, one start gives its place to another if the
-#: ledger answers at all; so many seconds later the next one.
-MOST_FAILURES, YIELD_EVERY = 6, 0.5
+#: After so many, more than three seconds, a start does if the ledger answers others.
+MOST_FAILURES = 6
 
 T = TypeVar("T")
 
 
 class Draining(Exception):
     """The worker shuts down: what has not begun is not begun any more."""
-
-
-class CallKind:
-    """A kind of call. *answered* counts the answers that calls of the kind got.
-
-    A call that gets none while others of its kind do has a trouble of its own: no outage.
-    """
-
-    answered = 0
 
 
 class LedgerRetry:
@@ -73,7 +64,7 @@ class LedgerRetry:
         *,
         timeout: timedelta,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        is_up: Callable[[], Awaitable[bool]] | None = None,
+        is_up: Callable[[], Awaitable[bool]],
     ) -> None:
         """*timeout* is the length of a lease: after it the ledger lets others decide.
 
@@ -83,7 +74,6 @@ class LedgerRetry:
         self._timeout = timeout.total_seconds()
         self._sleep = sleep
         self._is_up = is_up
-        self._yielded_at = float("-inf")
         self._drained_at: float | None = None
         self._outage = Outage(log, "The ledger answers again", back="ledger.back")
         self._unanswered: set[_Call] = set()
@@ -97,16 +87,13 @@ class LedgerRetry:
         self,
         ask: Callable[[], Awaitable[T]],
         *,
-        pauses: Iterator[float],
-        kind: CallKind | None = None,
-        failures: int = MOST_FAILURES,
+        returned: bool = False,
         binding: bool = False,
     ) -> T:
         """Ask for something that has not begun yet, until there is an answer.
 
-        *pauses* gives the seconds between the looks for a locked row. It is given up as busy after
-        the last of them; or once it was passed by of its *kind*; or after so many *failures*, one
-        call at a time, though the ledger is up.
+        A locked row is looked for again for a second, and then given up as busy; so is what gets no
+        answer though the ledger is up. What has *returned* after that is asked for once.
 
         Where a yes is *binding*, nobody else could begin it in our place. So once one may have been
         written and lost, it is asked for until there is an answer, as ends are.
@@ -116,7 +103,9 @@ class LedgerRetry:
                 that is binding, it was away for a whole lease since.
             LedgerBusy: it cannot be had for now, while others can.
         """
-        with self._calling(kind) as call:
+        pauses = iter(() if returned else SHORT_PAUSES)
+        failures = 1 if returned else MOST_FAILURES
+        with self._calling() as call:
             while self._drained_at is None or (call.may_be_written and not self._is_too_late()):
                 try:
                     return await self._answer(call, ask)
@@ -128,10 +117,8 @@ class LedgerRetry:
                 except LedgerUnavailable as error:
                     call.may_be_written |= binding and not error.changed_nothing
                     pause = self._note_failure(call, error)
-                    if not call.may_be_written and (
-                        call.is_passed_by
-                        or (call.failures >= failures and await self._is_to_yield())
-                    ):
+                    is_to_yield = call.failures >= failures and not call.may_be_written
+                    if is_to_yield and await self._is_up():
                         raise LedgerBusy(str(error)) from error
                     await self._sleep(pause)
             raise Draining
@@ -144,7 +131,7 @@ class LedgerRetry:
             LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease
                 since.
         """
-        with self._calling(None) as call:
+        with self._calling() as call:
             while True:
                 try:
                     return await self._answer(call, ask)
@@ -166,20 +153,9 @@ class LedgerRetry:
             return False
         return self._clock.monotonic() - self._drained_at >= self._timeout
 
-    async def _is_to_yield(self) -> bool:
-        """Tell whether a call that fails is to give its place away: the ledger answers others.
-
-        Where all places wait for such calls, no other would ever be made.
-        """
-        now = self._clock.monotonic()
-        if self._is_up is None or now - self._yielded_at < YIELD_EVERY:
-            return False
-        self._yielded_at = now
-        return await self._is_up()
-
     @contextmanager
-    def _calling(self, kind: CallKind | None) -> Iterator["_Call"]:
-        call = _Call(kind or CallKind())
+    def _calling(self) -> Iterator["_Call"]:
+        call = _Call()
         try:
             yield call
         finally:
@@ -191,7 +167,6 @@ class LedgerRetry:
         except LedgerBusy:  # which is an answer, too
             self._note_answer(call)
             raise
-        call.kind.answered += 1
         self._note_answer(call)
         return answer
 
@@ -211,26 +186,15 @@ class LedgerRetry:
 class _Call:
     """A call that is repeated until it is answered."""
 
-    def __init__(self, kind: CallKind) -> None:
-        self.kind = kind
+    def __init__(self) -> None:
         self.may_be_written = False  # a yes, whose answer was lost
         self.failures = 0
         self._looks = 0
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
-        self._seen = kind.answered
-        self._passed_by = 0
-
-    @property
-    def is_passed_by(self) -> bool:
-        """Whether others of its kind were answered again and again, and it was not."""
-        return self._passed_by >= MOST_PASSED_BY
 
     def next_pause(self) -> float:
         """Give the pause after a failure, ever longer."""
         self.failures += 1
-        if self._seen != self.kind.answered:
-            self._seen = self.kind.answered
-            self._passed_by += 1
         return self._pauses.next()
 
     def look_again(self, busy: LedgerUnavailable) -> float:
@@ -240,6 +204,14 @@ class _Call:
         if self._looks == LOOKS_BEFORE_WARNING:
             say(log, logging.WARNING, "ledger.busy", str(busy))
         return pause
+
+
+def lock_wait(what: str, locked: str = "its row") -> str:
+    """Say why something waits, and what to do."""
+    return (
+        f"{what} waits, because somebody else keeps {locked} locked: look in SHOW PROCESSLIST for "
+        "a transaction that was left open"
+    )
 
 
 @attrs.frozen(kw_only=True, eq=False)

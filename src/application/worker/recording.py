@@ -21,7 +21,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.naming import called
-from cronhare.ports.attempts import Busy, EndRefused, Finish, Recorded, Superseded
+from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.ledger import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.metrics import MetricsPort
@@ -36,8 +36,7 @@ from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
 from .batching import Batcher
 from .leases import LeaseKeeper
-from .ledger import WorkerLedger
-from .lock_waits import LOCKED_AT_ONCE, lock_wait
+from .ledger import LOCKED_AT_ONCE, WorkerLedger, lock_wait
 
 log = logging.getLogger(__name__)
 
@@ -136,14 +135,14 @@ class Counters:
     superseded: int = 0
     parked: int = 0
 
-    def count(self, recorded: State | EndRefused | Superseded) -> None:
+    def count(self, recorded: State | Superseded) -> None:
         """Count an end, by what the ledger recorded of it."""
         match recorded:
             case State.SUCCEEDED:
                 self.succeeded += 1
             case State.RETRYING:
                 self.retried += 1
-            case Superseded() | EndRefused(is_over=False):
+            case Superseded():
                 self.superseded += 1
             case _:
                 self.ended += 1
@@ -187,7 +186,7 @@ class Recorder:
         policies: RetryPolicies,
         seal: Seal,
         linger: float,
-        count: Callable[[State | EndRefused | Superseded], None],
+        count: Callable[[State | Superseded], None],
         gates: GateOpener,
         in_memory: bool,
         metrics: MetricsPort,
@@ -285,11 +284,9 @@ class Recorder:
         if following is not None:
             await self._send(end, following)
 
-    def _measure(
-        self, finish: Finish, state: State | EndRefused | Superseded, *, seconds: float
-    ) -> None:
+    def _measure(self, finish: Finish, state: State | Superseded, *, seconds: float) -> None:
         match state:
-            case Superseded() | EndRefused(is_over=False):
+            case Superseded():
                 self._metrics.superseded()
                 return
             case State():
@@ -345,9 +342,7 @@ def _say_given_up(end: End, error: LedgerUnavailable) -> None:
 FinishBatcher = Batcher[Finish, Recorded | Busy]
 
 
-async def count_unheard(
-    ledger: WorkerLedger, finish: Finish, recorded: State | EndRefused | Superseded
-) -> None:
+async def count_unheard(ledger: WorkerLedger, finish: Finish, recorded: State | Superseded) -> None:
     """Count the event of an end once that is recorded; what cannot be counted is told, no more."""
     if not finish.ran.unheard or recorded is not State.SUCCEEDED:
         return

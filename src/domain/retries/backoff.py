@@ -23,6 +23,9 @@ MULTIPLIERS: Final = (1, 100)
 DEFAULT_MULTIPLIER: Final = 2.0
 CEILING_MS: Final = 7 * 24 * 3600 * 1000
 
+#: A row that somebody keeps locked, or that the ledger refuses, is asked for again after so long.
+REST: Final = timedelta(minutes=1)
+
 
 class BackoffType(enum.StrEnum):
     """How the waits grow."""

@@ -15,7 +15,7 @@ from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.places import Places
 from cronhare.application.worker.recording import Counters
 from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
 from cronhare.domain.texts.listing import listed

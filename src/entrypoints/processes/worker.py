@@ -16,7 +16,7 @@ from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
-from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.places import Places
 from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.domain.diagnosis.clock import WORRYING_SKEW
 from cronhare.domain.lease_times import measured_every, renewed_every

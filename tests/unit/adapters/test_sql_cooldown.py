@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Column, Integer, MetaData, Table, select
 
-from cronhare.adapters.sql.cooldown import FOR, MOST, Cooldown, excluding
+from cronhare.adapters.sql.cooldown import MOST, Cooldown, excluding
+from cronhare.domain.retries.backoff import REST
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -14,14 +15,14 @@ def test_a_row_is_remembered_for_a_while_with_its_reason() -> None:
     lately.note(7, NOON, "no")
 
     assert lately.at(NOON) == {7: "no"}
-    assert not lately.at(NOON + FOR)
+    assert not lately.at(NOON + REST)
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_out_for_longer() -> None:
     lately = Cooldown()
     lately.note(7, NOON)
 
-    assert not lately.at(NOON - FOR)
+    assert not lately.at(NOON - REST)
 
 
 def test_what_was_edited_is_forgotten() -> None:

@@ -1,4 +1,4 @@
-from cronhare.adapters.sql.isolation.quarantine import QUARANTINED_FIELDS
+from cronhare.adapters.sql.isolation import SET_APART
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.transitions import changes, set_apart
 from tests.unit.executions import NOON, execution
@@ -17,4 +17,4 @@ def test_setting_apart_writes_all_that_it_changes() -> None:
 
     changed = changes(running, set_apart(running, "broken", now=NOON))
 
-    assert changed.keys() == set(QUARANTINED_FIELDS)
+    assert changed.keys() == set(SET_APART)

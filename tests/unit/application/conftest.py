@@ -5,7 +5,7 @@ import pytest
 
 from cronhare.application.redelivery import delay
 from cronhare.application.redelivery import quarantine_message as parking
-from cronhare.application.worker import ledger, lock_waits
+from cronhare.application.worker import ledger
 from cronhare.entrypoints.logs import TextFormatter
 from tests.memory_ledger import memory_ledgers
 
@@ -21,7 +21,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be spared: what is away is asked again at once."""
     monkeypatch.setattr(ledger, "FIRST_PAUSE", 0.0)
     monkeypatch.setattr(ledger, "LOCK_PAUSES", (0.0,) * len(ledger.LOCK_PAUSES))
-    monkeypatch.setattr(lock_waits, "PAUSES", (0.0,) * len(lock_waits.PAUSES))
+    monkeypatch.setattr(ledger, "SHORT_PAUSES", (0.0,) * len(ledger.SHORT_PAUSES))
     monkeypatch.setattr(parking, "PAUSE", 0.0)
     monkeypatch.setattr(delay, "PAUSE", 0.0)
 

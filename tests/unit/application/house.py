@@ -34,7 +34,7 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
-from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.places import Places
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies

@@ -18,10 +18,9 @@ from cronhare.domain.messages.messages import AttemptRef, TaskMessage
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports.attempts import (
-    Apart,
     Busy,
-    EndRefused,
     Finish,
+    Limited,
     Recorded,
     Refused,
     Renewal,
@@ -44,8 +43,8 @@ class Outage:
 
     *takes* is what happens while a method is waited for in vain: time passes, say. *slow* is what
     happens once while a method is waited for that answers in the end. *held* are executions whose
-    rows somebody else holds, and *held_schedules* those of which nobody can insert any. *refused*
-    is what becomes of all whose ends are recorded, as a rule refuses these.
+    rows somebody else holds, and *held_schedules* those of which nobody can insert any. All
+    whose ends are *refused* are set apart.
     """
 
     calls: dict[str, int] = attrs.field(factory=dict[str, int])
@@ -53,7 +52,7 @@ class Outage:
     heard: bool = False
     slow: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
     held: set[int] = attrs.field(factory=set[int])
-    refused: Apart | None = None
+    refused: bool = False
     held_schedules: set[int] = attrs.field(factory=set[int])
     holds_plans: bool = False
 
@@ -124,13 +123,11 @@ class AttemptsWithOutages(SqlAttemptStore):
         finishes: Sequence[Finish],
         record: Callable[[Sequence[Finish]], Sequence[Recorded | Busy]],
     ) -> Sequence[Recorded | Busy]:
-        """Record ends; of those that are refused what can be written, as a real ledger does."""
-        apart = self._outage.refused
-        if apart is None:
+        """Record ends; those that are refused are quarantined, as a real ledger does."""
+        if not self._outage.refused:
             return record(finishes)
-        if apart is not Apart.NEITHER:
-            record([attrs.evolve(each, verdict=Quarantine(REFUSED)) for each in finishes])
-        return [EndRefused(REFUSED, apart)] * len(finishes)
+        record([attrs.evolve(each, verdict=Quarantine(REFUSED)) for each in finishes])
+        return [Limited(Quarantine(REFUSED))] * len(finishes)
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta

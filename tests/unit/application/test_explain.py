@@ -24,7 +24,6 @@ from cronhare.domain.schedules.keys import backfill_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.cli.failure_output import failure_columns
-from cronhare.ports.attempts import Apart
 from tests.actors import ADA
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import CRASH, always, failure
@@ -140,7 +139,7 @@ async def test_a_quarantine_says_why() -> None:
 
 async def test_what_is_quarantined_for_a_refused_end_is_not_said_to_have_crashed() -> None:
     house = House()
-    house.outage.refused = Apart.ARCHIVED
+    house.outage.refused = True
     await run(house)
 
     assert ask(house).answer == f"It was quarantined: {REFUSED}"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from cronhare.application.worker.failed_monitor import FailedMonitor
+from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import failed_body
 from cronhare.domain.messages.signing import Seal
@@ -161,7 +162,7 @@ async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
         raise LedgerBusy("somebody keeps its row locked")
 
     house.outage.takes["keep_failure"] = held
-    house.outage.begin("keep_failure", calls=1)
+    house.outage.begin("keep_failure", calls=len(SHORT_PAUSES) + 1)
     await watch(house, BODY)
     await house.connection.close()
     put_off = len(house.records.archive())

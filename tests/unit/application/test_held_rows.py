@@ -1,29 +1,22 @@
 """A worker and an execution whose row somebody else keeps locked: all others go on."""
 
 import asyncio
-from collections import Counter
 from datetime import timedelta
 
 import pytest
 
 from cronhare.application.publishing.execution_publisher import envelope
-from cronhare.application.redelivery.delay import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
-    MOST_DOUBLINGS,
-    PUT_OFF_HEADER,
-    redeliver_untried,
-)
+from cronhare.application.redelivery.delay import PUT_OFF_HEADER
 from cronhare.application.scheduling.dispatch import NEXT_COMPARISON
 from cronhare.application.worker import recording
-from cronhare.application.worker.lock_waits import PAUSES
+from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import EXECUTION_HEADER, SIGNED
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.backoff import REST
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE
-from cronhare.ports.broker import Delivery
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, both_begin, due
@@ -54,6 +47,26 @@ async def test_a_start_whose_row_is_held_for_a_moment_keeps_its_place() -> None:
     assert house.only.state is State.SUCCEEDED
 
 
+async def test_a_start_whose_row_is_held_comes_back_each_minute(lines: Lines) -> None:
+    house = House()
+    await held_for_too_long(house)
+    house.outage.held.add(house.only.id)
+
+    house.clock.advance(REST - LANE_UNIT)
+    await house.work()
+    early = house.attempts.asked_to_start
+    house.clock.advance(LANE_UNIT)
+    await house.work()
+    asked = house.attempts.asked_to_start - early
+    house.outage.held.clear()
+    house.clock.advance(REST)
+    await house.work()
+
+    assert asked == 1
+    assert sum("Put off for a minute" in line for line in lines()) == 2
+    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
+
+
 async def test_a_start_that_waits_for_too_long_gives_its_place_to_others() -> None:
     house = House()
 
@@ -63,127 +76,12 @@ async def test_a_start_that_waits_for_too_long_gives_its_place_to_others() -> No
     assert (house.deliveries, house.only.state) == ([], State.PUBLISHED)
 
 
-async def test_a_start_that_is_put_off_again_and_again_rests_ever_longer(lines: Lines) -> None:
-    house = House()
-    due(house)
-    house.outage.held.add(house.only.id)
-    await house.open()
-    await house.work()
-    rests = []
-
-    for _ in range(10):
-        before = house.now
-        while not house.deliveries:
-            house.clock.advance(LANE_UNIT)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        rests.append(house.now - before)
-        await house.work()
-    house.outage.held.clear()
-    house.clock.advance(LONGEST_DELAY)
-    await house.work()
-
-    assert rests == [min(FIRST_DELAY * 2**times, LONGEST_DELAY) for times in range(10)]
-    told = [line for line in lines() if "keeps its row locked" in line and "[WARN]" in line]
-    assert len(told) == 1 + (1 + len(rests) - MOST_DOUBLINGS)
-    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
-
-
-async def test_while_rows_are_held_for_long_they_keep_no_more_than_their_share_of_places() -> None:
-    house = House(places=8)
-    for number in range(6):
-        house.add(f"report-{number}", schedule="1 12 2 3 *")
-    due(house)
-    house.outage.held.update(each.id for each in house.executions())
-    await house.open()
-    await house.settle()
-    await house.worker.handle(house.deliveries.pop())  # in vain, as is known from here on
-    asked = house.attempts.asked_to_start
-
-    for delivery in house.deliveries:
-        house.begin(delivery)
-    await house.settle()
-
-    looks = len(PAUSES)
-    assert house.attempts.asked_to_start - asked == 6 + 2 * looks
-
-
-async def many_are_held(house: House, number: int) -> Counter[object]:
-    """Let so many runs be looked for in vain; count the deliveries of each, from now on."""
-    seen = Counter[object]()
-
-    def on_delivery(delivery: Delivery) -> None:
-        seen[delivery.message.headers[EXECUTION_HEADER]] += 1
-        house.begin(delivery)
-
-    for each in range(number - 1):
-        house.add(f"report-{each}", schedule="1 12 2 3 *")
-    due(house)
-    house.outage.held.update(each.id for each in house.executions())
-    await house.connection.consume([MAIN_QUEUE], prefetch=house.places, on_delivery=on_delivery)
-    await house.settle()
-    while pending := [task for task in house.under_way if not task.done()]:
-        await asyncio.wait(pending)
-        await house.settle()
-    return seen
-
-
-async def test_very_many_that_are_held_come_back_ever_more_rarely_and_soon_once_free() -> None:
-    house = House(places=4)
-    seen = await many_are_held(house, 40)
-    house.add("beside")
-    house.dispatcher.tick(house.now)
-    beside = []
-
-    for _ in range(2 * MINUTE // FIRST_DELAY):
-        house.clock.advance(FIRST_DELAY)
-        beside.append(house.dispatcher.tick(house.now).published)
-        await house.settle()
-    held = [seen[id_] for id_ in house.outage.held]
-    house.outage.held.clear()
-    for _ in range(LONGEST_DELAY // FIRST_DELAY + 40):
-        house.clock.advance(FIRST_DELAY)
-        await house.settle()
-
-    assert max(held) <= 1 + (MOST_DOUBLINGS + 1) + 2 * MINUTE // LONGEST_DELAY
-    assert sum(beside) == len(house.executions()) - 40 == 2
-    assert {each.state for each in house.executions()} == {State.SUCCEEDED}
-
-
-@pytest.mark.parametrize(
-    ("last_failed", "random_fraction", "eighths", "times"),
-    [(True, 0.0, 8, 4), (True, 0.3, 7, 4), (True, 0.6, 6, 4), (True, 0.99, 5, 4), (False, 0, 1, 3)],
-)
-async def test_what_was_not_asked_for_rests_by_chance_a_little_less(
-    *, last_failed: bool, random_fraction: float, eighths: int, times: int
-) -> None:
-    house = House()
-    house.publish(b"hello", {PUT_OFF_HEADER: 3})
-    await house.open()
-    await house.settle()
-
-    await redeliver_untried(
-        house.connection,
-        house.deliveries.pop(),
-        last_failed=last_failed,
-        random_fraction=random_fraction,
-    )
-
-    house.clock.advance(FIRST_DELAY * eighths - LANE_UNIT)
-    await house.settle()
-    assert house.deliveries == []
-    house.clock.advance(LANE_UNIT)
-    await house.settle()
-    [back] = house.deliveries
-    assert back.message.headers[PUT_OFF_HEADER] == times
-
-
 @pytest.mark.parametrize("seal", [Seal(), Seal(("secret",))], ids=["unsigned", "signed"])
 async def test_a_start_that_gave_its_place_away_comes_back_without_a_reconciler(seal: Seal) -> None:
     house = House(seal=seal, accepts_foreign=False)
     await held_for_too_long(house)
 
-    house.clock.advance(FIRST_DELAY)
+    house.clock.advance(REST)
     await house.work()
 
     assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
@@ -287,7 +185,7 @@ async def test_a_failure_that_was_recorded_late_is_told_with_the_headers_of_its_
     await held_for_too_long(house)
     house.outage.begin("finish", calls=1)
     house.outage.takes["finish"] = lambda: house.outage.held.add(house.only.id)
-    house.clock.advance(FIRST_DELAY)
+    house.clock.advance(REST)
     await house.work()
     pending_ends = house.worker.pending_ends
 
@@ -428,7 +326,7 @@ async def test_what_comes_back_of_a_start_has_none_of_the_brokers_headers() -> N
     await house.work()
     await house.connection.close()
 
-    house.clock.advance(FIRST_DELAY)
+    house.clock.advance(REST)
 
     [copy] = house.messages(MAIN_QUEUE)
     assert "x-opaque" not in copy.headers
@@ -452,7 +350,7 @@ async def test_a_start_that_took_long_is_believed_if_it_cannot_be_asked_for_agai
 
     house.outage.slow["start"] = takes_long
     await house.open_wide()
-    for _ in PAUSES:
+    for _ in SHORT_PAUSES:
         await house.settle()
     begun = list(seen.attempts)
     house.outage.held.clear()

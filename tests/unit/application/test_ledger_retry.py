@@ -2,15 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
 
 import pytest
 
 from cronhare.application.worker.ledger import (
     LOCK_PAUSES,
     MOST_FAILURES,
-    YIELD_EVERY,
-    CallKind,
+    SHORT_PAUSES,
     Draining,
     LedgerRetry,
 )
@@ -26,13 +24,19 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC))
-        self.ledger_retry = LedgerRetry(self.clock, timeout=LEASE, sleep=self._rest)
+        self.is_up = False
+        self.ledger_retry = LedgerRetry(
+            self.clock, timeout=LEASE, sleep=self._rest, is_up=self._is_up
+        )
         self.rests: list[float] = []
         self.trouble: Exception | None = None
 
     async def _rest(self, seconds: float) -> None:
         self.rests.append(seconds)
         await asyncio.sleep(0)
+
+    async def _is_up(self) -> bool:
+        return self.is_up
 
     async def start(self) -> str:
         if self.trouble is not None:
@@ -43,7 +47,7 @@ class Desk:
         return "ended"
 
     def starts(self) -> "asyncio.Task[str]":
-        return asyncio.create_task(self.ledger_retry.to_begin(self.start, pauses=repeat(0.0)))
+        return asyncio.create_task(self.ledger_retry.to_begin(self.start))
 
 
 @pytest.fixture
@@ -112,9 +116,9 @@ async def test_a_start_gives_its_place_away_once_its_looks_have_ended(desk: Desk
     desk.trouble = LedgerBusy("execution 1 waits")
 
     with pytest.raises(LedgerBusy):
-        await desk.ledger_retry.to_begin(desk.start, pauses=iter((0.1, 0.2)))
+        await desk.starts()
 
-    assert desk.rests == [0.1, 0.2]
+    assert len(desk.rests) == len(SHORT_PAUSES)
 
 
 async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_once(
@@ -151,22 +155,6 @@ async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_aft
     assert not early
 
 
-async def test_who_is_passed_by_of_its_kind_gives_its_place_away(desk: Desk) -> None:
-    kind = CallKind()
-    desk.trouble = LedgerUnavailable("a rule refuses this one")
-    waiting = asyncio.create_task(
-        desk.ledger_retry.to_begin(desk.start, pauses=repeat(0.0), kind=kind)
-    )
-    await let_it_ask()
-
-    while not waiting.done():
-        assert await desk.ledger_retry.to_begin(desk.end, pauses=repeat(0.0), kind=kind) == "ended"
-        await asyncio.sleep(0)
-
-    with pytest.raises(LedgerBusy, match="a rule refuses this one"):
-        await waiting
-
-
 @pytest.mark.parametrize("bounded", [True, False])
 async def test_an_end_gives_its_place_away_after_few_silences_if_it_can(
     desk: Desk, *, bounded: bool
@@ -189,13 +177,10 @@ async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answ
 ) -> None:
     desk = Desk()
 
-    async def told() -> bool:
-        return True
-
-    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, sleep=desk._rest, is_up=told)
+    desk.is_up = True
     desk.trouble = LedgerUnavailable("lost", changed_nothing=changed_nothing)
     waiting = asyncio.create_task(
-        desk.ledger_retry.to_begin(desk.start, pauses=iter(()), binding=True)
+        desk.ledger_retry.to_begin(desk.start, returned=True, binding=True)
     )
     for _ in range(4 * MOST_FAILURES):
         await let_it_ask()
@@ -211,43 +196,20 @@ async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answ
     assert changed_nothing or waiting.result() == "started"
 
 
-async def test_who_gets_no_answer_while_none_of_its_kind_does_is_patient(desk: Desk) -> None:
-    starts = CallKind()
-    desk.trouble = LedgerUnavailable("a rule refuses each start")
-    waiting = asyncio.create_task(
-        desk.ledger_retry.to_begin(desk.start, pauses=repeat(0.0), kind=starts)
-    )
-
-    for _ in range(50):
-        await desk.ledger_retry.to_finish(desk.end)
-        await asyncio.sleep(0)
-    waited = not waiting.done()
-    desk.trouble = None
-
-    assert (waited, await waiting) == (True, "started")
-
-
 @pytest.mark.parametrize("is_up", [True, False])
-async def test_where_all_get_no_answer_one_makes_room_if_the_ledger_is_there(
+async def test_a_start_without_an_answer_gives_its_place_away_if_the_ledger_answers_others(
     *, is_up: bool
 ) -> None:
     desk = Desk()
-
-    async def told() -> bool:
-        return is_up
-
-    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, sleep=desk._rest, is_up=told)
-    desk.trouble = LedgerUnavailable("a rule refuses all who ask")
-    waiting = [desk.starts() for _ in range(3)]
+    desk.is_up = is_up
+    desk.trouble = LedgerUnavailable("a rule refuses this one")
+    waiting = desk.starts()
 
     for _ in range(4 * MOST_FAILURES):
         await let_it_ask()
-    have_made_room = sum(each.done() for each in waiting)
-    desk.clock.advance(timedelta(seconds=YIELD_EVERY))
-    await let_it_ask()
-    again = sum(each.done() for each in waiting)
+    has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
     desk.trouble = None
-    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    await let_it_ask()
 
-    assert (have_made_room, again) == ((1, 2) if is_up else (0, 0))
-    assert sum(isinstance(each, LedgerBusy) for each in answers) == again
+    assert has_given_way == is_up
+    assert waiting.done()

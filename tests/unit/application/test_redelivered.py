@@ -15,7 +15,7 @@ import pytest
 
 from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore
 from cronhare.application.redelivery import delay
-from cronhare.application.worker import lock_waits, redelivered
+from cronhare.application.worker import ledger, redelivered
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.retries.outcome import Outcome
@@ -186,7 +186,7 @@ async def test_what_waits_for_its_turn_as_a_shutdown_begins_is_not_noted() -> No
 
 
 async def test_lost_connections_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_waits, "PAUSES", ())
+    monkeypatch.setattr(ledger, "SHORT_PAUSES", ())
     monkeypatch.setattr(delay, "PAUSE", 0.0)
     house = House()
     due(house)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.worker.lock_waits import Places
+from cronhare.application.worker.places import Places
 from cronhare.entrypoints.processes import consuming
 from cronhare.entrypoints.processes.consuming import ServingApart
 

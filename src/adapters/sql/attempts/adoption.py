@@ -11,8 +11,7 @@ from cronhare.ports.ledger import LedgerRefused
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Locked
-from ..transactions.database import StorePart, repeatable
-from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
+from ..transactions.database import StorePart, repeatable_unless_locked
 
 
 class Adoption(StorePart):
@@ -21,7 +20,7 @@ class Adoption(StorePart):
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
-        @repeatable
+        @repeatable_unless_locked
         def find_or_claim() -> Execution:
             with self._database.write("adopting a message") as connection:
                 return find_by_key(connection, message.scheduler_id, key) or claim_by_hand(
@@ -38,8 +37,7 @@ class Adoption(StorePart):
                 )
 
         try:
-            with limit_lock_wait(NOT_AT_ALL):
-                return find_or_claim()
+            return find_or_claim()
         except Locked:
             return Busy()
         except (LedgerRefused, NotToBeRun) as refusal:

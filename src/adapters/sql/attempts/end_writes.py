@@ -8,13 +8,12 @@ from sqlalchemy import Connection, Update, bindparam, update
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived, archive_end
-from cronhare.domain.lifecycle.transitions import end, overruled, state_after
+from cronhare.domain.lifecycle.transitions import end, overruled
 from cronhare.domain.retries.outcome import Ending
 from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Attempt
 
 from ..dialect import Dialect
-from ..isolation.suspects import Kind
 from ..mapping.archive_rows import ARCHIVE, archive_values
 from ..mapping.outputs import keep_outputs, output_values
 from ..mapping.transition_columns import write_changes
@@ -42,15 +41,6 @@ _END_BADLY = _END_ATTEMPT.values(
     ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
 )
 _END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
-
-
-def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
-    """Say what a rule can tell of an end: the state after it, its ending, whether it has output.
-
-    The state also tells whether there is a row in the archive.
-    """
-    state = state_after(overruled(execution, finish.verdict))
-    return state, finish.ran.outcome.ending, finish.ran.has_output
 
 
 def write_ends(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import attrs
@@ -11,21 +10,15 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.transitions import Standing, may_finish, may_give_up
-from cronhare.domain.retries.outcome import Outcome, TaskError
 from cronhare.domain.retries.retry import Quarantine
-from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Limited, Recorded, Superseded
-from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.runner import AttemptResult
+from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 
-from ..isolation.bisection import BatchResult, OnLocked
-from ..isolation.quarantine import quarantine_refused
-from ..isolation.refusals import bisect_and_judge
-from ..isolation.suspects import Kind, Suspects
+from ..isolation import Written, set_apart, write_each
 from ..limits.judging import rule_on_retries
 from ..schema.named_rows import named_rows
 from ..schema.tables import attempts, by_id, executions
-from ..transactions.database import Database, StorePart, repeatable
-from .end_writes import kind_of_ending, write_ends
+from ..transactions.database import StorePart, repeatable_unless_locked
+from .end_writes import write_ends
 from .standing import UNLOCKED_STANDING, locked_elsewhere
 
 _STATES = frozenset(State)
@@ -52,13 +45,6 @@ _LAST_ERROR = by_id(select(executions.c.last_error))
 class AttemptEnds(StorePart):
     """The part of `AttemptStorePort` that ends attempts."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._refused_ends = Suspects()
-        self._locked_ends = OnLocked[Finish, Recorded | Busy](
-            lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
-        )
-
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[Recorded | Busy]:
@@ -71,11 +57,8 @@ class AttemptEnds(StorePart):
         def may(standing: Standing, finish: Finish) -> bool:
             return may_give_up(standing, version=finish.execution.version)
 
-        def pass_over(finish: Finish) -> Recorded | Busy:
-            self._database.passed_over.note(finish.execution.id, now)
-            return Superseded()
-
-        return self._end(finishes, "giving up lost attempts", may, now, unproven=pass_over)
+        # What was not tried may be free, and its owner dead: the next look gives it up.
+        return self._end(finishes, "giving up lost attempts", may, now, untried=Superseded())
 
     def _end(
         self,
@@ -85,65 +68,34 @@ class AttemptEnds(StorePart):
         now: datetime,
         *,
         node: str | None = None,
-        unproven: Callable[[Finish], Recorded | Busy] | None = None,
+        untried: Recorded | Busy = Busy(),  # noqa: B008 - frozen
     ) -> Sequence[Recorded | Busy]:
         """End those that *may* end; what *node* has recorded before is answered once more."""
-        kinds: dict[int, Kind] = {}
 
-        @repeatable
-        def ask(part: Sequence[Finish]) -> BatchResult[Recorded | Busy]:
+        @repeatable_unless_locked
+        def end(part: Sequence[Finish]) -> Written[Recorded | Busy]:
             with self._database.write(doing) as connection:
-                ended = self._write(connection, part, may, now, kinds)
+                ended = self._write(connection, part, may, now)
                 if node is None:
                     return ended
                 again = _answered_again(connection, part, ended.answers, node, now)
                 return attrs.evolve(ended, answers=again)
 
-        return bisect_and_judge(
-            finishes,
-            ask,
-            alone=partial(self._end_refused, ask, now, may),
-            suspects=self._refused_ends,
-            on_locked=self._locked_ends,
-            id_of=lambda finish: finish.execution.id,
-            kinds=kinds,
-            unproven=unproven,
-        )
-
-    def _end_refused(
-        self,
-        ask: Callable[[Sequence[Finish]], BatchResult[Recorded | Busy]],
-        now: datetime,
-        may: Callable[[Standing, Finish], bool],
-        finish: Finish,
-        refusal: LedgerRefused,
-    ) -> Recorded | Busy:
-        """Quarantine an execution whose end is refused, without output and error of the attempt.
-
-        Not logged here: the caller logs each end in one line.
-        """
-        ended = finish.ran.outcome
-        error = TaskError(message=f"it ended ({ended.in_brief}), but that is refused: {refusal}")
-        outcome = Outcome(
-            ending=ended.ending, exit_code=ended.exit_code, signal=ended.signal, error=error
-        )
-        bare = Finish(
-            execution=finish.execution,
-            ran=AttemptResult(outcome=outcome),
-            verdict=Quarantine(error.message),
-        )
-        try:
-            [answer] = ask([bare]).answers
-        except LedgerRefused:
-            apart = quarantine_refused(
+        def refused(finish: Finish, why: Exception) -> Sequence[Recorded | Busy]:
+            """Quarantine its execution, without output and error of the attempt."""
+            reason = f"it ended ({finish.ran.outcome.in_brief}), but that is refused: {why}"
+            is_apart = set_apart(
                 self._database,
                 finish.execution.id,
-                error.message,
+                reason,
                 now,
                 still=lambda found: may(found, finish),
             )
-            return EndRefused(error.message, apart) if isinstance(apart, Apart) else apart
-        return EndRefused(error.message) if answer is State.QUARANTINED else answer
+            return [Limited(Quarantine(reason)) if is_apart else Busy()]
+
+        return write_each(
+            finishes, end, refused=refused, locked=lambda _: [Busy()], untried=lambda _: [untried]
+        )
 
     def _write(
         self,
@@ -151,8 +103,7 @@ class AttemptEnds(StorePart):
         finishes: Sequence[Finish],
         may: Callable[[Standing, Finish], bool],
         now: datetime,
-        kinds: dict[int, Kind],
-    ) -> BatchResult[Recorded | Busy]:
+    ) -> Written[Recorded | Busy]:
         ids = {finish.execution.id for finish in finishes}
         rows = named_rows(connection, UNLOCKED_STANDING, {"ids": list(ids)})
         standing = {row.id: row for row in rows}
@@ -163,21 +114,18 @@ class AttemptEnds(StorePart):
             if row is not None and may(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
                 ended[place] = (_as_it_stands(connection, finish.execution, row), finish)
-        recorded = dict(
-            zip(ended, self._record(connection, ended.values(), now, kinds), strict=True)
-        )
+        recorded = dict(zip(ended, self._record(connection, ended.values(), now), strict=True))
         answers = [
             Busy() if finish.execution.id in busy else recorded.get(place, Superseded())
             for place, finish in enumerate(finishes)
         ]
-        return BatchResult(answers, [execution.id for execution, _ in ended.values()])
+        return Written(answers, changed=bool(ended))
 
     def _record(
         self,
         connection: Connection,
         asked: Collection[tuple[Execution, Finish]],
         now: datetime,
-        kinds: dict[int, Kind],
     ) -> Sequence[Recorded]:
         """Write the ends of running attempts, with the verdicts that the retries' limits leave."""
         dialect = self._database.dialect
@@ -192,7 +140,6 @@ class AttemptEnds(StorePart):
             )
             for (one, finish), by in zip(asked, ruled, strict=True)
         ]
-        kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended)
         states = write_ends(connection, dialect, ended, now=now)
         return [
             state if by.leaves(finish.verdict) else Limited(by.verdict, by.changes)

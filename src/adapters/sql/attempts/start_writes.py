@@ -2,12 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple, Self
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, insert, select, update
-
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.gates import gates_of
 
 from ..dialect import Dialect
 from ..mapping.transition_columns import Change, write_changes
@@ -53,23 +49,6 @@ _FORGET_OUTPUT = delete(outputs).where(
         outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, THESE
     )
 )
-
-
-class StartKind(NamedTuple):
-    """What a rule can tell of a start: the state before it, and whether it is the first.
-
-    And whether it passes gates, or is held back there.
-    """
-
-    state: State
-    is_first: bool
-    is_gated: bool = False
-    is_held: bool = False
-
-    @classmethod
-    def of(cls, waiting: Execution, *, held: bool = False) -> Self:
-        """Read it of an execution before its start."""
-        return cls(waiting.state, waiting.attempt == 1, bool(gates_of(waiting)), held)
 
 
 def write_starts(

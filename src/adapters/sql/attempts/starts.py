@@ -12,34 +12,22 @@ from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.transitions import is_held
 from cronhare.ports.attempts import Busy, Refused, StartAnswer, StartRequest
-from cronhare.ports.ledger import LedgerRefused
 
 from ..gates.gate_rows import MissingGates, make_gates
 from ..gates.passing_starts import GatedStarts, pass_gates
-from ..isolation.bisection import BatchResult, OnLocked
-from ..isolation.quarantine import quarantine_and_log
-from ..isolation.refusals import bisect_and_judge
-from ..isolation.suspects import Kind, Suspects
+from ..isolation import Written, set_apart, write_each
 from ..limits.catching_up import SpreadStarts
 from ..mapping.execution_rows import OWNED_BY_IDS, find_executions
 from ..mapping.transition_columns import Change, write_changes
-from ..transactions.database import Database, StorePart, repeatable
+from ..transactions.database import StorePart, repeatable_unless_locked
 from .standing import locked_elsewhere
-from .start_writes import StartKind, write_starts
-from .trial_start import could_start_another
+from .start_writes import write_starts
 
 _UNLOCKED = OWNED_BY_IDS.with_for_update(skip_locked=True)
 
 
 class AttemptStarts(StorePart):
     """The part of `AttemptStorePort` that starts attempts."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._refused_starts = Suspects()
-        self._locked_starts = OnLocked[StartRequest, StartAnswer](
-            lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
-        )
 
     def start(
         self,
@@ -50,31 +38,19 @@ class AttemptStarts(StorePart):
         lease: timedelta,
         catch_up: CatchUp | None = None,
     ) -> Sequence[StartAnswer]:
-        def alone(request: StartRequest, refusal: LedgerRefused) -> StartAnswer:
+        def refused(request: StartRequest, why: Exception) -> Sequence[StartAnswer]:
             def still(found: Execution) -> bool:
                 is_to_start = found.state in STARTABLE or is_held(found, node)
                 return is_to_start and found.attempt == request.attempt
 
-            quarantine_and_log(self._database, request.execution_id, str(refusal), now, still=still)
-            return Refused(str(refusal))
+            set_apart(self._database, request.execution_id, str(why), now, still=still)
+            return [Refused(str(why))]
 
-        kinds: dict[int, Kind] = {}
-        return bisect_and_judge(
+        return write_each(
             requests,
-            partial(self._start, now=now, node=node, lease=lease, catch_up=catch_up, kinds=kinds),
-            alone=alone,
-            suspects=self._refused_starts,
-            on_locked=self._locked_starts,
-            id_of=lambda request: request.execution_id,
-            kinds=kinds,
-            could_another=partial(
-                could_start_another,
-                self._database,
-                {request.execution_id for request in requests},
-                now=now,
-                node=node,
-                until=now + lease,
-            ),
+            partial(self._start, now=now, node=node, lease=lease, catch_up=catch_up),
+            refused=refused,
+            locked=lambda _: [Busy()],
         )
 
     def _start(
@@ -85,17 +61,10 @@ class AttemptStarts(StorePart):
         node: str,
         lease: timedelta,
         catch_up: CatchUp | None,
-        kinds: dict[int, Kind],
-    ) -> BatchResult[StartAnswer]:
+    ) -> Written[StartAnswer]:
         """Start these; what has to pass gates that have no row yet is `Busy` once they are made."""
         start = partial(
-            self._start_these,
-            requests,
-            now=now,
-            node=node,
-            lease=lease,
-            catch_up=catch_up,
-            kinds=kinds,
+            self._start_these, requests, now=now, node=node, lease=lease, catch_up=catch_up
         )
         try:
             return start(without=frozenset())
@@ -106,7 +75,7 @@ class AttemptStarts(StorePart):
         except MissingGates as missing:  # somebody keeps them from being made
             return start(without=frozenset(missing.names))
 
-    @repeatable
+    @repeatable_unless_locked
     def _start_these(
         self,
         requests: Sequence[StartRequest],
@@ -115,9 +84,8 @@ class AttemptStarts(StorePart):
         node: str,
         lease: timedelta,
         catch_up: CatchUp | None,
-        kinds: dict[int, Kind],
         without: Collection[str],
-    ) -> BatchResult[StartAnswer]:
+    ) -> Written[StartAnswer]:
         dialect = self._database.dialect
         with self._database.write("starting attempts") as connection:
             ids = {request.execution_id for request in requests}
@@ -130,12 +98,10 @@ class AttemptStarts(StorePart):
                 gated = pass_gates(connection, dialect, spread.started, now, without)
             spread.keep(dialect, busy=gated.busy)
             kept_back, started = [*gated.held, *spread.deferred], gated.started
-            kinds.update((one.id, StartKind.of(one, held=True)) for one, _ in kept_back)
             write_changes(connection, dialect, [*judged.others, *kept_back])
-            kinds.update((one.id, StartKind.of(one)) for one, _ in started)
             write_starts(connection, dialect, started, now=now, node=node)
             answers = [gated.answer_of(spread.answer_of(answer)) for answer in judged.answers]
-            return BatchResult(answers, [one.id for one, _ in (*started, *kept_back)])
+            return Written(answers, changed=bool(started or kept_back))
 
 
 @attrs.frozen(kw_only=True)

@@ -9,15 +9,12 @@ from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 from cronhare.domain.execution import WAITING, Execution
 from cronhare.domain.lifecycle.transitions import cancel, expire, has_expired
 
-from ..isolation.batches import take_isolated
-from ..isolation.bisection import BatchResult
-from ..isolation.suspects import Kind, Suspects
+from ..isolation import Written, set_apart, write_each
 from ..mapping.execution_rows import BY_IDS, executions_of
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import executions
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, StorePart, repeatable
-from ..transactions.lock_waits import LockWaitBudget
+from ..transactions.database import Database, StorePart, repeatable, repeatable_unless_locked
 
 #: A state, and the last row of it that was looked at, by the index of states.
 _Place: TypeAlias = tuple[str, datetime | None, int]
@@ -57,8 +54,6 @@ class AskedEnds(StorePart):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._place: _Place = (_STATES[0], None, 0)
-        self._asked_suspects = Suspects()
-        self._asked_budget = LockWaitBudget()
 
     def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         asked = self._look(limit, now)
@@ -94,8 +89,8 @@ class AskedEnds(StorePart):
         return rows
 
     def _cancel(self, ids: Sequence[int], now: datetime) -> Sequence[Execution]:
-        @repeatable
-        def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[Execution]:
+        @repeatable_unless_locked
+        def end(part: Sequence[int]) -> Written[Execution]:
             with self._database.write("ending what waits no more") as connection:
                 rows: Any = connection.execute(_ASKED, {"ids": list(part)})
                 # A broken row is set apart by who finds it overdue.
@@ -105,20 +100,14 @@ class AskedEnds(StorePart):
                     for one in found
                     if one.state in WAITING and (one.cancel_requested or has_expired(one, now=now))
                 ]
-                kinds.update((one.id, after.state) for one, after in ended)
                 write_changes(connection, self._database.dialect, ended)
-            after = [one for _, one in ended]
-            return BatchResult(after, [one.id for one in after])
+            return Written([after for _, after in ended], changed=bool(ended))
 
-        return take_isolated(
-            self._database,
-            ids,
-            take,
-            now=now,
-            suspects=self._asked_suspects,
-            budget=self._asked_budget,
-            states=WAITING,
-        )
+        def refused(id_: int, why: Exception) -> Sequence[Execution]:
+            set_apart(self._database, id_, str(why), now, still=lambda seen: seen.state in WAITING)
+            return ()
+
+        return write_each(ids, end, refused=refused, locked=lambda _: ())
 
 
 def _is_over(row: Row[Any], now: datetime) -> bool:

@@ -1,34 +1,24 @@
 """What the reconciler looks for: executions that are overdue, lapsed, doubted or stray."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Select, Update
 
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces, expected_after_doubt
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.texts.durations import LONGEST
 
-from ..cooldown import excluding
-from ..isolation.batches import take_isolated, write_isolated
-from ..isolation.bisection import BatchResult, OnLocked
-from ..isolation.past_locked import take_past_locked
-from ..isolation.quarantine import (
-    as_quarantined,
-    pass_over,
-    quarantine_broken,
-    quarantine_still_broken,
-)
-from ..isolation.refusals import bisect_batch
-from ..isolation.suspects import Kind, Suspects
+from ..cooldown import Cooldown, excluding
+from ..dialect import StatementFailed
+from ..isolation import Written, as_set_apart, set_apart, set_broken_apart, write_each
 from ..ledger_time import LedgerTime
-from ..mapping.execution_rows import executions_of
+from ..mapping.execution_rows import BY_IDS, executions_of
 from ..schema.tables import executions
-from ..transactions.database import Database, repeatable
-from ..transactions.lock_waits import LockWaitBudget
+from ..transactions.database import Database, repeatable, repeatable_unless_locked
 from . import statements
 from .leap_waits import DOUBTFUL_WAITS, find_waits, regain_waits
 from .statements import lock_rows
@@ -39,8 +29,7 @@ class ReconcilerQueries(LedgerTime):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
-        self._queries_budget = LockWaitBudget()
+        self._resting = Cooldown()  # what is overdue and locked
 
     @repeatable
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
@@ -48,8 +37,8 @@ class ReconcilerQueries(LedgerTime):
         with self._database.read("looking at what the broker has") as connection:
             page = connection.scalars(statements.DOUBTABLE, {"after": after, "limit": limit}).all()
 
-        @repeatable
-        def doubt_them(part: Sequence[int]) -> BatchResult[None]:
+        @repeatable_unless_locked
+        def doubt_them(part: Sequence[int]) -> Written[None]:
             with self._database.write("doubting what the broker has") as connection:
                 asked = {**statements.doubts(since, now), "ids": part}
                 ids = list(connection.scalars(statements.DOUBTED, asked))
@@ -59,49 +48,52 @@ class ReconcilerQueries(LedgerTime):
                 early = connection.execute(statements.DOUBTED_EARLY, {**asked, "ids": part})
                 if checks := statements.postponed_by_doubt(early, now):
                     self._database.dialect.update_many(connection, statements.POSTPONE, checks)
-            return BatchResult((), [*ids, *(one["found_id"] for one in checks)])
+            return Written((), changed=bool(ids or checks))
 
-        if page:  # what is refused or locked is decided by another look, once it is overdue
-            later = OnLocked[int, None](lambda _id: None, self._queries_budget)
-            bisect_batch(page, doubt_them, alone=lambda _id, _refusal: None, on_locked=later)
+        # What is refused or locked is decided by another look, once it is overdue.
+        write_each(page, doubt_them, refused=lambda _id, _why: (), locked=lambda _id: ())
         return page[-1] if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`. Most looks find nothing, and take no lock."""
         until = {state.value: now - graces.of(state) for state in STARTABLE}
-        refused = self._database.passed_over.at(now)
-        statement = excluding(statements.LONGEST_OVERDUE, executions.c.id, refused)
 
-        @repeatable
-        def choose(most: int, left: int) -> Sequence[int]:
-            asked = {**until, "limit": most, "left": left}
-            with self._database.read("looking for what is overdue") as connection:
-                return connection.scalars(statement, asked).all()
-
-        @repeatable
-        def take(ids: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[Execution]:
+        @repeatable_unless_locked
+        def take(part: Sequence[int]) -> Written[Execution]:
             with self._database.write("taking what is overdue") as connection:
-                rows = connection.execute(statements.OVERDUE, {**until, "ids": ids})
+                rows = connection.execute(statements.OVERDUE, {**until, "ids": part})
                 found = executions_of(connection, rows)
-                kinds.update((one.id, (one.state, one.problem is None)) for one in found)
-                apart = quarantine_broken(connection, found, now)
+                apart = set_broken_apart(connection, found, now)
                 sound = [one for one in found if one.problem is None]
                 checks = [statements.postponement(one, now, graces) for one in sound]
                 self._database.dialect.update_many(connection, statements.POSTPONE, checks)
-            left = pass_over(self._database, found, apart, now)
-            taken = [one for one in as_quarantined(found, apart) if one.id not in left]
-            return BatchResult(taken, [one.id for one in taken])
+            for id_ in set(part).difference(one.id for one in found):
+                rest(id_)
+            taken = as_set_apart(self._database, found, apart, now)
+            return Written(taken, changed=bool(apart or sound))
 
-        take_unlocked = partial(
-            take_isolated,
-            self._database,
-            take=take,
-            now=now,
-            suspects=self._waiting,
-            budget=self._queries_budget,
-            states=STARTABLE,
-        )
-        return take_past_locked(choose, take_unlocked, limit=limit)
+        def rest(id_: int) -> Sequence[Execution]:
+            self._resting.note(id_, now)
+            return ()
+
+        def refused(id_: int, why: Exception) -> Sequence[Execution]:
+            self._set_apart(id_, why, STARTABLE, now)
+            return ()
+
+        ids = self._choose_overdue(now, {**until, "limit": limit})
+        return write_each(ids, take, refused=refused, locked=rest, untried=lambda _: ())
+
+    @repeatable
+    def _choose_overdue(self, now: datetime, asked: Mapping[str, Any]) -> Sequence[int]:
+        passed_over = {*self._database.passed_over.at(now), *self._resting.at(now)}
+        statement = excluding(statements.LONGEST_OVERDUE, executions.c.id, passed_over)
+        with self._database.read("looking for what is overdue") as connection:
+            return connection.scalars(statement, asked).all()
+
+    def _set_apart(
+        self, id_: int, why: Exception, states: Collection[State], now: datetime
+    ) -> None:
+        set_apart(self._database, id_, str(why), now, still=lambda seen: seen.state in states)
 
     @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
@@ -127,16 +119,13 @@ class ReconcilerQueries(LedgerTime):
     def _regain(
         self, strays: Select[Any], give_time: Update, asked: Mapping[str, Any], limit: int
     ) -> int:
-        @repeatable
-        def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[int]:
+        def take(part: Sequence[int]) -> Sequence[int]:
             with self._database.write("finding what nobody would find") as connection:
                 free = lock_rows(connection, statements.UNLOCKED, part)
                 if not free:
-                    return BatchResult(())
-                kinds.update((id_, row.state) for id_, row in free.items())
+                    return ()
                 rows = connection.execute(give_time, {**asked, "ids": list(free)}).rowcount
-            # Which of them were strays still is not known, unless all of them were.
-            return BatchResult(part[:rows], free.keys() if rows == len(free) else ())
+            return part[:rows]
 
         statement = self._not_passed_over(strays, asked["now"])
         with self._database.read("looking for what nobody would find") as connection:
@@ -146,13 +135,10 @@ class ReconcilerQueries(LedgerTime):
     def _regain_waits(self, now: datetime, limit: int) -> int:
         soon = now + CLOCKS_DIFFER
 
-        @repeatable
-        def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[int]:
+        def take(part: Sequence[int]) -> Sequence[int]:
             with self._database.write("ending what a clock lets wait") as connection:
                 free = lock_rows(connection, statements.UNLOCKED, part)
-                kinds.update((id_, row.state) for id_, row in free.items())
-                taken = regain_waits(connection, self._database.dialect, free, soon=soon, now=now)
-            return BatchResult(taken, taken)
+                return regain_waits(connection, self._database.dialect, free, soon=soon, now=now)
 
         doubtful = self._not_passed_over(DOUBTFUL_WAITS, now)
         with self._database.read("looking for what a clock lets wait") as connection:
@@ -163,22 +149,22 @@ class ReconcilerQueries(LedgerTime):
         return excluding(strays, executions.c.id, self._database.passed_over.at(now))
 
     def _take_strays(
-        self,
-        ids: Sequence[int],
-        take: Callable[[Sequence[int], dict[int, Kind]], BatchResult[int]],
-        now: datetime,
+        self, ids: Sequence[int], take: Callable[[Sequence[int]], Sequence[int]], now: datetime
     ) -> int:
-        if not ids:
-            return 0
-        taken = take_isolated(
-            self._database,
-            ids,
-            take,
-            now=now,
-            suspects=self._stray,
-            budget=self._queries_budget,
-            states=UNFINISHED,
-        )
+        @repeatable_unless_locked
+        def write(part: Sequence[int]) -> Written[int]:
+            taken = take(part)
+            return Written(taken, changed=bool(taken))
+
+        def refused(id_: int, why: Exception) -> Sequence[int]:
+            self._set_apart(id_, why, UNFINISHED, now)
+            return ()
+
+        def rest(id_: int) -> Sequence[int]:
+            self._database.passed_over.note(id_, now)
+            return ()
+
+        taken = write_each(ids, write, refused=refused, locked=rest, untried=lambda _: ())
         return len(taken)
 
     @repeatable
@@ -209,18 +195,18 @@ class ReconcilerQueries(LedgerTime):
         if not broken:
             return found
 
-        @repeatable
-        def quarantine(part: Sequence[Execution]) -> Collection[int]:
-            with self._database.write("setting broken executions apart") as connection:
-                return quarantine_still_broken(connection, part, now)
+        apart = set[int]()
 
-        apart = write_isolated(
-            self._database,
-            broken,
-            quarantine,
-            now=now,
-            suspects=self._broken,
-            budget=self._queries_budget,
-        )
-        pass_over(self._database, broken, apart, now)
-        return as_quarantined(found, apart)
+        @repeatable_unless_locked
+        def quarantine(part: Sequence[Execution]) -> Written[None]:
+            with self._database.write("setting broken executions apart") as connection:
+                ids = [execution.id for execution in part]
+                statement = BY_IDS.with_for_update(skip_locked=True)
+                still = executions_of(connection, connection.execute(statement, {"ids": ids}))
+                done = set_broken_apart(connection, still, now)
+            apart.update(done)
+            return Written((), changed=bool(done))
+
+        with suppress(StatementFailed):  # what cannot be set apart now rests
+            write_each(broken, quarantine, refused=lambda _one, _why: (), locked=lambda _one: ())
+        return as_set_apart(self._database, found, apart, now)

@@ -108,7 +108,6 @@ LONGEST_OVERDUE = (
     )
     .order_by(executions.c.check_at, executions.c.id)
     .limit(bindparam("limit"))
-    .offset(bindparam("left"))
 )
 # Chosen first and taken then, or a database that sorts would lock all that it sorted.
 OVERDUE = (

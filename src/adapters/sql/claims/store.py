@@ -1,33 +1,47 @@
 """Claims in SQL: what is due, edited or could not be planned, page by page."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Engine, Row, Select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, bindparam, select
 
+from cronhare.application.logs import say
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports.claims import Batch
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerRefused
 
 from ..cooldown import Cooldown, excluding
+from ..dialect import Locked, StatementFailed
 from ..gates.letting_go import LettingGo
+from ..isolation import REFUSED, Written, write_each
 from ..mapping.schedule_rows import moment_or_long_ago
-from ..schema.tables import plans, schedulers
-from ..transactions.database import Database, repeatable
+from ..schema.tables import FOUND_BY_KEY, plans, schedulers
+from ..transactions.database import Database, repeatable, repeatable_unless_locked
 from . import pages
 from .apply_plans import apply_plans
 from .asked_ends import AskedEnds
-from .page_bisection import PageBisection
-from .page_planner import PagePlanner
-from .plan_locks import Page, PlanLocks
+from .page import Page, joined
 from .published_marks import PublishedMarks
 from .reconciliation import ReconcilerQueries
 from .unconfirmed_ends import UnconfirmedEnds
 
 _DUE: Final = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
+log = logging.getLogger(__name__)
+
+#: Takes what is due of a page: its first schedules, or of those it found before *only* these.
+Take = Callable[[Page, Sequence[int] | None], Batch]
+
+UNLOCKED_PLANS: Final = (
+    select(plans.c.scheduler_id)
+    .where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+    .with_hint(plans, FOUND_BY_KEY, "mysql")
+    .with_for_update(skip_locked=True)
+)
 
 
 class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnds, LettingGo):
@@ -41,11 +55,9 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         """See `Database`. *judge* names this replica beside what it cannot plan."""
         super().__init__(Database(engine, clock))
         self._judge = judge
-        left_out = Cooldown()  # schedules; of executions all stores know
-        problems = Cooldown()
-        self._due_pages = PageBisection(left_out, problems)
-        self._edit_pages = PageBisection(left_out, problems)
-        self._plan_locks = PlanLocks(self._database)
+        self._resting_plans = Cooldown()  # of executions all stores know
+        self._problems = Cooldown()
+        self._held: dict[int, str] = {}  # names of schedules that rest as somebody has them locked
         self._resume_at = pages.BEFORE_ALL
         self._taken_to: dict[bool, pages.Place] = {}
 
@@ -69,51 +81,45 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         taken_to = self._taken_to.pop(since is None, floor)
         after = taken_to if pages.is_later(taken_to, floor) else floor
 
-        @repeatable
-        def take(limit: int, planner: PagePlanner) -> Batch:
+        @repeatable_unless_locked
+        def take(page: Page, only: Sequence[int] | None) -> Batch:
             at, id_ = after
             asked = {"until": until or now, "at": at, "id": id_, "limit": limit}
             with self._database.write("claiming what is due") as connection:
-                rows = self._database.dialect.read(connection, self._due_at(now), asked)
-                page = Page(rows=rows, is_full=len(rows) == limit)
-                batch = self._apply(connection, page, planner, now=now, node=node)
-            if batch.more:
+                rows = self._database.dialect.read(connection, self._due_at(now, only), asked)
+                page.note(rows, only)
+                batch = self._apply(connection, page, rows, now=now, node=node)
+            if batch.more and only is None:
                 last = rows[batch.looked - 1]
                 self._taken_to[since is None] = (last.next_due_at, last.planned_id)
             return batch
 
-        series = "missed" if since is None else "due"
-        return self._due_pages.take(limit, planner, take, series=series, now=now)
+        return self._take(Page(planner, self._problems, limit=limit, now=now), take)
 
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
         floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
 
-        @repeatable
-        def take(limit: int, planner: PagePlanner) -> Batch:
-            edited = excluding(pages.EDITED, schedulers.c.id, self._edit_pages.passed_over(now))
-            locked = len(self._edit_pages.locked(now))
+        @repeatable_unless_locked
+        def take(page: Page, only: Sequence[int] | None) -> Batch:
+            edited = self._among(pages.EDITED, schedulers.c.id, now, only)
             with self._database.read("looking for edited schedules") as connection:
                 if not self._edited(connection, edited, floor, 1):
-                    return Batch(busy=locked)
+                    return Batch()
             with self._database.write("planning edited schedules") as connection:
-                page = self._plan_locks.take(
-                    connection,
-                    self._edited(connection, edited, floor, limit),
-                    limit=limit,
-                    behind=lambda last: self._page(
-                        connection, edited, (last.updated_at, last.id), limit
-                    ),
-                )
-                batch = self._apply(connection, page, planner, now=now, node=node)
+                found = self._edited(connection, edited, floor, limit)
+                page.note(found, only)
+                free = self._unlocked(connection, found, now)
+                batch = self._apply(connection, page, free, now=now, node=node)
             self._resume_at = pages.BEFORE_ALL
-            if batch.more:
-                last = page.rows[batch.looked - 1]
+            if batch.more and only is None and batch.looked:
+                last = free[batch.looked - 1]
                 self._resume_at = (last.updated_at, last.id)
-            return attrs.evolve(batch, busy=page.busy + locked)
+            return batch
 
-        return self._edit_pages.take(limit, planner, take, series="edited", now=now)
+        batch = self._take(Page(planner, self._problems, limit=limit, now=now), take)
+        return attrs.evolve(batch, busy=len(self._resting_plans.at(now)))
 
     def plan_problems(
         self,
@@ -130,26 +136,24 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         all_problems = pages.PROBLEMS if since is None else pages.PROBLEMS_OF_LATE
         bounds = {"after": after} if since is None else {"after": after, "since": since}
 
-        @repeatable
-        def take(limit: int, planner: PagePlanner) -> tuple[Batch, int]:
-            passed_over = self._edit_pages.passed_over(now)
-            problems = excluding(all_problems, plans.c.scheduler_id, passed_over)
+        @repeatable_unless_locked
+        def take(page: Page, only: Sequence[int] | None) -> Batch:
+            problems = self._among(all_problems, plans.c.scheduler_id, now, only)
             with self._database.read("looking for what could not be planned") as connection:
                 if not dialect.read(connection, problems, {**bounds, "limit": 1}):
-                    return Batch(), after
+                    return Batch()
             with self._database.write("planning what could not be planned") as connection:
+                found = dialect.read(connection, problems, {**bounds, "limit": limit})
+                page.note(found, only)
+                free = self._unlocked(connection, found, now)
+                batch = self._apply(connection, page, free, now=now, node=node)
+            if batch.looked:
+                looked_to.append(free[batch.looked - 1].id)
+            return batch
 
-                def behind(last: int) -> Sequence[Row[Any]]:
-                    asked = {**bounds, "after": last, "limit": limit}
-                    return dialect.read(connection, problems, asked)
-
-                page = self._plan_locks.take(
-                    connection, behind(after), limit=limit, behind=lambda last: behind(last.id)
-                )
-                batch = self._apply(connection, page, planner, now=now, node=node)
-            return batch, page.rows[batch.looked - 1].id if batch.looked else after
-
-        return self._edit_pages.take(limit, planner, take, series="problems", now=now)
+        looked_to = [after]
+        batch = self._take(Page(planner, self._problems, limit=limit, now=now), take)
+        return batch, max(looked_to)
 
     @repeatable
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
@@ -158,28 +162,114 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             found: object = connection.scalar(statement, {} if after is None else {"after": after})
         return None if found is None else moment_or_long_ago(found)
 
+    def _take(self, page: Page, take: Take) -> Batch:
+        """Take a page; if that fails, halves of it, until those that are to blame are alone.
+
+        A schedule that is refused alone gets a problem, for a minute: so long it is not asked for
+        again. If not even that can be written it rests, and so does one that is locked.
+
+        Raises:
+            LedgerUnavailable: of no schedule anything can be written.
+        """
+        try:
+            batch = take(page, None)
+        except (*REFUSED, Locked):
+            if not (names := page.names):
+                raise
+            # Others may be due, too: what is left of this page is found again.
+            batch = attrs.evolve(joined(self._take_halves(page, names, take)), more=True)
+        if self._held:
+            self._say_free(page)
+        return batch
+
+    def _take_halves(self, page: Page, names: Mapping[int, str], take: Take) -> Sequence[Batch]:
+        def write(part: Sequence[int]) -> Written[Batch]:
+            try:
+                batch = take(page, part)
+            except REFUSED as refusal:
+                if len(part) > 1:
+                    raise
+                reason = f"the ledger refuses what follows: {refusal}"
+                page.reasons[part[0]] = reason
+                try:
+                    batch = take(page, part)  # its problem alone
+                except LedgerRefused as again:  # which is not the schedule's fault
+                    raise StatementFailed(str(again), changed_nothing=True) from again
+                self._problems.note(part[0], page.now, reason)
+            return Written([batch], changed=batch.looked > 0)
+
+        def refused(id_: int, why: Exception) -> Sequence[Batch]:
+            self._resting_plans.note(id_, page.now)
+            what = "is passed over, for not even its problem can be written"
+            text = f"Schedule {names[id_]} {what}: {why}"
+            say(log, logging.ERROR, "schedule.refused", text)
+            return ()
+
+        def held(id_: int) -> Sequence[Batch]:
+            self._resting_plans.note(id_, page.now)
+            name = self._held[id_] = names[id_]
+            text = f"Schedule {name} is put off for a minute: somebody keeps its rows locked"
+            say(log, logging.WARNING, "schedule.held", text)
+            return ()
+
+        return write_each([*names], write, refused=refused, locked=held, untried=lambda _: ())
+
+    def _say_free(self, page: Page) -> None:
+        resting = self._resting_plans.at(page.now)
+        for id_ in page.names:
+            if id_ not in resting and (name := self._held.pop(id_, None)) is not None:
+                text = f"Schedule {name} is put off no more: it could be taken"
+                say(log, logging.INFO, "schedule.back", text)
+
     def _apply(
-        self, connection: Connection, page: Page, planner: PagePlanner, *, now: datetime, node: str
+        self,
+        connection: Connection,
+        page: Page,
+        rows: Sequence[Row[Any]],
+        *,
+        now: datetime,
+        node: str,
     ) -> Batch:
-        planner.note(page.rows)
         batch = apply_plans(
             connection,
             self._database.dialect,
-            page.rows,
+            rows,
             now=now,
             node=node,
-            planner=planner,
+            planner=page.plan,
             judge=self._judge,
             recent=self._recent_claims,
         )
-        return attrs.evolve(batch, more=page.is_full or batch.looked < len(page.rows))
+        return attrs.evolve(batch, more=page.is_full or batch.looked < len(rows))
 
-    def _due_at(self, now: datetime) -> Select[Any]:
-        passed_over = self._due_pages.passed_over(now)
-        if not passed_over:
+    def _due_at(self, now: datetime, only: Sequence[int] | None) -> Select[Any]:
+        due = self._among(pages.DUE, plans.c.scheduler_id, now, only)
+        if due is pages.DUE:  # nearly always
             return _DUE
-        due = excluding(pages.DUE, plans.c.scheduler_id, passed_over)
         return pages.schedules_of(due.with_for_update(skip_locked=True))
+
+    def _among(
+        self,
+        statement: Select[Any],
+        id_: ColumnElement[int],
+        now: datetime,
+        only: Sequence[int] | None,
+    ) -> Select[Any]:
+        """Let a statement leave out what rests, or find *only* some."""
+        if only is not None:
+            return statement.where(id_.in_(only))
+        return excluding(statement, id_, self._resting_plans.at(now))
+
+    def _unlocked(
+        self, connection: Connection, found: Sequence[Row[Any]], now: datetime
+    ) -> Sequence[Row[Any]]:
+        """Lock the plans of schedules, and leave out those that somebody has locked: they rest."""
+        planned = [row.id for row in found if row.planned_id is not None]
+        free = set(connection.scalars(UNLOCKED_PLANS, {"ids": planned})) if planned else set()
+        for id_ in planned:
+            if id_ not in free:
+                self._resting_plans.note(id_, now)
+        return [row for row in found if row.planned_id is None or row.id in free]
 
     def _edited(
         self, connection: Connection, edited: Select[Any], floor: pages.Place, limit: int

@@ -27,8 +27,9 @@ CONNECT_SECONDS: Final = 5
 #: With several hosts a silent one is passed over sooner: the others wait to be asked.
 ONE_OF_SEVERAL_SECONDS: Final = 2
 
-#: A statement waits so long for rows that others hold. Nothing of ours holds any that long.
-LOCK_SECONDS: Final = 3
+#: A statement waits so long for rows that others hold; MySQL knows no shorter wait. Then a batch
+#: goes on in halves, so each level of them costs as much.
+LOCK_SECONDS: Final = 1
 
 #: The server ends a session of MySQL's, or a transaction of PostgreSQL's, that is silent for so
 #: long: what a host held when it vanished is free again. By default it never is, or after eight

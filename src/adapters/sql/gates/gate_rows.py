@@ -32,8 +32,7 @@ from ..mapping.execution_rows import batches, is_in
 from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import FOUND_BY_KEY, by_id, executions, gates, schedulers
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable
-from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
+from ..transactions.database import Database, repeatable_unless_locked
 from .recent_claims import Places
 
 #: In place of a schedule that cannot be read. No rule keeps its execution back: it passes its gate,
@@ -131,7 +130,7 @@ def make_gates(database: Database, names: Collection[str], now: datetime) -> Non
     Where it would have to wait the gates stay missing, which counts as locked.
     """
 
-    @repeatable
+    @repeatable_unless_locked
     def make() -> None:
         with database.write("making gates") as connection:
             known = set(connection.scalars(_KNOWN, {"names": list(names)}))
@@ -139,7 +138,7 @@ def make_gates(database: Database, names: Collection[str], now: datetime) -> Non
             if rows:
                 connection.execute(_INSERT, rows)
 
-    with suppress(Locked), limit_lock_wait(NOT_AT_ALL):
+    with suppress(Locked):
         make()
 
 

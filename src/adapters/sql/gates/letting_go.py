@@ -16,12 +16,11 @@ from cronhare.ports.ledger import LedgerRefused
 
 from ..cooldown import excluding
 from ..dialect import Locked
-from ..isolation.quarantine import quarantine_broken
+from ..isolation import set_broken_apart
 from ..mapping.execution_rows import BY_IDS, executions_of, is_in
 from ..mapping.transition_columns import Change, write_changes
 from ..schema.tables import executions
-from ..transactions.database import Database, StorePart, repeatable
-from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
+from ..transactions.database import Database, StorePart, repeatable, repeatable_unless_locked
 from .gate_rows import GateRows, MissingGates, make_gates, schedule_in
 from .recent_claims import RecentClaims
 
@@ -78,8 +77,7 @@ class LettingGo(StorePart):
             return LetGo()
         for _ in range(2):
             try:
-                with limit_lock_wait(NOT_AT_ALL):
-                    return self._pass(asked, now=now)
+                return self._pass(asked, now=now)
             except MissingGates as missing:
                 make_gates(self._database, missing.names, now)
             except Locked:
@@ -92,8 +90,7 @@ class LettingGo(StorePart):
         """Pass over for a while whom the database refuses to let go, so that those behind go on."""
         suspects = list[int]()
         try:
-            with limit_lock_wait(NOT_AT_ALL):
-                return self._pass([gate], now=now, most=1, suspects=suspects)
+            return self._pass([gate], now=now, most=1, suspects=suspects)
         except (Locked, MissingGates):
             pass
         except LedgerRefused as refusal:
@@ -103,7 +100,7 @@ class LettingGo(StorePart):
                 say(log, logging.ERROR, "execution.refused", text)
         return LetGo(busy=frozenset({gate}))
 
-    @repeatable
+    @repeatable_unless_locked
     def _pass(
         self,
         asked: Sequence[str],
@@ -237,6 +234,6 @@ class _Passing:
             return []
         rows: Any = self._connection.execute(_UNLOCKED, {"ids": list(ids)})
         found = executions_of(self._connection, rows)
-        quarantine_broken(self._connection, found, self._now)
+        set_broken_apart(self._connection, found, self._now)
         sound = [one for one in found if one.problem is None and one.state in UNFINISHED]
         return sorted(sound, key=place_in_line)

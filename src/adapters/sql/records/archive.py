@@ -13,14 +13,13 @@ from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowa
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerBusy
 
-from ..dialect import InDoubt, Locked
+from ..dialect import Locked
 from ..mapping.archive_rows import read_archived
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, StorePart, repeatable
-from ..transactions.lock_waits import LockWaitBudget
+from ..transactions.database import StorePart, repeatable, repeatable_unless_locked
 from .failure_conditions import those_of
 
 _ARCHIVE = select(failed_tasks).order_by(failed_tasks.c.id.desc())
@@ -47,10 +46,6 @@ _RESOLVE = (
 
 class ArchiveRecords(StorePart):
     """The part of `RecordsPort` that is about the archive."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._failures_budget = LockWaitBudget()
 
     @repeatable
     def archive(
@@ -81,25 +76,17 @@ class ArchiveRecords(StorePart):
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
-        from .reported_failures import (  # noqa: PLC0415 - lists do without
-            could_archive_another,
-            keep_failure,
-        )
+        from .reported_failures import keep_failure  # noqa: PLC0415 - lists do without
 
-        @repeatable
+        @repeatable_unless_locked
         def keep() -> Archived | Unproven | None:
             with self._database.write("keeping a reported failure") as connection:
                 return keep_failure(connection, self._database.dialect, failure, now=now, node=node)
 
         try:
-            with self._failures_budget.limited_wait():
-                return keep()
+            return keep()
         except Locked as locked:
             raise LedgerBusy(str(locked)) from locked
-        except InDoubt as doubt:
-            if could_archive_another(self._database, failure, now=now):
-                raise LedgerBusy(str(doubt)) from doubt
-            raise
 
     @repeatable
     def replay(

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Final
 
 import attrs
-import msgspec
 from sqlalchemy import Connection, bindparam, select
 
 from cronhare.domain.execution import Execution
@@ -17,12 +16,10 @@ from cronhare.domain.schedules.schedule import CLEANUP_NAME
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Dialect
-from ..isolation.trial import is_accepted
 from ..mapping.archive_rows import ARCHIVE, archive_values
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import failed_tasks, schedulers
-from ..transactions.database import Database
 
 _ARCHIVED: Final = select(failed_tasks.c.id).where(
     failed_tasks.c.scheduler_id == bindparam("scheduler_id"),
@@ -82,17 +79,6 @@ def _end(
     write_changes(connection, dialect, [(execution, failed)])
     verdict = Fail(failure.message.failed_reason)
     return _archive(connection, archive(failed, verdict, None, failure.failed_at or now))
-
-
-def could_archive_another(database: Database, failure: Failure, *, now: datetime) -> bool:
-    """Tell whether a failure of no schedule could be archived: tried, and rolled back."""
-    message = msgspec.structs.replace(failure.message, scheduler_id=0)
-    another = archive_report(attrs.evolve(failure, message=message), now)
-
-    def archive_another(connection: Connection) -> bool:
-        return bool(_archive(connection, another))
-
-    return is_accepted(database, "trying to archive another failure", archive_another)
 
 
 def _archive(connection: Connection, archived: Archived) -> Archived:

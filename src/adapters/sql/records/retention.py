@@ -17,12 +17,11 @@ from cronhare.ports.records import Retention
 
 from ..audit import forget_audit
 from ..gates.forgetting import forget_gates
-from ..isolation.bisection import BatchResult, OnLocked
-from ..isolation.refusals import bisect_batch
+from ..isolation import Written, write_each
 from ..mapping.deletable import AWAITS_A_PERSON, COUNTS, ENDED
 from ..schema.tables import THESE, by_id, executions
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database
+from ..transactions.database import Database, repeatable_unless_locked
 from .class_retention import surplus_of_classes
 from .old_replays import forget_replays
 
@@ -145,19 +144,19 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     with database.read("looking for old history") as connection:
         ids = list(connection.scalars(which, asked))
 
-    def delete_them(part: Sequence[int]) -> BatchResult[int]:
+    @repeatable_unless_locked
+    def delete_them(part: Sequence[int]) -> Written[int]:
         with database.write("deleting old history") as connection:
             # What is locked, for a replay perhaps, is looked at another day.
             unlocked = by_id(which).with_for_update(skip_locked=True)
             found = list(connection.scalars(unlocked, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})
-            return BatchResult([len(found)], found)
+            return Written([len(found)], changed=bool(found))
 
-    def keep(id_: int, refusal: Exception) -> int:
-        text = f"Execution {id_} is kept: {refusal}"
+    def keep(id_: int, why: Exception) -> Sequence[int]:
+        text = f"Execution {id_} is kept: {why}"
         say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
-        return 0
+        return ()
 
-    on_locked = OnLocked[int, int](lambda _: 0)
-    return sum(bisect_batch(ids, delete_them, alone=keep, on_locked=on_locked)) if ids else 0
+    return sum(write_each(ids, delete_them, refused=keep, locked=lambda _: ()))

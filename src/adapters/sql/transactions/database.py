@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial, wraps
 from typing import Final, ParamSpec, TypeVar
@@ -18,14 +18,12 @@ from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailab
 from ..dialect import (
     UPGRADE,
     Dialect,
-    InDoubt,
     Locked,
+    StatementFailed,
     TransactionRolledBack,
     dialect_of,
     passed_over_of,
 )
-from .fitting import fits
-from .lock_waits import lock_wait
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,17 +38,24 @@ _MEETINGS: Final = 5
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:
-    """Repeat a call whose transaction was rolled back: a deadlock, a lost connection.
+    """Repeat a call whose transaction was rolled back: a deadlock, a lock, a lost connection.
 
-    It repeats a port's method from its beginning, which all of them allow. Within
-    `limit_lock_wait` a lock is not waited for again: `Locked` is raised at once.
+    It repeats a port's method from its beginning, which all of them allow.
     """
+    return _repeating(call, waits=True)
 
+
+def repeatable_unless_locked(call: Callable[P, T]) -> Callable[P, T]:
+    """Do so for one that can go on without what others keep locked: `Locked` is raised at once."""
+    return _repeating(call, waits=False)
+
+
+def _repeating(call: Callable[P, T], *, waits: bool) -> Callable[P, T]:
     @wraps(call)
     def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
         give_up_at = time.monotonic() + REPEAT_FOR
         # Random, so that two that met do not meet again.
-        waits = Waits(_SHORTEST_WAIT, _LONGEST_WAIT, random.random)
+        pauses = Waits(_SHORTEST_WAIT, _LONGEST_WAIT, random.random)
         met = 0
         changed_nothing = True
         while True:
@@ -60,18 +65,18 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
                 # What an earlier try may have written stays possible, whatever the next one meets.
                 changed_nothing = changed_nothing and error.changed_nothing
                 error.changed_nothing = changed_nothing
-                if isinstance(error, Locked | InDoubt) and not changed_nothing:
+                is_locked = isinstance(error, Locked)
+                if isinstance(error, Locked | StatementFailed) and not changed_nothing:
                     raise LedgerUnavailable(str(error)) from error
-                if not isinstance(error, TransactionRolledBack):
+                if not isinstance(error, TransactionRolledBack) or (is_locked and not waits):
                     raise
-                met += error.is_refusal and not isinstance(error, Locked)
+                met += error.is_refusal and not is_locked
                 if met > _MEETINGS:
                     raise LedgerRefused(str(error)) from error
-                is_told = isinstance(error, Locked) and lock_wait() is not None
-                wait = waits.next()
-                if is_told or time.monotonic() + wait > give_up_at:
+                pause = pauses.next()
+                if time.monotonic() + pause > give_up_at:
                     raise
-            time.sleep(wait)
+            time.sleep(pause)
 
     return insistent
 
@@ -93,7 +98,7 @@ class Database:
     @contextmanager
     def read(self, doing: str) -> Iterator[Connection]:
         """Give a connection whose statements each see what is committed when they begin."""
-        with connected(self._engine, doing) as connection, self._undone(connection, doing):
+        with connected(self._engine, doing) as connection, self._undone(doing):
             yield connection
 
     @contextmanager
@@ -103,26 +108,14 @@ class Database:
             self.dialect.write_lock(),
             connected(self._engine, doing, writing=True) as connection,
             connection.begin(),
-            self._undone(connection, doing, writing=True),
-            ExitStack() as waiting,
+            self._undone(doing, writing=True),
         ):
             with translate_errors(self._engine, doing, begun=False, committing=False):
                 self.dialect.begin(connection)
-                waiting.enter_context(self._waiting_for_locks(connection))
             yield connection
 
-    def _waiting_for_locks(self, connection: Connection) -> AbstractContextManager[object]:
-        asked = lock_wait()
-        if asked is None or asked.seconds is None:
-            return nullcontext()
-        return self.dialect.lock_timeout(connection, asked.seconds)
-
-    def _undone(
-        self, connection: Connection, doing: str, *, writing: bool = False
-    ) -> AbstractContextManager[None]:
-        return translate_errors(
-            self._engine, doing, committing=False, writing=writing, connection=connection
-        )
+    def _undone(self, doing: str, *, writing: bool = False) -> AbstractContextManager[None]:
+        return translate_errors(self._engine, doing, committing=False, writing=writing)
 
 
 class StorePart:
@@ -164,15 +157,13 @@ def translate_errors(
     begun: bool = True,
     committing: bool = True,
     writing: bool = False,
-    connection: Connection | None = None,
 ) -> Iterator[None]:
     """Turn a vendor's errors into ours; *doing* says what was under way.
 
     *begun* says that a statement of ours may have failed: whatever keeps us from a session, with
     any number that there is, is an outage, and no fault of a row. *committing* says that a
     transaction's end may have been asked for, so that after a lost connection nobody knows what
-    became of it; *writing*, that rows may be written, or refused. Over *connection* the tables are
-    looked at where something is missing: it may be ours, or what somebody's trigger writes into.
+    became of it; *writing*, that rows may be written, or refused.
     """
     changed_nothing = not (begun and committing and writing)
     try:
@@ -180,7 +171,7 @@ def translate_errors(
     except SQLAlchemyError as error:
         dialect = dialect_of(engine)
         errors, said = dialect.errors, dialect.errors.explain(error)
-        if connection is not None and errors.is_missing(error) and not fits(connection, dialect):
+        if begun and not committing and errors.is_missing(error):
             text = f"its schema is not this program's ({said}); {UPGRADE}"
             text = f"{doing} in {dialect.place}: {text}"
             raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
@@ -191,9 +182,9 @@ def translate_errors(
             raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
         if refused:
             raise LedgerRefused(text) from error
-        # Of what refuses a connection, or a COMMIT, no trigger is the reason.
-        in_doubt = writing and not committing and errors.is_in_doubt(error)
-        kind = InDoubt if in_doubt else LedgerUnavailable
+        # Of what refuses a connection, or a COMMIT, no single row is the reason.
+        failed = writing and not committing and errors.is_in_doubt(error)
+        kind = StatementFailed if failed else LedgerUnavailable
         raise kind(text, changed_nothing=changed_nothing) from error
     except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send
         text = f"{doing}: {error}"

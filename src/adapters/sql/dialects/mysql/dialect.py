@@ -1,7 +1,6 @@
 """MySQL 8.0 and MariaDB 10.6, or newer: any number of hosts. InnoDB's row locks keep them apart."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -12,12 +11,10 @@ from sqlalchemy import (
     Row,
     Select,
     Update,
-    event,
     func,
     select,
     text,
 )
-from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Requirements
@@ -26,20 +23,17 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...dialect import Connect, PlanRow, with_dialect
+from ...dialect import PlanRow, with_dialect
 from ...mapping.outputs import REPLACE
 from ...schema.tables import metadata, own_tables
 from ..batches import PLAN_COLUMNS, plan_values, rows_of, update_many
 from ..requirements import REQUIREMENTS
 from ..server import MIGRATION_SECONDS, ServerDialect
-from ..sessions import LOCK_SECONDS
 from . import errors
 from .schema import MysqlSchema
 from .sessions import MysqlSessions
 from .statements import ROWS, insert_executions, read_rows, set_plans
 
-_WAIT_FOR_LOCKS: Final = "SET innodb_lock_wait_timeout = "
-_PASSING_OVER: Final = "SKIP LOCKED"
 _PATIENT_SESSION: Final = "SET innodb_lock_wait_timeout = 60, lock_wait_timeout = 60"
 
 
@@ -63,31 +57,10 @@ class MysqlDialect(ServerDialect):
     def facts(self, connection: Connection) -> DatabaseFacts:
         return facts_of(connection)
 
-    @contextmanager
-    def lock_timeout(self, connection: Connection, seconds: int) -> Iterator[None]:
-        """See `Dialect.lock_timeout`. Of 0 MySQL makes 1, with a warning."""
-        waiting = _ShortWaits(seconds)
-        event.listen(connection, "before_cursor_execute", waiting.before)
-        try:
-            yield
-        except BaseException:
-            with suppress(SQLAlchemyError):  # what came first counts
-                waiting.end(connection)
-            raise
-        waiting.end(connection)
-
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
         return read_rows(connection, statement, parameters)
-
-    def read_uncommitted(
-        self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any]
-    ) -> Sequence[Row[Any]]:
-        """See `Dialect.read_uncommitted`. The level is the session's next transaction's alone."""
-        with connect() as connection:
-            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
-            return connection.execute(statement, parameters).all()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         return insert_executions(connection, wanted)
@@ -118,34 +91,6 @@ class MysqlDialect(ServerDialect):
         lock = _lock_name(self.sessions.server.database)
         if connection.scalar(select(func.get_lock(lock, MIGRATION_SECONDS))) != 1:
             raise LedgerUnavailable("another process has been upgrading this schema for hours")
-
-
-class _ShortWaits:
-    """The wait for locks of one transaction, short but for what passes over others' locks anyway.
-
-    Where it waits not at all, MariaDB fails such a SELECT at the first lock that it meets (1180).
-    """
-
-    def __init__(self, seconds: int) -> None:
-        self._short = seconds
-        self._set = LOCK_SECONDS
-
-    def before(self, connection: Connection, _cursor: object, statement: str, *_: object) -> None:
-        """Set the wait that a statement is to have; most have that of the one before."""
-        seconds = LOCK_SECONDS if _PASSING_OVER in statement else self._short
-        if seconds != self._set and not statement.startswith(_WAIT_FOR_LOCKS):
-            self._set = seconds
-            connection.exec_driver_sql(f"{_WAIT_FOR_LOCKS}{seconds}")
-
-    def end(self, connection: Connection) -> None:
-        """Give a session its own wait for locks back, or give the session up."""
-        if self._set == LOCK_SECONDS or connection.invalidated:
-            return
-        try:
-            connection.exec_driver_sql(f"{_WAIT_FOR_LOCKS}{LOCK_SECONDS}")
-        except SQLAlchemyError:
-            connection.invalidate()
-            raise
 
 
 def _lock_name(database: str) -> str:

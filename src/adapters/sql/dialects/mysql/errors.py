@@ -12,13 +12,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.domain.diagnosis.servers import Cause
 
-from ...transactions.lock_waits import waits_for_no_lock
-
 DEADLOCK: Final = 1213
 LOCK_WAIT_TIMEOUT: Final = 1205
 CHANGED_SINCE_READ: Final = 1020
 DUPLICATE: Final = 1062
-COMMIT_FAILED: Final = 1180
 NO_NUMBER: Final = 1467
 NO_NUMBER_LEFT: Final = 167
 NOT_READY: Final = 1047  # a Galera node without the majority of its cluster, or not yet in it
@@ -139,9 +136,7 @@ def is_taken_back(error: SQLAlchemyError) -> bool:
 
 
 def is_locked(error: BaseException | None) -> bool:
-    """See `Errors.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
-    number = number_of(error)
-    return number == LOCK_WAIT_TIMEOUT or (number == COMMIT_FAILED and waits_for_no_lock())
+    return number_of(error) == LOCK_WAIT_TIMEOUT
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:

@@ -36,13 +36,12 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...dialect import Locked, TransactionRolledBack
+from ...dialect import TransactionRolledBack
 from ...mapping.execution_rows import NEW_COLUMNS, new_values
 from ...schema import types
 from ...schema.named_rows import MakeRow, row_maker
 from ...schema.tables import FOUND_BY_KEY, executions
 from ...schema.types import UtcDateTime
-from ...transactions.lock_waits import waits_for_no_lock
 from ..batches import (
     FRESH,
     PLAN_COLUMNS,
@@ -241,7 +240,7 @@ def _numbering() -> Iterator[None]:
     An INSERT of many keeps all others from numbering theirs while it waits for a gap that is held.
 
     Raises:
-        TransactionRolledBack: somebody does. `Locked`, if no lock is to be waited for.
+        TransactionRolledBack: somebody does.
     """
     try:
         yield
@@ -249,9 +248,7 @@ def _numbering() -> Iterator[None]:
         if errors.number_of(error) != errors.NO_NUMBER:
             raise
         text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
-        raise (Locked if waits_for_no_lock() else TransactionRolledBack)(
-            text, changed_nothing=True
-        ) from error
+        raise TransactionRolledBack(text, changed_nothing=True) from error
 
 
 # Rows that are read

@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Update, column, func, select, text
+from sqlalchemy import ColumnElement, Connection, Engine, Update, column, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -71,16 +71,6 @@ class PostgresqlDialect(ServerDialect):
 
     def facts(self, connection: Connection) -> DatabaseFacts:
         return facts_of(connection)
-
-    @contextmanager
-    def lock_timeout(self, connection: Connection, seconds: int) -> Iterator[None]:
-        """See `Dialect.lock_timeout`. 0 would be for ever; it ends with the transaction."""
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1_000 * seconds, 1)}")
-        yield
-
-    def read_uncommitted(self, *_: object) -> Sequence[Row[Any]]:
-        """Nobody sees it here: whoever inserts the same waits, as for any lock."""
-        return ()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])

@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -123,14 +123,6 @@ class SqliteDialect:
     ) -> Sequence[Row[Any]]:
         """See `Dialect.read`: the driver is fast enough."""
         return named_rows(connection, statement, parameters)
-
-    def lock_timeout(self, *_: object) -> AbstractContextManager[object]:
-        """Whoever writes is alone here."""
-        return nullcontext()
-
-    def read_uncommitted(self, *_: object) -> Sequence[Row[Any]]:
-        """Whoever writes is alone here."""
-        return ()
 
     def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:  # noqa: ARG002
         """A writer is alone here, and has waited for that before it began."""

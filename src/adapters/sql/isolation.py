@@ -1,0 +1,264 @@
+"""A row that the database refuses, or that somebody keeps locked, does not stop its neighbours.
+
+A batch that fails is written again by halves until that row is alone (ADR 15). It is set apart, or
+rests for a minute; all others are written in the same call.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+import msgspec
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, IntegrityError
+
+from cronhare.application.logs import say
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle import transitions
+from cronhare.domain.lifecycle.archive import archive
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
+
+from .dialect import Locked, StatementFailed
+from .mapping.archive_rows import ARCHIVE, archive_values
+from .mapping.execution_rows import BY_IDS, executions_of
+from .mapping.transition_columns import write_fields
+from .transactions.database import Database, repeatable
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+log = logging.getLogger(__name__)
+
+#: A statement failed, and the database is there: one row may be the reason.
+REFUSED: Final = (LedgerRefused, StatementFailed, LedgerOutdated)
+
+#: A constraint, a type, or what a driver cannot even send: no other row is the reason.
+_OF_VALUES: Final = (IntegrityError, DataError, OverflowError, UnicodeError)
+
+#: So many rows are tried alone while nothing at all is accepted: after that it is an outage.
+MOST_DOUBTS: Final = 5
+
+#: So many seconds single rows wait for locks in one call; the rest is not tried this time.
+LONGEST_WAIT: Final = 3.0
+
+#: What `transitions.set_apart` changes. All of it is written: what was read of a broken row may not
+#: be what is there.
+SET_APART: Final = (
+    "state",
+    "version",
+    "owner",
+    "lease_until",
+    "next_attempt_at",
+    "check_at",
+    "held_by",
+    "finished_at",
+    "last_error",
+)
+
+
+@attrs.frozen
+class Written(Generic[A]):
+    """What one transaction answers, and whether it *changed* a row: the database accepts some."""
+
+    answers: Sequence[A]
+    changed: bool
+
+
+@attrs.frozen
+class _Alone(Generic[Q]):
+    """An item that failed alone; without an *error* it was not tried."""
+
+    item: Q
+    error: LedgerRefused | LedgerUnavailable | None = None
+
+
+def write_each(
+    items: Sequence[Q],
+    write: Callable[[Sequence[Q]], Written[A]],
+    *,
+    refused: Callable[[Q, Exception], Sequence[A]],
+    locked: Callable[[Q], Sequence[A]],
+    untried: Callable[[Q], Sequence[A]] | None = None,
+) -> list[A]:
+    """Write all *items* in one transaction; after a failure each half in one of its own.
+
+    *write* is that transaction, and can be repeated. *refused* answers for an item that fails alone
+    while another one is accepted, or for its values; *locked* for one that waits for a lock in
+    vain. Once these have waited for long the rest is *untried*, which is answered as *locked* by
+    default. The answers come in the order of the items.
+
+    Raises:
+        LedgerUnavailable: the ledger is away; or it refuses all alike, and not for their values.
+            What was refused alone was answered as *locked* before, so that it may rest.
+    """
+    if not items:
+        return []
+    answers: list[A] = []
+    halves = _Halves(write)
+    try:
+        parts = halves.ask(items)
+    except LedgerUnavailable as error:
+        error.changed_nothing = error.changed_nothing and not halves.changed
+        raise
+    if halves.doubts and not halves.changed:
+        for doubt in halves.doubts:
+            locked(doubt.item)
+        raise _as_outage(halves.doubts[0].error)
+    for part in parts:
+        match part:
+            case Written():
+                answers += part.answers
+            case _Alone(error=None):
+                answers += (untried or locked)(part.item)
+            case _Alone(error=Locked()):
+                answers += locked(part.item)
+            case _Alone(error=Exception() as why):
+                answers += refused(part.item, why)
+    return answers
+
+
+def _as_outage(error: LedgerRefused | LedgerUnavailable | None) -> LedgerUnavailable:
+    if isinstance(error, LedgerUnavailable):
+        return error
+    outage = StatementFailed(str(error), changed_nothing=True)
+    outage.__cause__ = error
+    return outage
+
+
+class _Halves(Generic[Q, A]):
+    """Writes a batch by halves. The first half is random: what is not reached now may be next."""
+
+    def __init__(self, write: Callable[[Sequence[Q]], Written[A]]) -> None:
+        self.changed = False
+        self.doubts: list[_Alone[Q]] = []
+        self._write = write
+        self._waited = 0.0
+
+    def ask(self, part: Sequence[Q]) -> list[Written[A] | _Alone[Q]]:
+        is_outage = len(self.doubts) >= MOST_DOUBTS and not self.changed
+        if is_outage or self._waited > LONGEST_WAIT:
+            return [_Alone(one) for one in part]
+        began = time.monotonic()
+        try:
+            written = self._write(part)
+        except (*REFUSED, Locked) as error:
+            if len(part) == 1:
+                return [self._alone(part[0], error, time.monotonic() - began)]
+        else:
+            self.changed |= written.changed
+            return [written]
+        middle = len(part) // 2
+        halves = part[:middle], part[middle:]
+        found = {place: self.ask(halves[place]) for place in random.sample((0, 1), 2)}
+        return [*found[0], *found[1]]
+
+    def _alone(
+        self, item: Q, error: LedgerRefused | LedgerUnavailable, seconds: float
+    ) -> _Alone[Q]:
+        alone = _Alone(item, error)
+        if isinstance(error, Locked):
+            self._waited += seconds
+        elif not _is_of_its_values(error):
+            self.doubts.append(alone)
+        return alone
+
+
+def _is_of_its_values(error: LedgerRefused | LedgerUnavailable) -> bool:
+    cause: BaseException | None = error if isinstance(error, LedgerRefused) else None
+    while cause is not None and not isinstance(cause, _OF_VALUES):
+        cause = cause.__cause__
+    return cause is not None
+
+
+def set_apart(
+    database: Database,
+    execution_id: int,
+    why: str,
+    now: datetime,
+    *,
+    still: Callable[[Execution], bool],
+) -> bool:
+    """Quarantine an execution of which the database refuses something; tells whether it is now.
+
+    Only if it is *still* what it was then: the refusal may be this replica's own, while another has
+    gone on with it. One that is locked, or cannot even be set apart, rests for a minute.
+    """
+
+    @repeatable
+    def quarantine() -> bool:
+        with database.write("setting an execution apart") as connection:
+            statement = BY_IDS.with_for_update(skip_locked=True)
+            rows: Any = connection.execute(statement, {"ids": [execution_id]})
+            found = executions_of(connection, rows)
+            if not found:
+                database.passed_over.note(execution_id, now)
+            broken = [
+                msgspec.structs.replace(
+                    one, problem=one.problem or f"the ledger refuses what is to be written: {why}"
+                )
+                for one in found
+                if still(one)
+            ]
+            return bool(set_broken_apart(connection, broken, now))
+
+    how = "is"
+    try:
+        if not quarantine():
+            return False
+    except (*REFUSED, Locked):
+        if execution_id in database.passed_over.at(now):  # that was told
+            return False
+        database.passed_over.note(execution_id, now)
+        how = "cannot even be"
+    text = f"Execution {execution_id} {how} quarantined: {why}"
+    say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    return how == "is"
+
+
+def set_broken_apart(
+    connection: Connection, found: Sequence[Execution], now: datetime
+) -> Collection[int]:
+    """Quarantine the broken ones of *found*, which the caller has locked; give their ids.
+
+    Each gets a row in the archive. Once a person has mended its row, `failed replay` sends it on.
+    """
+    apart = set[int]()
+    for execution in found:
+        if execution.problem is None or execution.state not in UNFINISHED:
+            continue
+        quarantined = transitions.set_apart(execution, execution.problem, now=now)
+        write_fields(connection, quarantined, *SET_APART)
+        archived = archive(execution, Quarantine(execution.problem), None, now)
+        connection.execute(ARCHIVE, archive_values(archived))
+        apart.add(execution.id)
+    return apart
+
+
+def as_set_apart(
+    database: Database, found: Sequence[Execution], apart: Collection[int], now: datetime
+) -> Sequence[Execution]:
+    """Give *found* as it is now that those of *apart* are quarantined.
+
+    Broken ones that could not be rest for a minute: each look would find them again, and if they
+    are 1,000, nothing else.
+    """
+    left = [one for one in found if one.problem is not None and one.id not in apart]
+    for one in left:
+        database.passed_over.note(one.id, now)
+    if left:
+        which = listed([str(one.id) for one in left])
+        text = (
+            f"Rows that are broken cannot be set apart now, and are passed over for a minute: "
+            f"execution {which}: {left[0].problem}. Mend the rows, or see who holds them"
+        )
+        say(log, logging.ERROR, "execution.broken", text)
+    return [
+        msgspec.structs.replace(one, state=State.QUARANTINED) if one.id in apart else one
+        for one in found
+    ]

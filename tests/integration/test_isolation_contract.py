@@ -1,0 +1,276 @@
+"""One row that the database refuses, or that somebody keeps locked: the others go on at once."""
+
+from collections.abc import Callable, Collection, Sequence
+
+import attrs
+import pytest
+from sqlalchemy import URL
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.retries.retry import Complete, Quarantine
+from cronhare.ports.attempts import Busy, Finish, Limited, Refused
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.runner import Captured, Written
+from tests.integration.ledgers import FOR_GOOD, HOUR, LEASE, LOSS, MINUTE, SUCCESS, Ledger, Shell
+from tests.integration.rules import (
+    SAYS,
+    Holding,
+    Refusing,
+    all_started,
+    apart,
+    holding_in,
+    some,
+    start_all,
+    states,
+)
+
+Ids = Collection[int]
+
+
+@attrs.frozen(kw_only=True)
+class Operation:
+    """A call that writes many executions, and tells which of them are written."""
+
+    run: Callable[[Ledger, Sequence[Execution]], Ids]
+    started: bool = False
+    change: str = ""
+
+
+def start(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    return {one.id for one in all_started(ledger, list(found))}
+
+
+def ids_in(ledger: Ledger, found: Sequence[Execution], state: State) -> Ids:
+    return {one.id for one in found if ledger.seen(one).state is state}
+
+
+def finish(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in found]
+    ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+    return ids_in(ledger, found, State.SUCCEEDED)
+
+
+def give_up(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    finishes = [Finish(execution=one, ran=LOSS, verdict=FOR_GOOD) for one in found]
+    ledger.attempts.give_up(finishes, now=ledger.now)
+    return ids_in(ledger, found, State.FAILED)
+
+
+def renew(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    ids = [one.id for one in found]
+    return ledger.attempts.renew(ids, now=ledger.now, node="ant", lease=LEASE).held
+
+
+def mark_published(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    ledger.claims.mark_published(found, now=ledger.now)
+    return ids_in(ledger, found, State.PUBLISHED)
+
+
+def hand_over(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    try:
+        ledger.claims.hand_over(found, now=ledger.now)
+    except LedgerUnavailable as error:
+        if "keeps rows" not in str(error):
+            raise
+    return ids_in(ledger, found, State.HANDED_OVER)
+
+
+def overdue(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    ledger.clock.advance(24 * HOUR)
+    taken = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=len(found))
+    return {one.id for one in taken}
+
+
+def end_waiting(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    ledger.claims.end_waiting(now=ledger.now, limit=100)
+    return ids_in(ledger, found, State.CANCELLED)
+
+
+def regain(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    ledger.claims.regain(now=ledger.now, limit=len(found))
+    ledger.clock.advance(24 * HOUR)
+    return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=100)}
+
+
+def doubt(ledger: Ledger, found: Sequence[Execution]) -> Ids:
+    since = ledger.now + MINUTE
+    ledger.claims.mark_published(found, now=ledger.now)
+    ledger.clock.advance(2 * MINUTE)
+    ledger.claims.doubt(since=since, now=ledger.now, after=0, limit=100)
+    return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=100)}
+
+
+OPERATIONS = {
+    "start": Operation(run=start),
+    "finish": Operation(run=finish, started=True),
+    "give up": Operation(run=give_up, started=True),
+    "renew": Operation(run=renew, started=True),
+    "mark published": Operation(run=mark_published),
+    "hand over": Operation(run=hand_over),
+    "overdue": Operation(run=overdue),
+    "end waiting": Operation(run=end_waiting, change="cancel_requested = 1"),
+    "regain": Operation(run=regain, change="check_at = NULL"),
+}
+each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+@pytest.fixture
+def ledger(database_ledger: Ledger) -> Ledger:
+    return database_ledger
+
+
+def prepared(ledger: Ledger, shell: Shell, operation: Operation) -> list[Execution]:
+    """Make five executions that the operation can write."""
+    found = some(ledger)
+    if operation.started:
+        found = all_started(ledger, found)
+    if operation.change:
+        shell(f"UPDATE SchedulerExecution SET {operation.change}")
+    return found
+
+
+@each_operation
+def test_the_one_that_is_refused_is_set_apart_and_the_others_go_on(
+    ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
+) -> None:
+    found = prepared(ledger, shell, operation)
+    bad = found[2]
+
+    with refusing(
+        "SchedulerExecution", "UPDATE", f"NEW.id = {bad.id} AND NEW.state <> 'quarantined'"
+    ):
+        written = operation.run(ledger, found)
+
+    assert {*written} == {one.id for one in found if one is not bad}
+    assert SAYS in apart(ledger, bad)
+    assert bad.id in {kept.execution_id for kept in ledger.records.archive()}
+
+
+@each_operation
+def test_the_one_that_cannot_even_be_set_apart_is_left_and_the_others_go_on(
+    ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
+) -> None:
+    found = prepared(ledger, shell, operation)
+    bad = found[2]
+
+    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {bad.id}"):
+        written = operation.run(ledger, found)
+
+    assert {*written} >= {one.id for one in found if one is not bad}
+    assert ledger.seen(bad).state is bad.state
+
+
+@pytest.mark.parametrize("database", ["mysql", "postgresql"], indirect=True)
+@pytest.mark.integration
+class TestOnServers:
+    """Where rows have locks, and a rule of somebody's is told from a constraint of ours."""
+
+    @pytest.fixture
+    def holding(self, database: str, request: pytest.FixtureRequest) -> Holding:
+        url: URL = request.getfixturevalue(f"migrated_{database}")
+        return holding_in(url)
+
+    @each_operation
+    def test_the_one_that_is_locked_comes_back_in_a_minute_and_the_others_go_on(
+        self, ledger: Ledger, shell: Shell, holding: Holding, operation: Operation
+    ) -> None:
+        found = prepared(ledger, shell, operation)
+        locked = found[2]
+
+        with holding(f"SELECT id FROM SchedulerExecution WHERE id = {locked.id} FOR UPDATE"):
+            beside = operation.run(ledger, found)
+            left = ledger.seen(locked).state
+        ledger.clock.advance(MINUTE)
+        after = operation.run(ledger, [locked])
+
+        assert ({*beside}, left) == ({one.id for one in found if one is not locked}, locked.state)
+        assert locked.id in after
+
+    @each_operation
+    def test_a_rule_that_refuses_all_alike_is_an_outage_and_sets_none_apart(
+        self, ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
+    ) -> None:
+        found = prepared(ledger, shell, operation)
+        before = states(ledger, found)
+
+        with (
+            refusing("SchedulerExecution", "UPDATE", "NEW.state <> 'quarantined'"),
+            pytest.raises(LedgerUnavailable, match=SAYS) as raised,
+        ):
+            operation.run(ledger, found)
+
+        assert raised.value.changed_nothing
+        assert states(ledger, found) == before
+
+
+def test_a_start_that_is_refused_is_answered_with_the_reason(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+
+    with refusing("ExecutionAttempt", "INSERT", f"NEW.execution_id = {found[2].id}"):
+        answers = start_all(ledger, found)
+
+    assert [type(one) for one in answers] == [Execution, Execution, Refused, Execution, Execution]
+    assert SAYS in str(answers[2])
+    assert SAYS in apart(ledger, found[2])
+
+
+@pytest.mark.parametrize(
+    ("table", "event"), [("AttemptOutput", "INSERT"), ("ExecutionAttempt", "UPDATE")]
+)
+def test_an_end_that_is_refused_is_recorded_as_a_quarantine_that_says_how_it_ended(
+    ledger: Ledger, refusing: Refusing, table: str, event: str
+) -> None:
+    started = all_started(ledger, some(ledger))
+    ran = attrs.evolve(SUCCESS, stdout=Captured(head="said", bytes=4))
+    finishes = [Finish(execution=one, ran=ran, verdict=Complete()) for one in started]
+
+    with refusing(table, event, f"NEW.execution_id = {started[3].id}"):
+        answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    refused = answers[3]
+    assert answers.count(State.SUCCEEDED) == 4
+    assert isinstance(refused, Limited)
+    assert isinstance(refused.verdict, Quarantine)
+    assert "it ended (succeeded)" in refused.verdict.reason
+    assert SAYS in apart(ledger, started[3])
+
+
+def test_an_end_that_cannot_even_be_set_apart_is_busy(ledger: Ledger, refusing: Refusing) -> None:
+    started = all_started(ledger, some(ledger))
+    finishes = [Finish(execution=one, ran=LOSS, verdict=FOR_GOOD) for one in started]
+
+    with refusing("FailedTask", "INSERT", f"NEW.execution_id = {started[3].id}"):
+        answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+    again = ledger.attempts.finish([finishes[3]], now=ledger.now, node="ant")
+
+    assert [answers.count(State.FAILED), answers[3]] == [4, Busy()]
+    assert again == [State.FAILED]
+
+
+def test_output_that_is_refused_keeps_no_other_from_being_kept(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger, 3))
+    said = Captured(head="half", bytes=4)
+    written = [
+        Written(execution_id=one.id, attempt=1, stdout=said, stderr=Captured()) for one in started
+    ]
+
+    with refusing("AttemptOutput", "INSERT", f"NEW.execution_id = {started[1].id}"):
+        ledger.attempts.keep_written(written, now=ledger.now, node="ant")
+
+    assert [bool(ledger.records.output(one.id)) for one in started] == [True, False, True]
+
+
+def test_a_doubt_that_is_refused_keeps_no_other_from_being_doubted(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+
+    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {found[1].id}"):
+        doubted = doubt(ledger, found)
+
+    assert {*doubted} >= {one.id for one in found if one is not found[1]}
