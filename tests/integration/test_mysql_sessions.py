@@ -1,6 +1,5 @@
 """Sessions with a server whose administrator chose otherwise, and what may befall them."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +20,11 @@ from cronhare.adapters.sql.dialects.mysql import statements
 from cronhare.adapters.sql.transactions import database
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
-from cronhare.ports.attempts import Renewal
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until
-from tests.services.mariadb import Server, connect, until_one_waits
+from tests.services.mariadb import connect, until_one_waits
 
 pytestmark = pytest.mark.integration
 
@@ -163,20 +161,6 @@ def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
     assert abs(second - datetime.now(UTC)) < MINUTE
 
 
-def test_any_letter_comes_back_as_it_was_written(ledger: Ledger) -> None:
-    letters = '{"text": "naïve 😀 \\\\ \' \\" %s :x \\u0000 \\n"}'
-
-    execution = ledger.claimed(params=letters)
-
-    assert ledger.seen(execution).params == letters
-
-
-def test_names_differ_by_every_letter(ledger: Ledger) -> None:
-    ledger.save(draft("report"), draft("Report"), draft("réport"))
-
-    assert [row.name for row in ledger.schedules.schedules()] == ["Report", "report", "réport"]
-
-
 def test_a_batch_that_is_larger_than_a_statement_may_be_is_claimed_in_several(
     ledger: Ledger,
 ) -> None:
@@ -227,79 +211,6 @@ def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
-def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
-    ledger: Ledger, migrated_mysql: URL
-) -> None:
-    ledger.save(*(draft(f"job-{number}") for number in range(200)))
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-    is_over = threading.Event()
-
-    def harass() -> int:
-        killed = 0
-        with closing(connect(migrated_mysql)) as session:
-            while not is_over.is_set():
-                killed += kill(session)
-                time.sleep(0.02)
-        return killed
-
-    def ledger_retry() -> list[int]:
-        claimed: list[int] = []
-        while True:
-            try:
-                batch = ledger.claim_due(limit=5)
-                ledger.claims.mark_published(batch.claimed, now=ledger.now)
-            except LedgerUnavailable:
-                continue
-            if not batch.looked:
-                return claimed
-            claimed += [one.id for one in batch.claimed]
-
-    with ThreadPoolExecutor(3) as pool:
-        killing = pool.submit(harass)
-        claiming = [pool.submit(ledger_retry) for _ in range(2)]
-        try:
-            answered = [id_ for future in claiming for id_ in future.result(timeout=60)]
-        finally:
-            is_over.set()
-        killed = killing.result(timeout=60)
-
-    assert killed > 0
-    assert len(answered) == len(set(answered))
-    keys = [(one.schedule_name, one.key) for one in ledger.executions()]
-    assert len(keys) == len(set(keys)) == 200
-
-
-def test_a_server_that_is_killed_and_comes_back_has_all_that_was_committed(
-    mariadb: Server, ledger: Ledger
-) -> None:
-    if not mariadb.is_ours:
-        pytest.skip("somebody else's server is not killed")
-    execution = ledger.claimed()
-
-    mariadb.kill()
-    with pytest.raises(LedgerUnavailable, match="the server cannot be reached") as caught:
-        ledger.claim_due()
-    mariadb.start()
-
-    assert "tester" not in str(caught.value)
-    assert ledger.started(execution).state is State.RUNNING
-
-
-def asking(ledger: Ledger) -> list[tuple[str, Callable[[], object]]]:
-    """What a worker asks for, of an attempt of each kind."""
-    ended, renewed = ledger.running("ended"), ledger.running("renewed")
-    waiting = ledger.published("waiting")
-    return [
-        ("an end", lambda: ledger.finish(ended, Complete(), SUCCESS)),
-        (
-            "a lease",
-            lambda: ledger.attempts.renew([renewed.id], now=ledger.now, node="ant", lease=LEASE),
-        ),
-        ("a start", lambda: ledger.start(waiting)),
-    ]
-
-
 @pytest.mark.parametrize(
     "refusal",
     [
@@ -316,7 +227,7 @@ def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
     engine: Engine,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    asked = asking(ledger)
+    running = ledger.running()
     monkeypatch.setattr(database, "REPEAT_FOR", 0.0)
 
     def refuse(*_: object) -> None:
@@ -325,17 +236,12 @@ def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
     with monkeypatch.context() as connecting:
         connecting.setattr(mysql_sessions.MysqlSessions, "open", refuse)
         engine.dispose()
-        for what, ask in asked:
-            with pytest.raises(LedgerUnavailable) as caught:
-                ask()
-            assert type(caught.value) in {LedgerUnavailable, TransactionRolledBack}, what
+        with pytest.raises(LedgerUnavailable) as caught:
+            ledger.finish(running, Complete(), SUCCESS)
+        assert type(caught.value) in {LedgerUnavailable, TransactionRolledBack}
 
     assert not caplog.records
-    [end, lease, start] = [ask() for _, ask in asked]
-    assert end is State.SUCCEEDED
-    assert isinstance(lease, Renewal)
-    assert lease.held
-    assert isinstance(start, Execution)
+    assert ledger.finish(running, Complete(), SUCCESS) is State.SUCCEEDED
 
 
 def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
@@ -393,25 +299,6 @@ def test_a_row_that_somebody_holds_is_waited_for_and_told(
         cursor.execute("ROLLBACK")
 
     assert ledger.started(execution).state is State.RUNNING
-
-
-@pytest.mark.usefixtures("patient")
-def test_a_row_that_is_set_free_in_time_delays_and_no_more(
-    ledger: Ledger, shell: Session, migrated_mysql: URL
-) -> None:
-    execution = ledger.claimed()
-    with shell.cursor() as cursor:
-        cursor.execute("START TRANSACTION")
-        cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
-
-    with ThreadPoolExecutor(1) as pool:
-        cancelling = pool.submit(ledger.records.cancel, execution.id, now=ledger.now)
-        until_one_waits(migrated_mysql)
-        waited = not cancelling.done()
-        shell.rollback()
-
-    assert waited
-    assert cancelling.result() is State.CANCELLED
 
 
 def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: Session) -> None:

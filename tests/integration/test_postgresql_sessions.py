@@ -86,21 +86,6 @@ def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
     assert abs(second - datetime.now(UTC)) < MINUTE
 
 
-def test_any_letter_comes_back_as_it_was_written(ledger: Ledger) -> None:
-    letters = '{"text": "naïve 😀 \\\\ \' \\" %s :x {} \\u0000 \\n"}'
-
-    execution = ledger.claimed(params=letters)
-
-    assert ledger.seen(execution).params == letters
-
-
-def test_names_differ_by_every_letter(ledger: Ledger) -> None:
-    ledger.save(draft("report"), draft("Report"), draft("réport"), draft("report "))
-
-    names = [row.name for row in ledger.schedules.schedules()]
-    assert names == ["Report", "report", "report ", "réport"]
-
-
 def test_the_runbooks_statements_work_as_they_are_written(
     ledger: Ledger, operator: "psycopg.Connection[Any]"
 ) -> None:

@@ -320,3 +320,17 @@ def test_what_stays_alive_is_named_while_it_is_enabled(ledger: Ledger) -> None:
     before = pump.updated_at - timedelta(hours=1)
     assert {*ledger.schedules.staying_alive(since=before)} == {"pump", "a bridge"}
     assert [*ledger.schedules.staying_alive(since=pump.updated_at + timedelta(days=1))] == []
+
+
+def test_names_differ_by_every_letter_and_any_letter_comes_back_as_it_was_written(
+    ledger: Ledger,
+) -> None:
+    letters = '{"text": "naïve 😀 \\\\ \' \\" %s :x {} \\u0000 \\n"}'
+    ledger.save(draft("report", params=letters), draft("Report"), draft("réport"))
+
+    found = {row.name: row.draft for row in ledger.schedules.schedules()}
+
+    assert list(found) == ["Report", "report", "réport"]
+    assert found["report"] is not None
+    assert found["report"].params == letters
+    assert ledger.seen(ledger.claimed("other", params=letters)).params == letters

@@ -15,6 +15,7 @@ All other statements are SQLAlchemy Core and read the same everywhere; SQLite, w
 alone, leaves their FOR UPDATE out.
 """
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -139,27 +140,29 @@ class StatementFailed(LedgerUnavailable):
     """
 
 
+class Meaning(enum.Enum):
+    """What an error of a database says about the transaction that met it, and about a repetition.
+
+    Nothing remains of that transaction, except after one that is `LOST` at its COMMIT.
+    """
+
+    TAKEN_BACK = "the same call may do the next time"
+    LOCKED = "it has waited in vain for what others hold"
+    DUPLICATE = "somebody has written the same in this moment, or it is refused for ever"
+    LOST = "the connection is of no use any more"
+    READ_ONLY = "this host takes no writes"
+    REFUSED = "a constraint, a type or a trigger refuses the values"
+    FAILED = "the statement failed on a living connection: an outage, or the fault of one row"
+    MISSING = "there is no such table or column"
+    OUTAGE = "it is no row's fault: it is full, or keeps us out, or nobody answers"
+
+
 class Errors(Protocol):
     """What the errors of one kind of database mean. A module will do."""
 
-    def is_locked(self, error: SQLAlchemyError) -> bool:
-        """Whether a statement has waited in vain for what others hold."""
-
-    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """Whether it is the fault of the values: a constraint, a type, a trigger.
-
-        A trigger may fail with any number that there is. So while *writing* it is all but the loss
-        of a connection, what was taken back, and what `is_in_doubt`.
-        """
-
-    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """Whether it looks like an outage, but may be a trigger's.
-
-        A database that only reads, is full or keeps us out: it may be another table that does.
-        """
-
-    def is_missing(self, error: SQLAlchemyError) -> bool:
-        """Whether a table or a column is missing."""
+    def meaning_of(self, error: SQLAlchemyError) -> Meaning:
+        """Tell what an error means."""
+        ...
 
     def cause_of(self, error: BaseException | None) -> "Cause":
         """Tell why the database cannot be used."""
@@ -213,11 +216,9 @@ class Dialect(Protocol):
     def begin(self, connection: Connection) -> None:
         """Begin a transaction that writes."""
 
-    def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
-        """Whether nothing remains of the error's transaction, and the error may pass.
-
-        *committing* says that the transaction's end was asked for before.
-        """
+    def meaning_of(self, error: SQLAlchemyError) -> Meaning:
+        """Tell what an error means where this database is: see `Errors.meaning_of`."""
+        ...
 
     def now(self, clock: ClockPort, connect: Connect) -> datetime:
         """Give the one time that decides what is due and what has lapsed."""

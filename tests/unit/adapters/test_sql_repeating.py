@@ -4,7 +4,7 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from cronhare.adapters.sql.dialect import TransactionRolledBack, dialect_of
+from cronhare.adapters.sql.dialect import Meaning, TransactionRolledBack, dialect_of
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.transactions import database
@@ -60,42 +60,43 @@ def _error(original: pymysql.MySQLError, *, lost: bool = False) -> DBAPIError:
     return OperationalError("UPDATE", None, original, connection_invalidated=lost)
 
 
-@pytest.mark.parametrize("committing", [False, True])
-@pytest.mark.parametrize("number", [1213, 1205, 1020, 1062, 1047, 3101])
-def test_a_transaction_that_was_rolled_back_is_undone_at_any_time(
-    number: int, *, committing: bool
-) -> None:
-    error = _error(pymysql.err.OperationalError(number, "rolled back"))
-
-    assert MYSQL.is_rolled_back(error, committing=committing)
-
-
 @pytest.mark.parametrize(
-    "error",
+    ("error", "meaning"),
     [
-        _error(pymysql.err.OperationalError(2006, "gone away")),
-        _error(pymysql.err.OperationalError(2013, "lost during query")),
-        _error(pymysql.err.OperationalError(2055, "lost at reading")),
-        _error(pymysql.err.InterfaceError(0, "")),
-        _error(pymysql.err.InternalError("packet sequence number wrong"), lost=True),
+        *(
+            (_error(pymysql.err.OperationalError(number, "rolled back")), Meaning.TAKEN_BACK)
+            for number in (1213, 1020, 1047, 3101)
+        ),
+        (_error(pymysql.err.OperationalError(1205, "lock wait timeout")), Meaning.LOCKED),
+        (_error(pymysql.err.IntegrityError(1062, "duplicate")), Meaning.DUPLICATE),
+        (_error(pymysql.err.OperationalError(2006, "gone away")), Meaning.LOST),
+        (_error(pymysql.err.OperationalError(2013, "lost during query")), Meaning.LOST),
+        (_error(pymysql.err.InterfaceError(0, "")), Meaning.LOST),
+        (_error(pymysql.err.InternalError("packet sequence wrong"), lost=True), Meaning.LOST),
+        (_error(pymysql.err.DataError(1406, "data too long")), Meaning.REFUSED),
+        (_error(pymysql.err.OperationalError(1644, "a trigger's SIGNAL")), Meaning.REFUSED),
+        (_error(pymysql.err.ProgrammingError(1146, "no such table")), Meaning.MISSING),
+        (_error(pymysql.err.OperationalError(1114, "full")), Meaning.OUTAGE),
+        (_error(pymysql.err.OperationalError(2003, "cannot connect")), Meaning.OUTAGE),
+        (_error(pymysql.err.OperationalError(9001, "a proxy could not ask")), Meaning.OUTAGE),
+        (_error(pymysql.err.OperationalError(1142, "denied")), Meaning.FAILED),
+        (_error(pymysql.err.OperationalError(65_000, "a new one")), Meaning.FAILED),
     ],
+    ids=lambda each: str(getattr(each, "orig", "")),
 )
-def test_a_lost_connection_undoes_all_but_a_commit(error: DBAPIError) -> None:
-    assert MYSQL.is_rolled_back(error, committing=False)
-    assert not MYSQL.is_rolled_back(error, committing=True)
-
-
-@pytest.mark.parametrize("committing", [False, True])
-@pytest.mark.parametrize("number", [1045, 1049, 1064, 1142, 1146, 1180, 1406, 2003])
-def test_what_does_not_pass_or_nobody_knows_the_outcome_of_is_not_repeated(
-    number: int, *, committing: bool
-) -> None:
-    error = _error(pymysql.err.OperationalError(number, "no"))
-
-    assert not MYSQL.is_rolled_back(error, committing=committing)
+def test_what_an_error_of_mysql_means(error: DBAPIError, meaning: Meaning) -> None:
+    assert MYSQL.meaning_of(error) is meaning
 
 
 def test_a_node_that_has_lost_its_cluster_is_left_and_a_conflict_costs_no_connection() -> None:
     assert mysql_errors.is_lost(_error(pymysql.err.OperationalError(1047, "not ready")))
     for number in (1213, 3101, 1180):
         assert not mysql_errors.is_lost(_error(pymysql.err.OperationalError(number, "conflict")))
+
+
+def test_of_several_hosts_one_that_only_reads_lets_the_call_go_to_another() -> None:
+    error = _error(pymysql.err.OperationalError(1290, "read-only"))
+    several = dialect_of(open_engine("mysql+pymysql://cron@a,b/cron"))
+
+    assert several.meaning_of(error) is Meaning.TAKEN_BACK
+    assert MYSQL.meaning_of(error) is Meaning.READ_ONLY

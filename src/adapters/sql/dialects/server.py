@@ -13,7 +13,7 @@ from cronhare.domain.diagnosis.database import Requirements
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ..dialect import Connect, dialect_of, with_dialect
+from ..dialect import Connect, Meaning, dialect_of, with_dialect
 from ..schema.named_rows import named_rows
 from ..transactions.database import connect
 from .sessions import ServerErrors, Sessions
@@ -59,17 +59,11 @@ class ServerDialect(ABC):
     ) -> Sequence[Row[Any]]:
         return named_rows(connection, statement, parameters)
 
-    def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
-        """See `Dialect.is_rolled_back`. After a COMMIT without an answer nobody knows.
-
-        What a host that only reads refuses is possible on another, which the next session may find.
-        """
-        errors = self.errors
-        if errors.is_taken_back(error):
-            return True
-        if self.sessions.has_other_hosts and errors.is_read_only(error):
-            return True
-        return not committing and errors.is_lost(error)
+    def meaning_of(self, error: SQLAlchemyError) -> Meaning:
+        """See `Dialect.meaning_of`. Another host, which the next session may find, may take it."""
+        meaning = self.errors.meaning_of(error)
+        is_elsewhere = meaning is Meaning.READ_ONLY and self.sessions.has_other_hosts
+        return Meaning.TAKEN_BACK if is_elsewhere else meaning
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from sqlalchemy import Engine, ExceptionContext, NullPool, QueuePool, event
-from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.application.logs import say
 from cronhare.domain.addresses import Host, LedgerServer
 
-from ..dialect import Errors
+from ..dialect import Errors, Meaning
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +39,12 @@ IDLE_SECONDS: Final = 45
 class ServerErrors(Errors, Protocol):
     """What the errors of one kind of server mean."""
 
-    def is_taken_back(self, error: SQLAlchemyError) -> bool:
-        """Whether the server, or the rollback after every error here, took the transaction back."""
+    def meaning_of(self, error: BaseException | None) -> Meaning:
+        """See `Errors.meaning_of`; also of the driver's own errors."""
+        ...
 
     def is_lost(self, error: BaseException | None) -> bool:
         """Whether the connection is of no use any more."""
-
-    def is_read_only(self, error: BaseException | None) -> bool:
-        """Whether the server refuses because it only reads."""
 
     def said_by(self, error: BaseException | None) -> str:
         """Give the server's or the driver's own words, without the user."""
@@ -143,6 +140,6 @@ class Sessions(ABC, Generic[S]):
     def _note_loss(self, context: ExceptionContext) -> None:
         """Let the pool throw away what SQLAlchemy does not know to be lost."""
         error = context.original_exception
-        is_elsewhere = self.has_other_hosts and self.errors.is_read_only(error)
-        if self.errors.is_lost(error) or is_elsewhere:
+        is_read_only = self.errors.meaning_of(error) is Meaning.READ_ONLY
+        if self.errors.is_lost(error) or (is_read_only and self.has_other_hosts):
             context.is_disconnect = True

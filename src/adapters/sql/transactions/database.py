@@ -19,6 +19,7 @@ from ..dialect import (
     UPGRADE,
     Dialect,
     Locked,
+    Meaning,
     StatementFailed,
     TransactionRolledBack,
     dialect_of,
@@ -170,22 +171,27 @@ def translate_errors(
         yield
     except SQLAlchemyError as error:
         dialect = dialect_of(engine)
-        errors, said = dialect.errors, dialect.errors.explain(error)
-        if begun and not committing and errors.is_missing(error):
-            text = f"its schema is not this program's ({said}); {UPGRADE}"
-            text = f"{doing} in {dialect.place}: {text}"
-            raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
+        said = dialect.errors.explain(error)
         text = f"{doing} in {dialect.place}: {said}"
-        refused = begun and errors.is_refused(error, writing=writing)
-        if dialect.is_rolled_back(error, committing=committing):
-            undone = Locked if errors.is_locked(error) else TransactionRolledBack
-            raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
-        if refused:
-            raise LedgerRefused(text) from error
-        # Of what refuses a connection, or a COMMIT, no single row is the reason.
-        failed = writing and not committing and errors.is_in_doubt(error)
-        kind = StatementFailed if failed else LedgerUnavailable
-        raise kind(text, changed_nothing=changed_nothing) from error
+        match dialect.meaning_of(error):
+            case Meaning.MISSING if begun and not committing:
+                text = f"{doing} in {dialect.place}: its schema is not this program's ({said})"
+                outdated = LedgerOutdated(f"{text}; {UPGRADE}", changed_nothing=changed_nothing)
+                raise outdated from error
+            case Meaning.LOCKED:
+                raise Locked(text, changed_nothing=changed_nothing) from error
+            case Meaning.TAKEN_BACK | Meaning.DUPLICATE as meaning:
+                is_refusal = begun and meaning is Meaning.DUPLICATE
+                raise TransactionRolledBack(
+                    text, is_refusal=is_refusal, changed_nothing=changed_nothing
+                ) from error
+            case Meaning.LOST if not committing:
+                raise TransactionRolledBack(text, changed_nothing=changed_nothing) from error
+            case Meaning.REFUSED if begun:
+                raise LedgerRefused(text) from error
+            case Meaning.FAILED if begun and writing and not committing:
+                raise StatementFailed(text, changed_nothing=changed_nothing) from error
+        raise LedgerUnavailable(text, changed_nothing=changed_nothing) from error
     except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send
         text = f"{doing}: {error}"
         if begun:

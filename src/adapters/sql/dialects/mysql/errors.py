@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import pymysql
 from pymysql.constants import CR
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.domain.diagnosis.servers import Cause
+
+from ...dialect import Meaning
 
 DEADLOCK: Final = 1213
 LOCK_WAIT_TIMEOUT: Final = 1205
@@ -21,54 +23,32 @@ NO_NUMBER_LEFT: Final = 167
 NOT_READY: Final = 1047  # a Galera node without the majority of its cluster, or not yet in it
 REFUSED_BY_THE_GROUP: Final = 3101  # group replication has certified another's transaction
 
-#: The transaction is taken back, by the server or by the rollback that follows every error here.
-#: A duplicate is what somebody else wrote in the same moment: the next look sees it.
-#: What a cluster does not certify ends at COMMIT as a deadlock, and is taken back as well.
-_TAKEN_BACK: Final = frozenset(
-    {DEADLOCK, LOCK_WAIT_TIMEOUT, CHANGED_SINCE_READ, DUPLICATE, NOT_READY, REFUSED_BY_THE_GROUP}
-)
+#: What a number means. The transaction is taken back by the server, or by the rollback that follows
+#: every error here. What a cluster does not certify ends at COMMIT as a deadlock, and no number can
+#: be had while an INSERT of many waits. A duplicate is what somebody else wrote in the same moment:
+#: the next look sees it.
+_MEANINGS: Final = {
+    **dict.fromkeys(
+        (DEADLOCK, CHANGED_SINCE_READ, NO_NUMBER, NOT_READY, REFUSED_BY_THE_GROUP),
+        Meaning.TAKEN_BACK,
+    ),
+    LOCK_WAIT_TIMEOUT: Meaning.LOCKED,
+    DUPLICATE: Meaning.DUPLICATE,
+    # Closed by the server, killed, cut, or silent for too long.
+    **dict.fromkeys((1053, 1927, 2006, 2013, 2014, 2055, 4031), Meaning.LOST),
+    **dict.fromkeys((1290, 1792, 1836, 3100), Meaning.READ_ONLY),
+    # A disk, a memory or a table that is full, the last number given away, a COMMIT that failed.
+    **dict.fromkeys(
+        (3, NO_NUMBER_LEFT, 1021, 1026, 1037, 1038, 1041, 1114, 1135, 1180), Meaning.OUTAGE
+    ),
+    # Values that the driver files elsewhere: SIGNAL of a trigger, a number that is too large, a
+    # value that fits no column, JSON that is none, and a CHECK, of both products.
+    **dict.fromkeys((1292, 1411, 1644, 1690, 3140, 3156, 3819, 3903, 4025, 4038), Meaning.REFUSED),
+    **dict.fromkeys((1146, 1054), Meaning.MISSING),  # no such table, no such column
+}
 
-#: The connection is gone: closed by the server, killed, cut, or silent for too long.
-_LOST: Final = frozenset({1053, NOT_READY, 1927, 2006, 2013, 2014, 2055, 4031})
-
-#: The server only reads: of several another may write.
-_READ_ONLY: Final = frozenset({1290, 1792, 1836, 3100})
-
-#: Refused for their values, though the driver files them elsewhere: SIGNAL of a trigger, a number
-#: that is too large, a value that fits no column, JSON that is none, and a CHECK, of both products.
-_REFUSED: Final = frozenset({1292, 1411, 1644, 1690, 3140, 3156, 3819, 3903, 4025, 4038})
-
-#: A disk, a memory or a table that is full, and a number that is the last one.
-_FULL: Final = frozenset(
-    {3, 167, 1021, 1026, 1030, 1037, 1038, 1041, 1114, 1135, 1180, 1206, 1467, 1878}
-)
-
-#: The server keeps us out, or has no room for one more.
-_NO_ACCESS: Final = frozenset(
-    {1040, 1044, 1045, 1049, 1129, 1130, 1142, 1143, 1203, 1226, 1227, 1370, 1665}
-    | {1698, 1820, 1862, 3118, 4151}
-)
-
-#: Somebody has ended the statement, or changed the table meanwhile.
-_INTERRUPTED: Final = frozenset({1317, 1412, 1615, 1969, 3024})
-
-#: The network, a server that is taken off or too busy, and what it calls a fault of its own.
-_TROUBLE: Final = frozenset(
-    {1105, 1152, 1158, 1159, 1160, 1161, 1184, 1192, 1223, 1637, 1712, 1815, 1932}
-    | {3032, 3168, 3169}
-)
-
-#: It could not be had; or the trigger of a row says so: of a table of its own, or as it pleases.
-_MAY_BE_A_TRIGGERS: Final = _READ_ONLY | _FULL | _NO_ACCESS | _INTERRUPTED | _TROUBLE
-
-#: A proxy's numbers: it could not ask the server.
-_PROXYS: Final = range(9000, 10_000)
-
-#: A client's own numbers: it could not even ask.
-_CLIENTS: Final = range(2000, 3000)
-
-#: No such table, no such column.
-_MISSING: Final = frozenset({1146, 1054})
+#: A client's own numbers, and a proxy's: they could not even ask.
+_UNASKED: Final = frozenset((0, *range(2000, 3000), *range(9000, 10_000)))
 
 _CAUSES: Final = {
     2003: Cause.ABSENT,
@@ -86,7 +66,8 @@ EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare
 
 _ADVICE: Final = {
     NO_NUMBER_LEFT: EXHAUSTED,
-    NO_NUMBER: EXHAUSTED,
+    NO_NUMBER: "somebody keeps others from inserting into a table, or has given away its last "
+    "number: `cronhare doctor` tells",
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
     LOCK_WAIT_TIMEOUT: "somebody keeps rows or a table locked: look in SHOW PROCESSLIST for a "
     "transaction that was left open",
@@ -118,44 +99,23 @@ def number_of(error: BaseException | None) -> int:
     return 0
 
 
+def meaning_of(error: BaseException | None) -> Meaning:
+    """See `Errors.meaning_of`. The error of a closed connection has no number."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    number = number_of(original)
+    if number in _MEANINGS:
+        return _MEANINGS[number]
+    if isinstance(original, pymysql.InterfaceError) or (
+        isinstance(error, DBAPIError) and error.connection_invalidated
+    ):
+        return Meaning.LOST
+    if isinstance(original, pymysql.IntegrityError | pymysql.DataError):
+        return Meaning.REFUSED
+    return Meaning.OUTAGE if number in _UNASKED else Meaning.FAILED
+
+
 def is_lost(error: BaseException | None) -> bool:
-    """See `ServerErrors.is_lost`. The error of a closed connection has no number."""
-    if isinstance(error, DBAPIError):
-        if error.connection_invalidated:
-            return True
-        error = error.orig
-    return isinstance(error, pymysql.InterfaceError) or number_of(error) in _LOST
-
-
-def is_read_only(error: BaseException | None) -> bool:
-    return number_of(error) in _READ_ONLY
-
-
-def is_taken_back(error: SQLAlchemyError) -> bool:
-    return number_of(error) in _TAKEN_BACK or is_locked(error)
-
-
-def is_locked(error: BaseException | None) -> bool:
-    return number_of(error) == LOCK_WAIT_TIMEOUT
-
-
-def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `Errors.is_refused`. A duplicate may be one for a moment only: see `_TAKEN_BACK`."""
-    if isinstance(error, IntegrityError | DataError) or number_of(error) in _REFUSED:
-        return True
-    number = number_of(error)
-    is_outage = number in _TAKEN_BACK or is_lost(error) or is_in_doubt(error)
-    return writing and bool(number) and not is_outage
-
-
-def is_in_doubt(error: SQLAlchemyError) -> bool:
-    number = number_of(error)
-    known = number in _MAY_BE_A_TRIGGERS or number in _CLIENTS or number in _PROXYS
-    return known and number not in _TAKEN_BACK and not is_lost(error)
-
-
-def is_missing(error: SQLAlchemyError) -> bool:
-    return number_of(error) in _MISSING
+    return meaning_of(error) is Meaning.LOST or number_of(error) == NOT_READY
 
 
 def cause_of(error: BaseException | None) -> Cause:
@@ -177,7 +137,7 @@ def explain(error: SQLAlchemyError) -> str:
     said = said_by(error)
     if trouble := tls_trouble(original):
         return f"{trouble} ({said})"
-    advice = _ADVICE.get(LOCK_WAIT_TIMEOUT if is_locked(error) else number_of(error))
+    advice = _ADVICE.get(number_of(error))
     if advice is None and is_lost(error):
         advice = "the connection was lost"
     if isinstance(original, pymysql.InternalError) and not number_of(error):

@@ -11,7 +11,6 @@ msgspec takes apart 3.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -29,7 +28,6 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import NullType, String
 
 from cronhare.domain.execution import Execution
@@ -186,11 +184,10 @@ def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> li
     before = connection.scalars(_NEWEST).one()
     if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
         raise LedgerUnavailable(errors.EXHAUSTED, changed_nothing=True)
-    with _numbering():
-        inserted = sum(
-            connection.exec_driver_sql(insert.text, insert.parameters).rowcount
-            for insert in inserts([new_values(one) for one in wanted])
-        )
+    inserted = sum(
+        connection.exec_driver_sql(insert.text, insert.parameters).rowcount
+        for insert in inserts([new_values(one) for one in wanted])
+    )
     newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
     asked = {(one.scheduler_id, one.key) for one in wanted}
     found = {(scheduler_id, key): id_ for id_, scheduler_id, key in map(as_list, newer)}
@@ -231,24 +228,6 @@ def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
 
 def _size(value: object) -> int:
     return _BYTES_OF_A_LETTER * len(value) if isinstance(value, str) else _BYTES_OF_ANOTHER
-
-
-@contextmanager
-def _numbering() -> Iterator[None]:
-    """Have an INSERT repeated that got no number.
-
-    An INSERT of many keeps all others from numbering theirs while it waits for a gap that is held.
-
-    Raises:
-        TransactionRolledBack: somebody does.
-    """
-    try:
-        yield
-    except SQLAlchemyError as error:
-        if errors.number_of(error) != errors.NO_NUMBER:
-            raise
-        text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
-        raise TransactionRolledBack(text, changed_nothing=True) from error
 
 
 # Rows that are read

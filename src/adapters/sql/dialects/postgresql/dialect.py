@@ -1,21 +1,18 @@
 """PostgreSQL 14 or newer: any number of hosts. Row locks keep them apart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, Update, column, func, select, text
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.ledger import LedgerUnavailable
 
 from ...dialect import PlanRow, with_dialect
 from ...mapping.execution_rows import NEW_COLUMNS, new_values
@@ -75,10 +72,9 @@ class PostgresqlDialect(ServerDialect):
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
         ids = {}
-        with _numbering():
-            for parameters in ROWS.parameters(rows):
-                inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
-                ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
+        for parameters in ROWS.parameters(rows):
+            inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
+            ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
@@ -105,22 +101,6 @@ class PostgresqlDialect(ServerDialect):
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
-
-
-@contextmanager
-def _numbering() -> Iterator[None]:
-    """Tell that no number is left: of no row it is the fault.
-
-    Raises:
-        LedgerUnavailable: it is so of our table, and not of one that somebody's trigger fills.
-    """
-    try:
-        yield
-    except SQLAlchemyError as error:
-        said = errors.explain(error)
-        if errors.state_of(error) != errors.NO_NUMBER_LEFT or executions.name.lower() not in said:
-            raise
-        raise LedgerUnavailable(said, changed_nothing=True) from error
 
 
 @lru_cache(maxsize=64)

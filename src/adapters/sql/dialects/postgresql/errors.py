@@ -5,37 +5,34 @@ from collections.abc import Sequence
 from typing import Final
 
 import psycopg
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.domain.diagnosis.servers import Cause
 
-SERIALIZATION_FAILURE: Final = "40001"
+from ...dialect import Meaning
+
 DEADLOCK: Final = "40P01"
 LOCK_NOT_AVAILABLE: Final = "55P03"
 UNIQUE_VIOLATION: Final = "23505"
 READ_ONLY: Final = "25006"
 NO_NUMBER_LEFT: Final = "2200H"
 
-#: The transaction is taken back, by the server or by the rollback that follows every error here.
-#: A duplicate is what somebody else wrote in the same moment: the next look sees it.
-_TAKEN_BACK: Final = frozenset(
-    {SERIALIZATION_FAILURE, "40003", DEADLOCK, LOCK_NOT_AVAILABLE, UNIQUE_VIOLATION}
-)
-
-#: The connection is gone: the server was shut down or restarted, or it has ended our session.
-_LOST: Final = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
-
-#: It could not be had; or the trigger of a row says so: of a table of its own, or as it pleases.
-#: No privilege, no login, no database, nothing left, only reading, cancelled, in use, and what the
-#: server calls a fault of its own or of its disk.
-_MAY_BE_A_TRIGGERS: Final = (
-    *("42501", "28", "3D000", "53", READ_ONLY, "57014", "55000", "55006", "0A000", "58", "XX"),
-    NO_NUMBER_LEFT,
-)
-
-#: No such table, no such column.
-_MISSING: Final = frozenset({"42P01", "42703"})
+#: What a state means, by how it begins. The transaction is taken back by the server, or by the
+#: rollback that follows every error here. A duplicate is what somebody else wrote in the same
+#: moment: the next look sees it.
+_MEANINGS: Final = {
+    "40": Meaning.TAKEN_BACK,
+    LOCK_NOT_AVAILABLE: Meaning.LOCKED,
+    UNIQUE_VIOLATION: Meaning.DUPLICATE,
+    # The server was shut down or restarted, or it has ended our session.
+    **dict.fromkeys(("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"), Meaning.LOST),
+    READ_ONLY: Meaning.READ_ONLY,
+    "53": Meaning.OUTAGE,  # a disk or a memory is full, or there are too many sessions
+    NO_NUMBER_LEFT: Meaning.OUTAGE,
+    **dict.fromkeys(("42P01", "42703"), Meaning.MISSING),  # no such table, no such column
+    **dict.fromkeys(("22", "23", "P0001"), Meaning.REFUSED),  # the last is a trigger's RAISE
+}
 
 _CAUSES: Final = {"28": Cause.LOGIN, "3D000": Cause.PLACE, "42501": Cause.PLACE}
 
@@ -95,51 +92,25 @@ def _state_said(said: str) -> str:
     return ""
 
 
-def is_lost(error: BaseException | None) -> bool:
-    if isinstance(error, DBAPIError):
-        if error.connection_invalidated:
-            return True
-        error = error.orig
+def meaning_of(error: BaseException | None) -> Meaning:
     state = state_of(error)
     if state:
-        return state.startswith(_LOST)
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        found = (each for known, each in _MEANINGS.items() if state.startswith(known))
+        return next(found, Meaning.FAILED)
+    original = error.orig if isinstance(error, DBAPIError) else error
+    is_lost = isinstance(original, psycopg.OperationalError | psycopg.InterfaceError) or (
+        isinstance(error, DBAPIError) and error.connection_invalidated
+    )
+    return Meaning.LOST if is_lost else Meaning.OUTAGE
+
+
+def is_lost(error: BaseException | None) -> bool:
+    return meaning_of(error) is Meaning.LOST
 
 
 def is_absent(error: BaseException | None) -> bool:
     """Tell that nobody answers where a server should be."""
     return not state_of(error) and _CANNOT_REACH.search(said_by(error)) is not None
-
-
-def is_read_only(error: BaseException | None) -> bool:
-    return state_of(error) == READ_ONLY
-
-
-def is_taken_back(error: SQLAlchemyError) -> bool:
-    return state_of(error) in _TAKEN_BACK
-
-
-def is_locked(error: SQLAlchemyError) -> bool:
-    return state_of(error) == LOCK_NOT_AVAILABLE
-
-
-def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `Errors.is_refused`. A duplicate may be one for a moment only: see `_TAKEN_BACK`."""
-    if is_in_doubt(error):
-        return False
-    if isinstance(error, IntegrityError | DataError):
-        return True
-    state = state_of(error)
-    return writing and bool(state) and state not in _TAKEN_BACK and not is_lost(error)
-
-
-def is_in_doubt(error: SQLAlchemyError) -> bool:
-    state = state_of(error)
-    return state.startswith(_MAY_BE_A_TRIGGERS) and state not in _TAKEN_BACK and not is_lost(error)
-
-
-def is_missing(error: SQLAlchemyError) -> bool:
-    return state_of(error) in _MISSING
 
 
 def cause_of(error: BaseException | None) -> Cause:

@@ -32,7 +32,7 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnmade
 
-from ...dialect import UPGRADE, Connect, PlanRow, with_dialect
+from ...dialect import UPGRADE, Connect, Meaning, PlanRow, with_dialect
 from ...mapping.execution_rows import (
     NEW_COLUMNS,
     PLAIN_COLUMNS,
@@ -124,9 +124,8 @@ class SqliteDialect:
         """See `Dialect.read`: the driver is fast enough."""
         return named_rows(connection, statement, parameters)
 
-    def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:  # noqa: ARG002
-        """A writer is alone here, and has waited for that before it began."""
-        return False
+    def meaning_of(self, error: SQLAlchemyError) -> Meaning:
+        return errors.meaning_of(error)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Dialect.insert_executions`. The writer is alone: what is newer now is its own."""

@@ -7,6 +7,8 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 
 from cronhare.domain.diagnosis.servers import Cause
 
+from ...dialect import Meaning
+
 #: So long a statement waits for another process that writes: far above a commit, below a
 #: lease of 30 s.
 BUSY_SECONDS: Final = 10.0
@@ -25,29 +27,26 @@ _ADVICE: Final = {
     "SQLITE_IOERR": "the disk or its file system reports a fault",
 }
 
-#: What one row can be the reason of; all else SQLite says of its file, or of others who use it.
-_REFUSED: Final = ("SQLITE_CONSTRAINT", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
+_REFUSED: Final = ("SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
 
-#: An index for searching that a trigger fills may be damaged. A disk is full for all.
-_MAY_BE_A_TRIGGERS: Final = "SQLITE_CORRUPT_VTAB"
+#: What a trigger, or an index that it fills, may fail of.
+_FAILED: Final = ("SQLITE_ERROR", "SQLITE_CORRUPT_VTAB")
 
 #: No table, no column.
 _MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
 
 
-def is_locked(error: SQLAlchemyError) -> bool:  # noqa: ARG001
-    """A writer is alone here, and has waited for that before it began."""
-    return False
+def meaning_of(error: SQLAlchemyError) -> Meaning:
+    """See `Errors.meaning_of`. A writer is alone here, and has waited for that before it began.
 
-
-def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    if isinstance(error, IntegrityError | DataError):
-        return True
-    return writing and _name_of(error).startswith(_REFUSED)
-
-
-def is_in_doubt(error: SQLAlchemyError) -> bool:
-    return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
+    What SQLite says of its file, or of others who use it, holds for all rows.
+    """
+    name = _name_of(error)
+    if isinstance(error, IntegrityError | DataError) or name.startswith(_REFUSED):
+        return Meaning.REFUSED
+    if _MISSING.search(str(_original(error))):
+        return Meaning.MISSING
+    return Meaning.FAILED if name.startswith(_FAILED) else Meaning.OUTAGE
 
 
 def cause_of(error: BaseException | None) -> Cause:  # noqa: ARG001
@@ -66,10 +65,6 @@ def explain(error: SQLAlchemyError) -> str:
         if name.startswith(known):
             return f"{advice} ({_original(error)})"
     return str(_original(error) or error)
-
-
-def is_missing(error: SQLAlchemyError) -> bool:
-    return _MISSING.search(str(_original(error))) is not None
 
 
 def _name_of(error: SQLAlchemyError) -> str:
