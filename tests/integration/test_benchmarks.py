@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 BENCHMARKS = sorted((Path(__file__).parents[2] / "benchmarks").glob("bench_*.py"))
 

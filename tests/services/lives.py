@@ -12,7 +12,7 @@ import attrs
 
 from tests.services.finding import free_port, wait_until
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Server(Protocol):
