@@ -350,7 +350,8 @@ async def test_who_was_given_up_is_told_anew_of_what_holds_after_an_hour_and_the
     one.house.dispatcher.tick(one.house.now)
     await pass_time(8, one, other)
     one.notifier.told.clear()
-    await pass_time(50, one, other)
+    one.house.clock.advance(50 * MINUTE)
+    await pass_time(1, one, other)
     early = one.notifier.told.count(("own", "alert"))
     gone.clear()
     await pass_time(10, one, other)
@@ -431,7 +432,8 @@ async def test_who_was_away_at_the_end_of_what_it_heard_of_is_told_of_that_end_l
     states = {row.state for row in one.store.rows(limit=99) if row.event == EventKind.CLEARED}
     one.notifier.hears = lambda _target, _event: None
     one.notifier.told.clear()
-    await pass_time(62, one)
+    one.house.clock.advance(60 * MINUTE)
+    await pass_time(2, one)
 
     assert states == {OutboxState.GIVEN_UP}
     ends = [name for name, kind in one.notifier.told if kind == EventKind.CLEARED]

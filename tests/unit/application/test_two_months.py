@@ -87,14 +87,14 @@ async def settle(house: House) -> None:
     for _ in range(2_000):
         if not house.claims.unfinished(after=0, limit=1):
             return
-        await house.turn(timedelta(seconds=10))
+        await house.turn(timedelta(seconds=30))
     raise AssertionError("something is stuck")
 
 
 def next_event(house: House) -> datetime:
     """Find the next due instant, or the next time at which something waits to be done."""
     pending = house.claims.unfinished(after=0, limit=1)
-    waits = [house.now + timedelta(seconds=10)] if pending else []
+    waits = [house.now + timedelta(seconds=30)] if pending else []
     due = house.claims.next_due()
     return min([*waits, due or END])
 
