@@ -7,7 +7,7 @@ converted by itself. A field at fault gets its default, so that the rest can be 
 """
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from types import NoneType
@@ -87,14 +87,6 @@ else:
     Duration = Annotated[str, Reads(parse_duration)]
 
 
-@attrs.frozen
-class _Field:
-    name: str
-    kind: Any
-    read: Callable[[Any], Any] | None
-    is_required: bool
-
-
 def written(value: object) -> str:
     """Show a value about as it was written, cut to `LONGEST_ECHO`."""
     text = msgspec.json.encode(value).decode()
@@ -110,10 +102,14 @@ def read_table(
 ) -> T:
     """Read *table* as *kind*, and append what is wrong with it to *faults*.
 
-    A field whose name is Python's own ends in an underscore: `class_`. *quote* shows a value that
-    is refused.
+    A field of attrs whose name is Python's own ends in an underscore: `class_`. *quote* shows a
+    value that is refused.
     """
-    return kind(**_values(kind, table, faults, quote))
+    plan = _plan_of(kind)  # type: ignore[arg-type] # a class is hashable
+    try:
+        return _at_once(kind, plan, table)
+    except ValueError:
+        return kind(**_one_by_one(plan, table, faults, quote))
 
 
 def read_whole(kind: type[T], table: object) -> T:
@@ -122,11 +118,13 @@ def read_whole(kind: type[T], table: object) -> T:
     Raises:
         Invalid: with every fault at once.
     """
-    faults = list[Fault]()
-    values = _values(kind, table, faults, written)
-    if faults:
-        raise Invalid(faults)
-    return kind(**values)
+    plan = _plan_of(kind)  # type: ignore[arg-type] # a class is hashable
+    try:
+        return _at_once(kind, plan, table)
+    except ValueError as error:
+        faults = list[Fault]()
+        _one_by_one(plan, table, faults, written)
+        raise Invalid(faults) from error
 
 
 def whole_number(allowed: range) -> msgspec.Meta:
@@ -150,52 +148,87 @@ def faults_within(name: str, error: ValueError) -> Iterator[Fault]:
             yield Fault(name, each)
 
 
-def _values(
-    kind: type[Any], table: object, faults: list[Fault], quote: Callable[[object], str]
+@attrs.frozen
+class _Plan:
+    """How tables of a kind are read, by the names of its fields in a table.
+
+    All are converted at once by *whole*, and each by its own of *kinds* if one is wrong.
+    """
+
+    whole: type[msgspec.Struct]
+    kinds: Mapping[str, Any]
+    readers: Mapping[str, Callable[[Any], Any]]
+    attributes: Mapping[str, str]
+    required: Sequence[str]
+
+
+def _at_once(kind: type[T], plan: _Plan, table: Any) -> T:  # noqa: ANN401 - whatever was written
+    whole = msgspec.convert(table, plan.whole)
+    for name, read in plan.readers.items():
+        if name in table:
+            attribute = plan.attributes[name]
+            msgspec.structs.force_setattr(whole, attribute, read(getattr(whole, attribute)))
+    if isinstance(whole, kind):
+        return whole
+    given = (plan.attributes[name] for name in table)
+    return kind(**{name: getattr(whole, name) for name in given})
+
+
+def _one_by_one(
+    plan: _Plan, table: object, faults: list[Fault], quote: Callable[[object], str]
 ) -> dict[str, Any]:
     values = dict[str, Any]()
     if not isinstance(table, Mapping):
         faults.append(Fault("", f"{quote(table)} is not a table"))
         return values
-    fields = _fields_of(kind)  # type: ignore[arg-type] # a class is hashable
     for name, value in table.items():
         if len(faults) > MOST_FAULTS:
             break
-        if (field := fields.get(name)) is None:
-            faults.append(Fault(name, f"is not known here; {hint(name, list(fields))}"))
+        if name not in plan.kinds:
+            faults.append(Fault(name, f"is not known here; {hint(name, list(plan.kinds))}"))
             continue
         try:
-            found = msgspec.convert(value, field.kind)
-            values[field.name] = found if field.read is None else field.read(found)
+            found, read = msgspec.convert(value, plan.kinds[name]), plan.readers.get(name)
+            values[plan.attributes[name]] = found if read is None else read(found)
         except msgspec.ValidationError:
-            faults.append(Fault(name, f"{quote(value)} is not {_words(field.kind)}"))
+            faults.append(Fault(name, f"{quote(value)} is not {_words(plan.kinds[name])}"))
         except ValueError as error:
             faults += faults_within(name, error)
-    for name, field in fields.items():
-        if field.is_required and name not in table:
-            faults.append(Fault(name, "is missing"))
+    faults += [Fault(name, "is missing") for name in plan.required if name not in table]
     return values
 
 
 @cache
-def _fields_of(kind: type[Any]) -> Mapping[str, _Field]:
-    kinds = get_type_hints(kind, include_extras=True)
+def _plan_of(kind: type[Any]) -> _Plan:
+    kinds, fields = get_type_hints(kind, include_extras=True), list[Any]()
     if issubclass(kind, msgspec.Struct):
-        members = {each.name: each.required for each in msgspec.structs.fields(kind)}
+        members = msgspec.structs.fields(kind)
+        names = {each.name: each.encode_name for each in members}
+        required = [each.encode_name for each in members if each.required]
     else:
-        members = {
-            each.name: each.metadata == REQUIRED or each.default is attrs.NOTHING
+        names = {each.name: each.name.removesuffix("_") for each in attrs.fields(kind)}
+        required = [
+            names[each.name]
             for each in attrs.fields(kind)
-        }
-    return {
-        name.removesuffix("_"): _Field(
-            name=name,
-            kind=kinds[name],
-            read=next((each.read for each in _reads(kinds[name])), None),
-            is_required=is_required,
-        )
-        for name, is_required in members.items()
-    }
+            if each.metadata == REQUIRED or each.default is attrs.NOTHING
+        ]
+        # What is missing is given the default by the class itself.
+        fields = [(n, kinds[n], msgspec.UNSET) for n in names if names[n] not in required]
+        fields += [(n, kinds[n]) for n in names if names[n] in required]
+    return _Plan(
+        whole=msgspec.defstruct(
+            kind.__name__,
+            fields,
+            bases=(kind,) if issubclass(kind, msgspec.Struct) else None,
+            rename=names,
+            forbid_unknown_fields=True,
+            kw_only=True,
+        ),
+        kinds={written: kinds[name] for name, written in names.items()},
+        readers={names[name]: each.read for name in names for each in _reads(kinds[name])},
+        attributes={written: name for name, written in names.items()},
+        required=required,
+    )
 
 
 def _reads(kind: Any) -> Iterator[Reads]:  # noqa: ANN401 - any annotation

@@ -6,11 +6,12 @@ import msgspec
 
 from cronhare.domain.schedules.retention import (
     ClassRetention,
-    RetentionInvalid,
     read_class_retention,
     write_class_retention,
 )
 from cronhare.domain.texts.echo import echo
+
+from .schedule_columns import decoded
 
 #: The most characters that are read: ten times a sensible one.
 LONGEST_RETENTION: Final = 1_024
@@ -25,10 +26,8 @@ def read_retention(value: object) -> ClassRetention | str | None:
     if len(value) > LONGEST_RETENTION:
         return f"{len(value):,} letters, {LONGEST_RETENTION:,} are allowed"
     try:
-        return read_class_retention(msgspec.json.decode(value))
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return f"not JSON: {error}"
-    except RetentionInvalid as error:
+        return read_class_retention(decoded(value))
+    except ValueError as error:  # of JSON, or of a retention
         return str(error)
 
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
-from cronhare.domain.reading import Fault
+from cronhare.domain.reading import Fault, Reads, read_table
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.params import fault_of_params
+from cronhare.domain.schedules.retention import ClassRetention
 from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
 from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.echo import echo, shown
@@ -23,9 +24,9 @@ from .schedule_columns import (
     LONG_AGO,
     RUN_OPTION_COLUMNS,
     TIME_COLUMNS,
-    RunOptions,
-    ScheduleTimes,
+    ColumnGroup,
     column_values,
+    decoded,
     read_named_times,
     read_run_options,
     read_times,
@@ -61,18 +62,29 @@ _IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIME_COLUMNS))
 _IN_OPTIONS = slice(_IN_TIMES.stop, len(READ))
 
 
+def _retention(value: object) -> ClassRetention | None:
+    found = read_retention(value)
+    if isinstance(found, str):
+        raise ValueError(found)  # noqa: TRY004 - it says what is wrong
+    return found
+
+
+class _Others(msgspec.Struct, frozen=True, kw_only=True):
+    """What a draft has besides."""
+
+    description: str | None = None
+    user_id: int | None = None
+    group_id: int | None = None
+    language_id: int | None = None
+    retention: Annotated[Any, Reads(_retention)] = None
+
+
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     """Read a row as a draft, or say what is wrong with it."""
     times, options, task, params, faults = _read(row)
-    if row.description is not None and not isinstance(row.description, str):
-        faults.append(Fault("description", f"{echo(row.description)} is not text"))
-    owner = {name: getattr(row, name) for name in OWNER_FIELDS}
-    for name, value in owner.items():
-        if not (value is None or isinstance(value, int)):
-            faults.append(Fault(name, f"{echo(value)} is not a whole number"))
-    retention = read_retention(row.retention)
-    if isinstance(retention, str):
-        faults.append(Fault("retention", retention))
+    named = ((column, getattr(row, column)) for column in _Others.__struct_fields__)
+    said = {column: value for column, value in named if value is not None}
+    others = read_table(_Others, said, faults, quote=echo)
     if faults:
         return None, _say(faults)
     return ScheduleDraft(
@@ -81,9 +93,7 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
         task_name=task.name,
         topic=task.topic,
         params=params,
-        description=row.description,
-        **owner,
-        retention=None if isinstance(retention, str) else retention,
+        **msgspec.structs.asdict(others),
         **times.draft,
         **options.draft,
     ), None
@@ -139,7 +149,7 @@ def moment_or_long_ago(value: object) -> datetime:
     return value if isinstance(value, datetime) else LONG_AGO
 
 
-def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, list[Fault]]:
+def _read(row: Row[Any]) -> tuple[ColumnGroup, ColumnGroup, NamedTask, str, list[Fault]]:
     """Read a row, whatever is in it.
 
     An unforeseen error is a fault of that row as well, or it would stop all others.
@@ -150,12 +160,16 @@ def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, lis
             times = read_named_times((display_name(row.name, row.id), *row[_IN_TIMES]))
         task = read_task(row[_IN_TASK])
         faults = [*times.faults, *options.faults, *task.faults]
-        params = _params(row.params, faults)
-        name = row.name
+        params, name = row.params, row.name
+        if params is None:
+            params = "{}"
+        elif (problem := _fault_of_params(params)) is not None:
+            faults.append(Fault("params", problem))
         if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
-            faults.append(_fault_of_name(name))
+            text = f"{echo(name)} is not text of at most {LONGEST_NAME} letters"
+            faults.append(Fault("name", text))
         if not isinstance(row.updated_at, datetime):
-            faults.append(Fault("updated_at", f"{echo(row.updated_at)} is no time"))
+            faults.append(Fault("updated_at", f"{echo(row.updated_at)} is not a time"))
     except MemoryError:  # says nothing of the row
         raise
     except Exception as error:  # noqa: BLE001 - see above
@@ -164,28 +178,16 @@ def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, lis
     return times, options, task, params, faults
 
 
-def _fault_of_name(name: object) -> Fault:
-    if isinstance(name, str):
-        return Fault("name", f"{len(name):,} letters, {LONGEST_NAME} are allowed")
-    return Fault("name", f"{echo(name)} is not text")
-
-
 def _say(faults: Sequence[Fault]) -> str:
     return "; ".join(map(str, faults))
 
 
-def _params(value: object, faults: list[Fault]) -> str:
-    if value is None:
-        return "{}"
+def _fault_of_params(value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"{echo(value)} is not JSON text"
     try:
-        if isinstance(value, str):
-            if (too_large := fault_of_params(value)) is not None:
-                faults.append(Fault("params", too_large))
-            else:
-                msgspec.json.decode(value)
-            return value
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        faults.append(Fault("params", f"not JSON: {error}"))
-    else:
-        faults.append(Fault("params", f"{echo(value)} is not JSON text"))
-    return "{}"
+        if (problem := fault_of_params(value)) is None:
+            decoded(value)
+    except ValueError as error:
+        return str(error)
+    return problem
