@@ -152,7 +152,8 @@ def faults_within(name: str, error: ValueError) -> Iterator[Fault]:
 class _Plan:
     """How tables of a kind are read, by the names of its fields in a table.
 
-    All are converted at once by *whole*, and each by its own of *kinds* if one is wrong.
+    All are converted at once by *whole*, which knows no others, and each by its own of *kinds* if
+    one is wrong.
     """
 
     whole: type[msgspec.Struct]
@@ -200,34 +201,29 @@ def _one_by_one(
 
 @cache
 def _plan_of(kind: type[Any]) -> _Plan:
-    kinds, fields = get_type_hints(kind, include_extras=True), list[Any]()
+    kinds, whole = get_type_hints(kind, include_extras=True), kind
     if issubclass(kind, msgspec.Struct):
-        members = msgspec.structs.fields(kind)
-        names = {each.name: each.encode_name for each in members}
-        required = [each.encode_name for each in members if each.required]
+        names = {each.name: each.encode_name for each in msgspec.structs.fields(kind)}
+        needed = {each.name for each in msgspec.structs.fields(kind) if each.required}
     else:
-        names = {each.name: each.name.removesuffix("_") for each in attrs.fields(kind)}
-        required = [
-            names[each.name]
-            for each in attrs.fields(kind)
+        members = attrs.fields(kind)
+        names = {each.name: each.name.removesuffix("_") for each in members}
+        needed = {
+            each.name
+            for each in members
             if each.metadata == REQUIRED or each.default is attrs.NOTHING
-        ]
-        # What is missing is given the default by the class itself.
-        fields = [(n, kinds[n], msgspec.UNSET) for n in names if names[n] not in required]
-        fields += [(n, kinds[n]) for n in names if names[n] in required]
+        }
+    if not (issubclass(kind, msgspec.Struct) and kind.__struct_config__.forbid_unknown_fields):
+        # What is missing is given its default by the class itself.
+        given: list[Any] = [(name, kinds[name]) for name in names if name in needed]
+        given += [(n, kinds[n], msgspec.UNSET) for n in names if n not in needed]
+        whole = msgspec.defstruct(kind.__name__, given, rename=names, forbid_unknown_fields=True)
     return _Plan(
-        whole=msgspec.defstruct(
-            kind.__name__,
-            fields,
-            bases=(kind,) if issubclass(kind, msgspec.Struct) else None,
-            rename=names,
-            forbid_unknown_fields=True,
-            kw_only=True,
-        ),
+        whole=whole,
         kinds={written: kinds[name] for name, written in names.items()},
         readers={names[name]: each.read for name in names for each in _reads(kinds[name])},
         attributes={written: name for name, written in names.items()},
-        required=required,
+        required=[names[name] for name in names if name in needed],
     )
 
 

@@ -70,13 +70,17 @@ class FileFault:
 
 
 class JobsFileInvalid(ValueError):
-    """A jobs file that cannot be used, with all its *faults*."""
+    """A jobs file that cannot be used, with all its *faults*, or the first of very many."""
 
-    def __init__(self, path: Path, faults: tuple[FileFault, ...]) -> None:
+    def __init__(self, path: Path, faults: Sequence[FileFault]) -> None:
         """Keep the faults, and say them."""
         self.path = path
-        self.faults = faults
-        super().__init__(f"{path}: {'; '.join(map(str, faults))}")
+        self.faults = first_faults(faults, MOST_FAULTS, as_fault=_of_file)
+        super().__init__(f"{path}: {'; '.join(map(str, self.faults))}")
+
+
+def _of_file(problem: str) -> FileFault:
+    return FileFault("", Fault("", problem))
 
 
 @attrs.frozen(kw_only=True)
@@ -134,13 +138,10 @@ def read_jobs_text(
     """
     content, found = _parse(text, path), list[Fault]()
     file = read_table(FileTable, content, found)
-    source = _source(file.source, path, found)
-    reading = _Reading(
-        folder=path.resolve().parent,
-        source=source,
-        faults=[FileFault("", fault) for fault in found],
-    )
-    events = Subscribers(folder=reading.folder, targets=dict(reading.targets(file.notify)))
+    source, folder = _source(file.source, path, found), path.resolve().parent
+    faults = [FileFault("", fault) for fault in found]
+    reading = _Reading(folder=folder, source=source, faults=faults)
+    events = Subscribers(folder=folder, targets=dict(reading.targets(file.notify)))
     policies = reading.policies(file, policy, events)
     tasks = dict(reading.tasks(file.tasks, policies, events))
     # Where no table of tasks could be read, no schedule's is missed.
@@ -151,7 +152,7 @@ def read_jobs_text(
         problem = f"is given by more than {MOST_PINGS} schedules"
         reading.faults.append(FileFault("", Fault("ping", problem)))
     if reading.faults:
-        raise JobsFileInvalid(path, _capped(reading.faults))
+        raise JobsFileInvalid(path, reading.faults)
     enabled = [(draft.name, table) for draft, table in schedules.values() if draft.status]
     task_of = {name: table.task or "" for name, (_, table) in schedules.items()}
     subscriptions = events.subscriptions(source, tasks, task_of)
@@ -189,7 +190,7 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         raise _unreadable(path, f"has a number that {NO_INTEGER}") from error
     found = islice(beyond_toml(content), MOST_FAULTS + 1)  # one more says that there are others
     if faults := [_at(place, problem) for place, problem in found]:
-        raise JobsFileInvalid(path, _capped(faults))
+        raise JobsFileInvalid(path, faults)
     return content
 
 
@@ -211,11 +212,7 @@ def _text(path: Path) -> str:
 
 
 def _unreadable(path: Path, problem: str) -> JobsFileInvalid:
-    return JobsFileInvalid(path, (FileFault("", Fault("", problem)),))
-
-
-def _capped(faults: Sequence[FileFault]) -> tuple[FileFault, ...]:
-    return first_faults(faults, MOST_FAULTS, as_fault=lambda text: FileFault("", Fault("", text)))
+    return JobsFileInvalid(path, [_of_file(problem)])
 
 
 def _source(given: str | None, path: Path, faults: list[Fault]) -> str:

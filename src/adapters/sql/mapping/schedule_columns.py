@@ -154,7 +154,9 @@ _COLUMNS: Final = {
 }
 
 
-class _Times(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
+class _Times(
+    msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS, forbid_unknown_fields=True
+):
     schedule: Annotated[str, text_of(LONGEST_EXPRESSION)] | None = None
     date_time: _Moment = None
     every: _Interval | None = None
@@ -165,7 +167,9 @@ class _Times(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
     ends_at: _Moment = None
 
 
-class _RunOptions(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
+class _RunOptions(
+    msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS, forbid_unknown_fields=True
+):
     status: _Flag = False
     retry: _Policy | None = None
     misfire_policy: MisfirePolicy = DEFAULT_MISFIRE.policy

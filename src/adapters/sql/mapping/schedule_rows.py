@@ -69,7 +69,7 @@ def _retention(value: object) -> ClassRetention | None:
     return found
 
 
-class _Others(msgspec.Struct, frozen=True, kw_only=True):
+class _Others(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a draft has besides."""
 
     description: str | None = None
