@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from datetime import time, timedelta
-from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 
@@ -25,13 +23,8 @@ command = ["tell"]
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def read(content: str) -> Subscriptions:
-        path = tmp_path / "jobs.toml"
-        path.write_text(content)
-        return read_jobs(path, policy=RetryPolicy()).subscriptions
-
-    return read
+def read(read: Callable[[str], JobsFile]) -> Read:
+    return lambda content: read(content).subscriptions
 
 
 def test_the_nearest_says_when_a_schedule_alerts_and_who_is_told(read: Read) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.notify import ByApprise
 from cronhare.domain.schedules.untellable import untellable
@@ -16,15 +16,13 @@ Read = Callable[[str], ByApprise]
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def read(line: str) -> ByApprise:
-        path = tmp_path / "jobs.toml"
-        path.write_text(f"[notify.ops]\n{line}\n")
-        means = read_jobs(path, policy=RetryPolicy()).subscriptions.targets["ops"].means
-        assert isinstance(means, ByApprise)
-        return means
+def read(read: Callable[[str], JobsFile]) -> Read:
+    def means(line: str) -> ByApprise:
+        found = read(f"[notify.ops]\n{line}\n").subscriptions.targets["ops"].means
+        assert isinstance(found, ByApprise)
+        return found
 
-    return read
+    return means
 
 
 def test_services_stand_in_the_file_in_one_beside_it_or_in_the_environment(

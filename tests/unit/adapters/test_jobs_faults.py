@@ -11,20 +11,6 @@ TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 Faults = Callable[[str | bytes], list[str]]
 
 
-@pytest.fixture
-def faults(tmp_path: Path) -> Faults:
-    """Give a way to hear all that is wrong with a text."""
-
-    def faults(content: str | bytes) -> list[str]:
-        path = tmp_path / "jobs.toml"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(JobsFileInvalid) as refused:
-            read_jobs(path, policy=RetryPolicy())
-        return [str(fault) for fault in refused.value.faults]
-
-    return faults
-
-
 def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
     said = faults(
         """
@@ -110,6 +96,10 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
         ('id = 2\nenv = { "" = "1" }', "env: '' cannot name a variable"),
         ('id = 2\npass_env = "HOME"', 'pass_env: "HOME" is not a list of texts'),
         ('id = 2\ncwd = "a\\u0000b"', "cwd: has a NUL character"),
+        ('id = 2\non_failure = "true"', 'on_failure: "true" is not a list of texts, at least one'),
+        ('id = 2\non_failure = ["a", 1]', 'on_failure: ["a",1] is not a list of texts'),
+        ('id = 2\non_failure = [""]', "its first text names the program, and is empty"),
+        ('id = 2\non_failure = ["\\u0000"]', "has a NUL character, which no program can be given"),
         ('id = 2\ntimout = "5m"', "timout: is not known here; did you mean timeout?"),
     ],
 )
@@ -119,24 +109,6 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
     [said] = faults(f'[tasks.t]\ncommand = ["true"]\n{fields}\n')
 
     assert said.startswith("tasks.t: ")
-    assert fault in said
-
-
-@pytest.mark.parametrize(
-    ("command", "fault"),
-    [
-        ('"true"', 'command: "true" is not a list of texts, at least one'),
-        ("[]", "command: [] is not a list of texts, at least one"),
-        ('["true", 1]', 'command: ["true",1] is not a list of texts'),
-        ('[""]', "command: its first text names the program, and is empty"),
-        ('["a\\u0000b"]', "command: has a NUL character, which no program can be given"),
-    ],
-)
-def test_a_command_is_a_list_and_never_a_line_for_a_shell(
-    faults: Faults, command: str, fault: str
-) -> None:
-    [said] = faults(f"[tasks.t]\nid = 1\ncommand = {command}\n")
-
     assert fault in said
 
 
@@ -186,6 +158,22 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
         ('schedule = "@daily"\nqueue = "Reports"', 'queue: "Reports" is not a queue\'s name'),
         ('schedule = "@daily"\nqueue = ""', "queue: "),
         (
+            'schedule = "@daily"\nqueue = "cron_scheduler_retry.07"',
+            "queue: cron_scheduler_retry.07 is one of the system's own queues; name a task queue",
+        ),
+        (
+            'schedule = "@daily"\nqueue = "cron_standalone.s"',
+            "is that of a schedule with stay_alive, and no other's",
+        ),
+        (
+            'stay_alive = true\nqueue = "reports"',
+            "queue: a schedule with stay_alive has a queue of its own; it names none",
+        ),
+        (
+            "stay_alive = true\non_boot = true",
+            "on_boot: stay_alive begins it whenever none runs: leave one of them out",
+        ),
+        (
             'schedule = "@daily"\nstarts_at = 2026-02-01T00:00:00Z\nends_at = 2026-01-01T00:00:00Z',
             "ends_at: lies before starts_at",
         ),
@@ -198,25 +186,6 @@ def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
 
     assert all(line.startswith("schedules.s: ") for line in said)
     assert fault in said[-1]
-
-
-@pytest.mark.parametrize(
-    "queue",
-    [
-        "cron_scheduler_retry",
-        "cron_scheduler_retry.07",
-        "cron_scheduler_failed",
-        "cron_scheduler_quarantine",
-        "cron_scheduler_waiting",
-    ],
-)
-def test_the_systems_own_queues_are_refused(faults: Faults, queue: str) -> None:
-    [said] = faults(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nqueue = "{queue}"\n')
-
-    assert said == (
-        f"schedules.s: queue: {queue} is one of the system's own queues; "
-        "name a task queue otherwise"
-    )
 
 
 @pytest.mark.parametrize(
@@ -264,36 +233,6 @@ def test_a_task_at_fault_is_not_told_again_by_its_schedules(faults: Faults) -> N
     said = faults('[tasks.t]\nid = 1\n[schedules.s]\ntask = "t"\non_start = true\n')
 
     assert said == ["tasks.t: command: is missing; give a command, a url, or remind"]
-
-
-def test_what_stays_alive_has_a_queue_of_its_own(faults: Faults) -> None:
-    fields = '[schedules.s]\ntask = "t"\nstay_alive = true\nqueue = "reports"\n'
-
-    assert faults(f"{TASK}{fields}") == [
-        "schedules.s: queue: a schedule with stay_alive has a queue of its own; it names none"
-    ]
-
-
-@pytest.mark.parametrize("field", ["on_start", "on_boot"])
-def test_what_stays_alive_begins_by_itself_alone(field: str, faults: Faults) -> None:
-    fields = f'[schedules.s]\ntask = "t"\nstay_alive = true\n{field} = true\n'
-
-    assert faults(f"{TASK}{fields}") == [
-        f"schedules.s: {field}: stay_alive begins it whenever none runs: leave one of them out"
-    ]
-
-
-def test_no_other_schedule_has_such_a_queue(faults: Faults) -> None:
-    fields = '[schedules.s]\ntask = "t"\nmanual = true\nqueue = "cron_standalone.s"\n'
-
-    [fault] = faults(f"{TASK}{fields}")
-    assert "is that of a schedule with stay_alive, and no other's" in fault
-
-
-def test_two_tasks_of_one_type_and_id_are_told_by_name(faults: Faults) -> None:
-    said = faults(f'{TASK}[tasks.u]\nid = 1\ncommand = ["true"]\n')
-
-    assert said == ["tasks.u: id: worker 1 is already the id of tasks.t"]
 
 
 def test_a_number_may_be_used_once_for_each_type(tmp_path: Path) -> None:

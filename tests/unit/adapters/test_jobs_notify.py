@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 from cronhare.domain.addresses import WebAddress
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.notify import (
     BAD_ENDS,
     DEFAULT_LATE_AFTER,
@@ -29,13 +28,8 @@ Read = Callable[[str], Subscriptions]
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Read:
-    def read(content: str) -> Subscriptions:
-        path = tmp_path / "jobs.toml"
-        path.write_text(content)
-        return read_jobs(path, policy=RetryPolicy()).subscriptions
-
-    return read
+def read(read: Callable[[str], JobsFile]) -> Read:
+    return lambda content: read(content).subscriptions
 
 
 def test_a_file_says_who_is_told_of_what(read: Read, tmp_path: Path) -> None:

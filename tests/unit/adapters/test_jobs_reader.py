@@ -4,14 +4,13 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.domain.cron import Fold, Gap
-from cronhare.domain.retries.backoff import Backoff, BackoffType
+from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import POLICIES
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
+from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
 from cronhare.domain.schedules.task_policy import TaskPolicy
 
 EXAMPLE = """
@@ -31,30 +30,6 @@ retry = { attempts = 4, backoff = { type = "exponential", delay = 30000 } }
 TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 
 Read = Callable[[str | bytes], JobsFile]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    """Give a way to read a text as a jobs file."""
-
-    def read(content: str | bytes) -> JobsFile:
-        path = tmp_path / "jobs.toml"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return read_jobs(path, policy=RetryPolicy())
-
-    return read
-
-
-@pytest.fixture
-def faults(read: Read) -> Callable[[str | bytes], list[str]]:
-    """Give a way to hear all that is wrong with a text."""
-
-    def faults(content: str | bytes) -> list[str]:
-        with pytest.raises(JobsFileInvalid) as refused:
-            read(content)
-        return [str(fault) for fault in refused.value.faults]
-
-    return faults
 
 
 Faults = Callable[[str | bytes], list[str]]
@@ -137,12 +112,6 @@ def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
     [task] = read('[tasks.t]\ntype = "data-import"\nid = 7\ncommand = ["true"]\n').tasks
 
     assert (task.ref, task.label) == (TaskRef("data-import", 7), "Data-import:T")
-
-
-def test_an_absolute_folder_stays_so(read: Read) -> None:
-    [task] = read(f'{TASK}cwd = "/var/tmp"\n').tasks
-
-    assert (task.cwd, task.timeout) == (PurePath("/var/tmp"), DEFAULT_TIMEOUT)
 
 
 def test_every_field_of_a_schedule_is_carried_over(read: Read) -> None:
@@ -268,35 +237,6 @@ def test_a_naive_moment_in_an_unknown_zone_is_one_fault(faults: Faults) -> None:
     assert "timezone" in said[0]
 
 
-# Retry policies
-
-
-@pytest.mark.parametrize("name", sorted(POLICIES))
-def test_a_preset_is_named(read: Read, name: str) -> None:
-    assert one(read, f'on_start = true\nretry = "{name}"').retry == POLICIES[name]
-
-
-def test_what_a_policy_does_not_say_comes_from_the_settings(tmp_path: Path) -> None:
-    path = tmp_path / "jobs.toml"
-    path.write_text(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nretry = {{ attempts = 2 }}')
-    settings = RetryPolicy(attempts=9, backoff=Backoff(type=BackoffType.LINEAR, delay=5_000))
-
-    [draft] = read_jobs(path, policy=settings).drafts
-
-    assert draft.retry == RetryPolicy(attempts=2, backoff=settings.backoff)
-
-
-def test_a_policy_out_of_bounds_is_refused_with_its_code_and_every_fault(faults: Faults) -> None:
-    retry = "{ attempts = 21, backoff = { delay = 999 } }"
-
-    said = faults(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nretry = {retry}\n')
-
-    prefix = "schedules.s: retry: SCHEDULE_RETRY_POLICY_INVALID: "
-    assert [line.startswith(prefix) for line in said] == [True, True]
-    assert "21 is not a whole number from 1 to 20" in said[0]
-    assert "999 is not a whole number of milliseconds from 1,000 to 3,600,000" in said[1]
-
-
 # Running at the start
 
 
@@ -365,18 +305,6 @@ def test_two_tasks_of_one_number_are_refused_assigned_or_not(faults: Faults) -> 
     )
 
     assert fault == f"tasks.u: id: worker {number} is already the id of tasks.t"
-
-
-def test_a_schedule_knows_its_task_by_name_and_number(read: Read) -> None:
-    draft = one(read, 'schedule = "@daily"')
-
-    assert (draft.task_name, draft.task) == ("t", TaskRef("worker", 1))
-
-
-def test_an_empty_table_of_tasks_has_none(faults: Faults) -> None:
-    [fault] = faults('tasks = {}\n[schedules.s]\ntask = "t"\nschedule = "@daily"\n')
-
-    assert fault == "schedules.s: task: there is no task 't'; there are no tasks"
 
 
 def test_what_runs_at_boot_is_named_apart(read: Read) -> None:
