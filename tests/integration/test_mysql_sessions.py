@@ -14,9 +14,9 @@ from sqlalchemy import URL, Engine, ExceptionContext, event, text
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects import sessions as server_sessions
+from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
-from cronhare.adapters.sql.dialects.mysql import statements
 from cronhare.adapters.sql.transactions import database
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
@@ -172,7 +172,7 @@ def test_a_batch_that_is_larger_than_a_statement_may_be_is_claimed_in_several(
 
     batch = ledger.claim_due()
 
-    assert len(params) * len(names) > statements.LARGEST_DOCUMENT
+    assert len(params) * len(names) > mysql.LARGEST_DOCUMENT
     assert sorted(one.schedule_name for one in batch.claimed) == names
     assert {one.params for one in ledger.executions()} == {params}
 

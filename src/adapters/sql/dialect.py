@@ -1,15 +1,11 @@
 """The seam between databases: what a `Dialect` must know that SQLAlchemy does not.
 
-To add a database, write a folder in `dialects` with:
-
-1. its `Columns`, and its `Schema`: how tables are made;
-2. its `Errors`: what a failure means, and so whether a call is repeated;
-3. its `Dialect`: transactions, the statements of its own, and facts for `cronhare doctor`. For a
-   server, `dialects/server.py` has the half that all servers share, and `dialects/sessions.py`
-   the pool and the choice among several hosts;
-4. `open_engine`, which is called in `dialects/__init__.py`; the schemes of its URLs are in
-   `cronhare.domain.addresses`;
-5. a parameter of the contract suites in `tests/integration`.
+A database is a folder in `dialects`: `schema` (types of columns, how tables are made and adopted),
+`errors` (what a failure means), `dialect` (transactions, statements of its own, facts for `cronhare
+doctor`), and for a server `sessions`. `dialects/server.py` and `dialects/sessions.py` have what all
+servers share, `dialects/batches.py` how many rows become one statement. A new one is added in
+`dialects/__init__.py`, in `cronhare.domain.addresses` with the schemes of its URLs, and as a
+parameter of the contract suites in `tests/integration`.
 
 All other statements are SQLAlchemy Core and read the same everywhere; SQLite, where a writer is
 alone, leaves their FOR UPDATE out.

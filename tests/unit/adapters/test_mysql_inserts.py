@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql.dialects.mysql import statements
-from cronhare.adapters.sql.dialects.mysql.statements import inserts
+from cronhare.adapters.sql.dialects.mysql import dialect as mysql
+from cronhare.adapters.sql.dialects.mysql.dialect import inserts
 from cronhare.adapters.sql.mapping.execution_rows import NEW_COLUMNS
 from cronhare.adapters.sql.schema.types import to_text
 
@@ -46,7 +46,7 @@ def test_a_row_alone_has_parameters_of_its_own_name() -> None:
 def test_rows_are_divided_before_a_statement_is_larger_than_the_server_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(statements, "LARGEST_DOCUMENT", 10_000)
+    monkeypatch.setattr(mysql, "LARGEST_DOCUMENT", 10_000)
     keys = [f"cron-{number}" for number in range(9)]
 
     found = list(inserts([values(execution_key=key, params="ä" * 900) for key in keys]))

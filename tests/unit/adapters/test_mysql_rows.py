@@ -7,8 +7,8 @@ from sqlalchemy import bindparam, update
 from sqlalchemy.dialects import mysql
 
 from cronhare.adapters.sql.dialects.batches import parameters_of, rows_of
-from cronhare.adapters.sql.dialects.mysql import statements
-from cronhare.adapters.sql.dialects.mysql.statements import ROWS
+from cronhare.adapters.sql.dialects.mysql import dialect as mysql_dialect
+from cronhare.adapters.sql.dialects.mysql.dialect import ROWS
 from cronhare.adapters.sql.schema.tables import executions
 from cronhare.adapters.sql.schema.types import UtcDateTime
 from tests.integration.ledgers import NOON
@@ -17,7 +17,7 @@ from tests.integration.ledgers import NOON
 def test_rows_are_written_into_as_few_documents_as_their_size_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(statements, "LARGEST_DOCUMENT", 20)
+    monkeypatch.setattr(mysql_dialect, "LARGEST_DOCUMENT", 20)
     rows: list[list[object]] = [[1, "ab"], [2, None], [3, "x" * 50], [4, "c"], [5, 'd"']]
 
     asked = ROWS.parameters(rows_of(("id", "text"), rows))

@@ -78,7 +78,7 @@ class RowSource(Protocol):
     """How a server makes rows of parameters."""
 
     def __hash__(self) -> int:
-        """Tell it from others: what it makes of a statement is kept."""
+        """What it makes of a statement is cached."""
         ...
 
     def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
@@ -100,7 +100,7 @@ def update_many(
     statement: Update,
     rows: Sequence[Mapping[str, Any]],
 ) -> None:
-    """See `Dialect.update_many`."""
+    """Execute an UPDATE of one row for all *rows*, as one statement where they differ."""
     names = parameters_of(statement)
     fresh = rows_of(names, [[row[name] for name in names] for row in rows])
     joined = _joined(source, statement, fresh.differing) if fresh.differing else statement

@@ -6,16 +6,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, Select
+from sqlalchemy import Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.diagnosis.database import Requirements
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ..dialect import Connect, Meaning, dialect_of, with_dialect
+from ..dialect import Connect, Meaning, PlanRow, dialect_of, with_dialect
 from ..schema.named_rows import named_rows
 from ..transactions.database import connect
+from .batches import PLAN_COLUMNS, RowSource, plan_values, rows_of, update_many
 from .sessions import ServerErrors, Sessions
 
 #: Another process may take so long to migrate: tables may be large.
@@ -29,6 +30,9 @@ class ServerDialect(ABC):
 
     #: Asks the server for its time.
     time: Select[Any]
+
+    #: How it makes rows of parameters.
+    rows: RowSource
 
     def __init__(self, sessions: Sessions[Any]) -> None:
         """*sessions* makes the connections, for migrations too."""
@@ -48,7 +52,7 @@ class ServerDialect(ABC):
         return time
 
     def write_lock(self) -> AbstractContextManager[object]:
-        """See `Dialect.write_lock`: the server keeps threads apart as it does hosts."""
+        """The server keeps threads apart as it does hosts."""
         return nullcontext()
 
     def begin(self, connection: Connection) -> None:  # noqa: B027
@@ -60,14 +64,28 @@ class ServerDialect(ABC):
         return named_rows(connection, statement, parameters)
 
     def meaning_of(self, error: SQLAlchemyError) -> Meaning:
-        """See `Dialect.meaning_of`. Another host, which the next session may find, may take it."""
+        """Of several hosts another, which the next session may find, may take it."""
         meaning = self.errors.meaning_of(error)
         is_elsewhere = meaning is Meaning.READ_ONLY and self.sessions.has_other_hosts
         return Meaning.TAKEN_BACK if is_elsewhere else meaning
 
+    def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
+        fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
+        for parameters in self.rows.parameters(fresh):
+            connection.exec_driver_sql(self.plan_statement(fresh.differing), parameters)
+
+    def update_many(
+        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        update_many(connection, self.rows, statement, rows)
+
+    @abstractmethod
+    def plan_statement(self, differing: tuple[str, ...]) -> str:
+        """Write the statement that inserts or replaces plans, whose *differing* columns differ."""
+
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
-        """See `Dialect.migrating`. No answer has a bound: tables may be large.
+        """Migrate without a bound for answers: tables may be large.
 
         Raises:
             LedgerUnavailable: the server is too old, or another process has been at it for hours.

@@ -100,7 +100,7 @@ def number_of(error: BaseException | None) -> int:
 
 
 def meaning_of(error: BaseException | None) -> Meaning:
-    """See `Errors.meaning_of`. The error of a closed connection has no number."""
+    """Tell by its number; the error of a closed connection has none."""
     original = error.orig if isinstance(error, DBAPIError) else error
     number = number_of(original)
     if number in _MEANINGS:

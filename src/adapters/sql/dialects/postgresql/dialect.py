@@ -14,7 +14,7 @@ from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
 
-from ...dialect import PlanRow, with_dialect
+from ...dialect import with_dialect
 from ...mapping.execution_rows import NEW_COLUMNS, new_values
 from ...schema.tables import executions, outputs, own_tables
 from ..batches import (
@@ -24,9 +24,7 @@ from ..batches import (
     Rows,
     TypeNames,
     parameters_of,
-    plan_values,
     rows_of,
-    update_many,
     with_columns,
 )
 from ..requirements import REQUIREMENTS
@@ -59,48 +57,44 @@ def open_engine(server: LedgerServer) -> Engine:
     return with_dialect(sessions.pooled_engine(), PostgresqlDialect(sessions))
 
 
-class PostgresqlDialect(ServerDialect):
-    """Satisfies `Dialect`."""
+# Rows of parameters
 
-    schema = PostgresqlSchema()
-    errors = errors
-    time = select(text("clock_timestamp()"))
+_PLACE: Final = "place"
+_TYPES: Final = TypeNames(
+    moment="timestamptz", number="bigint", fraction="double precision", text="text"
+)
 
-    def facts(self, connection: Connection) -> DatabaseFacts:
-        return facts_of(connection)
 
-    def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
-        ids = {}
-        for parameters in ROWS.parameters(rows):
-            inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
-            ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
-        return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
+class Arrays:
+    """Rows of an array for each column in which they differ. Satisfies `RowSource`."""
 
-    def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
-        for parameters in ROWS.parameters(fresh):
-            connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
+    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
+        if rows.differences:
+            arrays = zip(*rows.differences, strict=True) if rows.differing else ()
+            yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
 
-    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        connection.execute(_KEEP_OUTPUT, list(rows))
+    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
+        """Keep the rows in their order."""
+        values = ", ".join(
+            f"{FRESH}.{name}" if name in differing else f"%({name})s::{_TYPES.of(kind)}"
+            for name, kind in columns.items()
+        )
+        if not differing:
+            return f"SELECT {values}"
+        arrays = ", ".join(f"%({name})s::{_TYPES.of(columns[name])}[]" for name in differing)
+        names = ", ".join((*differing, _PLACE))
+        rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
+        return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own
 
-    def update_many(
-        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
-    ) -> None:
-        update_many(connection, ROWS, statement, rows)
+    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
+        types = parameters_of(statement)
+        arrays = [text(f"CAST(:{name} AS {_TYPES.of(types[name])}[])") for name in differing]
+        given = [column(f"given_{name}", types[name]) for name in differing]
+        fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
+        return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in differing})
 
-    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
-        return func.strpos(text, part)
 
-    def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
-        return "PostgreSQL", REQUIREMENTS["PostgreSQL"]
-
-    def take_turn(self, connection: Connection) -> None:
-        """See `ServerDialect.take_turn`. An advisory lock is one database's."""
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-        connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
+ROWS: Final = Arrays()
 
 
 @lru_cache(maxsize=64)
@@ -125,47 +119,54 @@ def _set_plans(differing: tuple[str, ...]) -> str:
     )
 
 
-# Rows of parameters
-
-_PLACE: Final = "place"
-_TYPES: Final = TypeNames(
-    moment="timestamptz", number="bigint", fraction="double precision", text="text"
-)
+# The dialect
 
 
-class Arrays:
-    """Rows of an array for each column in which they differ. Satisfies `RowSource`."""
+class PostgresqlDialect(ServerDialect):
+    """Satisfies `Dialect`."""
 
-    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        if rows.differences:
-            arrays = zip(*rows.differences, strict=True) if rows.differing else ()
-            yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
+    schema = PostgresqlSchema()
+    errors = errors
+    time = select(text("clock_timestamp()"))
+    rows = ROWS
 
-    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
-        """See `RowSource.select`. The rows keep their order."""
-        values = ", ".join(
-            f"{FRESH}.{name}" if name in differing else f"%({name})s::{_TYPES.of(kind)}"
-            for name, kind in columns.items()
+    def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+        rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
+        ids = {}
+        for parameters in ROWS.parameters(rows):
+            inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
+            ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
+        return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
+
+    def plan_statement(self, differing: tuple[str, ...]) -> str:
+        return _set_plans(differing)
+
+    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        connection.execute(_KEEP_OUTPUT, list(rows))
+
+    def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
+        return func.strpos(text, part)
+
+    def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
+        return "PostgreSQL", REQUIREMENTS["PostgreSQL"]
+
+    def take_turn(self, connection: Connection) -> None:
+        """Take an advisory lock, which is one database's."""
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
+
+    def facts(self, connection: Connection) -> DatabaseFacts:
+        product, requirements = self.product(connection)
+        return DatabaseFacts(
+            product=product,
+            version=str(connection.scalar(text("SHOW server_version"))),
+            requirements=requirements,
+            settings={str(name): str(value) for name, value in connection.execute(_SETTINGS)},
+            link=_link(connection),
+            exhausted=tuple(_exhausted(connection)),
         )
-        if not differing:
-            return f"SELECT {values}"
-        arrays = ", ".join(f"%({name})s::{_TYPES.of(columns[name])}[]" for name in differing)
-        names = ", ".join((*differing, _PLACE))
-        rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
-        return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own
 
-    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
-        types = parameters_of(statement)
-        arrays = [text(f"CAST(:{name} AS {_TYPES.of(types[name])}[])") for name in differing]
-        given = [column(f"given_{name}", types[name]) for name in differing]
-        fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
-        return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in differing})
-
-
-ROWS: Final = Arrays()
-
-
-# What it says of itself, for `cronhare doctor`
 
 _SETTINGS: Final = text(
     "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('transaction_isolation', "
@@ -181,17 +182,6 @@ _NUMBERED: Final = text(
     "JOIN pg_class t ON t.oid = d.refobjid "
     "WHERE s.schemaname = current_schema() AND s.last_value >= :last ORDER BY t.relname"
 )
-
-
-def facts_of(connection: Connection) -> DatabaseFacts:
-    return DatabaseFacts(
-        product="PostgreSQL",
-        version=str(connection.scalar(text("SHOW server_version"))),
-        requirements=REQUIREMENTS["PostgreSQL"],
-        settings={str(name): str(value) for name, value in connection.execute(_SETTINGS)},
-        link=_link(connection),
-        exhausted=tuple(_exhausted(connection)),
-    )
 
 
 def _exhausted(connection: Connection) -> Iterator[Exhausted]:

@@ -148,7 +148,7 @@ def said_by(error: BaseException | None) -> str:
 
 
 def none_usable(refusals: Sequence[Exception], text: str) -> Exception:  # noqa: ARG001
-    """See `ServerErrors.none_usable`. What a server says to a login is read from its sentence."""
+    """Make one error: what a server says to a login is read from its sentence."""
     return psycopg.OperationalError(text)
 
 

@@ -121,14 +121,14 @@ class SqliteDialect:
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """See `Dialect.read`: the driver is fast enough."""
+        """Read them as they are: the driver is fast enough."""
         return named_rows(connection, statement, parameters)
 
     def meaning_of(self, error: SQLAlchemyError) -> Meaning:
         return errors.meaning_of(error)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        """See `Dialect.insert_executions`. The writer is alone: what is newer now is its own."""
+        """Insert them; the writer is alone, so what is newer now is its own."""
         before = connection.scalar(_NEWEST)
         if all(map(is_plain, wanted)):  # nearly always: the other columns take time as well
             connection.exec_driver_sql(_INSERT_PLAIN, [plain_values(one) for one in wanted])
@@ -158,7 +158,7 @@ class SqliteDialect:
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
-        """See `Dialect.migrating`. A whole upgrade that fails half-way is taken back."""
+        """Migrate in one transaction: an upgrade that fails half-way is taken back."""
         make_file(Path(self._file.path))
         with self._lock, engine.connect() as connection, connection.begin():
             self.begin(connection)

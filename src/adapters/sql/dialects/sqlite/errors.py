@@ -37,9 +37,9 @@ _MISSING: Final = re.compile(r"no such table: |no such column: |no column named 
 
 
 def meaning_of(error: SQLAlchemyError) -> Meaning:
-    """See `Errors.meaning_of`. A writer is alone here, and has waited for that before it began.
+    """Tell by its name. What SQLite says of its file, or of who uses it, holds for all rows.
 
-    What SQLite says of its file, or of others who use it, holds for all rows.
+    No transaction is taken back: a writer is alone, and has waited for that before it began.
     """
     name = _name_of(error)
     if isinstance(error, IntegrityError | DataError) or name.startswith(_REFUSED):
