@@ -160,12 +160,3 @@ def test_a_write_goes_to_the_next_host_when_its_own_begins_to_only_read(
 
     count = "SELECT count(*) FROM cron.Scheduler WHERE system_id IS NULL"
     assert (mariadb.run(one.url, count), mariadb.run(other.url, count)) == ([(0,)], [(1,)])
-
-
-@pytest.mark.usefixtures("databases")
-def test_a_url_of_a_single_host_that_only_reads_is_examined_as_it_is(
-    other: mariadb.Private,
-) -> None:
-    mariadb.run(other.url, "SET GLOBAL read_only = ON")
-
-    assert ports_met(opened(other.port), times=1) == {other.port}

@@ -139,21 +139,6 @@ def test_what_a_vanished_host_held_is_free_again(ledger: Ledger, migrated_mysql:
     assert passed_over.looked == 0
 
 
-def test_a_session_that_the_server_ended_is_replaced_without_a_word(
-    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, engine: Engine, shell: Session
-) -> None:
-    engine.dispose()
-    monkeypatch.setattr(
-        mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET wait_timeout = 1")
-    )
-    ledger.claims.now()
-    assert sessions(shell)
-
-    wait_until(lambda: not sessions(shell), seconds=60, what="the end of an idle session")
-
-    ledger.claims.now()
-
-
 def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
     first, second = ledger.claims.now(), ledger.claims.now()
 

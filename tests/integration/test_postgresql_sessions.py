@@ -2,10 +2,10 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,12 +19,10 @@ from cronhare.domain.diagnosis.database import judge_database
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.domain.execution import Execution
-from cronhare.ports.attempts import Refused
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
-from tests.integration.rules import apart, some, start_all
+from tests.integration.rules import some
 from tests.services import postgresql
 
 pytestmark = pytest.mark.integration
@@ -214,68 +212,3 @@ def test_doctor_finds_a_database_as_it_must_be(engine: Engine, ledger: Ledger) -
     ]
     assert facts.database.link is not None
     assert facts.database.link.local
-
-
-# Numbers of errors
-
-TRIGGER = """
-CREATE FUNCTION failing() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF NEW.execution_id = {id} THEN {body}; END IF;
-    RETURN NEW;
-END $$
-"""
-
-#: Lets the start of one execution fail by what a trigger does.
-Failing: TypeAlias = Callable[[int, str], None]
-
-#: What a trigger may fail of, as the fault of one row.
-FAULTS = {
-    "a state of its own": "RAISE EXCEPTION 'no' USING ERRCODE = 'XY001'",
-    "a table that is gone": "INSERT INTO audit_gone VALUES (1)",
-    "a function that is gone": "PERFORM gone()",
-    "two rows for one": "PERFORM 1 / (SELECT 1 UNION SELECT 2)",
-    "a division": "PERFORM 1 / 0",
-}
-
-
-@pytest.fixture
-def failing(operator: "psycopg.Connection[Any]") -> Iterator[Failing]:
-    def of(id_: int, body: str) -> None:
-        operator.execute(TRIGGER.format(id=id_, body=body))
-        operator.execute(
-            "CREATE TRIGGER failing BEFORE INSERT ON ExecutionAttempt "
-            "FOR EACH ROW EXECUTE FUNCTION failing()"
-        )
-
-    yield of
-    operator.execute("DROP FUNCTION IF EXISTS failing CASCADE")
-
-
-@pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
-def test_whatever_a_trigger_fails_of_its_row_is_set_apart(
-    ledger: Ledger, failing: Failing, body: str
-) -> None:
-    found = some(ledger, 3)
-    failing(found[1].id, body)
-
-    answers = start_all(ledger, found)
-
-    assert [type(one) for one in answers] == [Execution, Refused, Execution]
-    apart(ledger, found[1])
-
-
-@pytest.mark.parametrize("state", ["40001", "40P01"])
-def test_what_the_server_took_back_is_repeated(
-    ledger: Ledger, operator: "psycopg.Connection[Any]", failing: Failing, state: str
-) -> None:
-    found = some(ledger, 3)
-    operator.execute("CREATE SEQUENCE met")  # which no rollback sets back
-    met = "IF nextval('met') = 1 THEN RAISE EXCEPTION 'met' USING ERRCODE = '{}'; END IF"
-    failing(found[1].id, met.format(state))
-    try:
-        answers = start_all(ledger, found)
-    finally:
-        operator.execute("DROP SEQUENCE met")
-
-    assert [type(one) for one in answers] == [Execution] * 3

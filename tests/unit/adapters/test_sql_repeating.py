@@ -1,5 +1,6 @@
 """What is repeated, and for how long."""
 
+import psycopg
 import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -11,6 +12,7 @@ from cronhare.adapters.sql.transactions import database
 from cronhare.adapters.sql.transactions.database import repeatable
 from cronhare.ports.ledger import LedgerUnavailable
 
+POSTGRESQL = dialect_of(open_engine("postgresql+psycopg://cron@localhost/cron"))
 MYSQL = dialect_of(open_engine("mysql+pymysql://cron@localhost/cron"))
 
 
@@ -86,6 +88,32 @@ def _error(original: pymysql.MySQLError, *, lost: bool = False) -> DBAPIError:
 )
 def test_what_an_error_of_mysql_means(error: DBAPIError, meaning: Meaning) -> None:
     assert MYSQL.meaning_of(error) is meaning
+
+
+@pytest.mark.parametrize(
+    ("state", "meaning"),
+    [
+        ("40001", Meaning.TAKEN_BACK),
+        ("40P01", Meaning.TAKEN_BACK),
+        ("55P03", Meaning.LOCKED),
+        ("23505", Meaning.DUPLICATE),
+        ("23514", Meaning.REFUSED),
+        ("22P02", Meaning.REFUSED),
+        ("P0001", Meaning.REFUSED),  # a trigger's RAISE
+        ("57P01", Meaning.LOST),
+        ("53100", Meaning.OUTAGE),
+        ("2200H", Meaning.OUTAGE),  # no number is left
+        ("42P01", Meaning.MISSING),
+        ("42501", Meaning.FAILED),
+        ("XY001", Meaning.FAILED),
+        (None, Meaning.LOST),  # the driver has heard of no server
+    ],
+)
+def test_what_an_error_of_postgresql_means(state: str | None, meaning: Meaning) -> None:
+    said = psycopg.OperationalError("no")
+    said.sqlstate = state
+
+    assert POSTGRESQL.meaning_of(OperationalError("UPDATE", None, said)) is meaning
 
 
 def test_a_node_that_has_lost_its_cluster_is_left_and_a_conflict_costs_no_connection() -> None:
