@@ -69,10 +69,6 @@ class Schema(Protocol):
     """How tables are made and adopted. Migrations ask, and are the same everywhere."""
 
     @property
-    def has_transactional_ddl(self) -> bool:
-        """Whether a failed upgrade is taken back. Otherwise the next one goes on where it ended."""
-
-    @property
     def references_schedules(self) -> bool:
         """Whether executions and plans refer to their schedules by foreign keys.
 

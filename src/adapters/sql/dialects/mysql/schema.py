@@ -51,7 +51,6 @@ _COLUMNS = sa.text(
 class MysqlSchema:
     """Satisfies `Schema`. DDL commits by itself here."""
 
-    has_transactional_ddl = False
     references_schedules = False
     has_partial_indexes = False
     indexes_end_with_ids = True

@@ -59,7 +59,6 @@ _ADOPTED: Final = ("scheduler", "schedulerexecution")
 class PostgresqlSchema:
     """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
 
-    has_transactional_ddl = True
     references_schedules = False
     has_partial_indexes = True
     indexes_end_with_ids = False

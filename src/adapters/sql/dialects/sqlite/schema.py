@@ -52,7 +52,6 @@ _UPDATED: Final = f"""
 class SqliteSchema:
     """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
 
-    has_transactional_ddl = True
     references_schedules = True
     has_partial_indexes = True
     indexes_end_with_ids = True
