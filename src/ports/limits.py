@@ -1,7 +1,6 @@
 """The limits of retries as people see them; attempts are held against them where they end."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Protocol
 
 from cronhare.domain.retries.breaker import Breaker
@@ -11,30 +10,30 @@ from cronhare.domain.retries.budget import Budget
 class LimitStorePort(Protocol):
     """Reads and resets limits. Every method may raise `LedgerUnavailable`.
 
-    Of a row that is broken the rest is given: what cannot be read holds nothing back.
+    A row that is broken is left out, and told: it holds nothing back.
 
     What tests/integration/test_limit_store_contract.py does not assert is not promised.
     """
 
-    def budgets(self, *, now: datetime, limit: int) -> Sequence[Budget]:
+    def budgets(self, *, limit: int) -> Sequence[Budget]:
         """List the budgets of the first *limit* queues, by their names.
 
         A queue has one since it was first asked for a retry.
         """
         ...
 
-    def budget(self, queue: str, *, now: datetime) -> Budget | None:
+    def budget(self, queue: str) -> Budget | None:
         """Find the budget of a queue."""
         ...
 
-    def breakers(self, *, now: datetime, limit: int) -> Sequence[Breaker]:
+    def breakers(self, *, limit: int) -> Sequence[Breaker]:
         """List the breakers of the first *limit* tasks, by the tasks.
 
         A task has one since an attempt of it failed under a breaker.
         """
         ...
 
-    def breaker(self, task: str, *, now: datetime) -> Breaker | None:
+    def breaker(self, task: str) -> Breaker | None:
         """Find the breaker of a task: `report 25`."""
         ...
 

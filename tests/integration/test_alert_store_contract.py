@@ -24,7 +24,6 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
-    Shell,
     at_once,
     draft,
 )
@@ -534,40 +533,3 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
         rest = [*every, "failed"][at + 1 :]
         assert page(AlertPlace.of(one), cleared=True) == rest
         assert page(AlertPlace.of(one), 2, cleared=True) == rest[:2]
-
-
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_pages_go_on_over_rows_that_a_person_spoilt(
-    database_ledger: Ledger, shell: Shell, most: int
-) -> None:
-    """However many of them are in a row, also at the beginning and at the end."""
-    ledger = database_ledger
-    for subject in ("e", "d", "c", "b", "a"):
-        ledger.clock.advance(MINUTE)
-        ledger.alerts.keep(
-            [attrs.evolve(alert(Rule.QUEUE), subject=subject)], now=ledger.now, ended_at=ledger.now
-        )
-    spoilt = ("a", "c", "d")
-    shell(f"UPDATE Alert SET data = '{{}}' WHERE subject IN {spoilt}")
-
-    listed, after, goes_on = list[str](), None, True
-    while goes_on:
-        found, goes_on = ledger.alerts.page(AlertFilter(), after=after, limit=most)
-        listed += [each.subject for each in found]
-        after = AlertPlace.of(found[-1])
-
-    assert listed == ["b", "e"]
-
-
-def test_a_page_is_full_however_many_rows_before_it_are_spoilt(
-    database_ledger: Ledger, shell: Shell
-) -> None:
-    ledger = database_ledger
-    many = [attrs.evolve(alert(Rule.QUEUE), subject=f"q{number}") for number in range(1_200)]
-    ledger.alerts.keep([alert()], now=ledger.now - MINUTE, ended_at=ledger.now - MINUTE)
-    ledger.alerts.keep([alert(), *many], now=ledger.now, ended_at=ledger.now)
-    shell("UPDATE Alert SET data = '{}' WHERE subject <> ''")
-
-    found, goes_on = ledger.alerts.page(AlertFilter(), after=None, limit=1)
-
-    assert (keys(found), goes_on) == (["failed"], False)

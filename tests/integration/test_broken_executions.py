@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.ports.attempts import Refused
@@ -27,31 +30,18 @@ def ledger(database_ledger: Ledger) -> Ledger:
 ANYWHERE = [
     (f"retry = '{'[' * 4000}'", "retry: not JSON"),
     (f"""retry = '{{"backoff": {{"multiplier": 2{"0" * 400}}}}}'""", "a number of 401 digits"),
-    ("timeout_ms = 1000000000000000000", "timeout_ms: 1000000000000000000 is not a whole number"),
-    ("attempt = 2147483647", "attempt: 2147483647"),
-    ("version = 2147483647", "version: 2147483647"),
-    ("queue = 'cron_scheduler_failed'", "queue: cron_scheduler_failed is one of the system's"),
-    ("queue = ''", "queue: '' cannot name a queue"),
-    ("scheduler_id = -4", "scheduler_id: -4"),
+    ("timeout_ms = 1000000000000000000", "timeout_ms: 1000000000000000000: Expected `int` <="),
+    ("attempt = 2147483647", "attempt: 2147483647: Expected `int` <= 1000000"),
 ]
 IN_SQLITE = [
-    ("execution_key = x'ff'", "execution_key: 1 bytes is not text"),
-    ("execution_key = hex(zeroblob(500))", "is not text of at most 255 letters"),
-    ("task_type = hex(zeroblob(500))", "is not text of at most 32 letters"),
-    ("container_id = x'ff'", "container_id: 1 bytes is not text"),
-    ("params = hex(zeroblob(10000000))", "params: "),
-    ("params = zeroblob(4000000)", "params: 4,000,000 bytes is not text"),
-    ("retry = x'00'", "retry: 1 bytes is not text"),
-    ("last_error = x'00'", "last_error: 1 bytes is not text"),
-    ("id = -id", "id: -"),
-    ("scheduler_id = 'none'", "scheduler_id: 'none' is not a whole number"),
+    (f"due_at = '{'z' * 26}'", "due_at: 'zzz"),
+    ("execution_key = x'ff'", "execution_key: 1 bytes: Expected `str`, got `bytes`"),
+    ("execution_key = hex(zeroblob(500))", "Expected `str` of length <= 255"),
+    ("params = zeroblob(4000000)", "params: 4,000,000 bytes: Expected"),
 ]
 IN_MYSQL = [  # whose texts are compared without the blanks at their ends
-    ("state = CONCAT(state, ' ')", " ' is none of claimed"),
-    ("state = RPAD(state, 16, ' ')", "  ' is none of claimed"),
-    ("due_at = '0000-00-00'", "due_at: '0000-00-00 00:00:00.000000' is not a time"),
-    ("executed_at = '2026-02-31'", "executed_at: "),
-    ("params = REPEAT('x', 200000)", "params: "),
+    ("state = RPAD(state, 16, ' ')", "  ': Invalid enum value"),
+    ("due_at = '0000-00-00'", "due_at: '0000-00-00 00:00:00.000000': Invalid"),
 ]
 SPOILT = pytest.mark.parametrize(
     ("database", "change", "problem"),
@@ -190,52 +180,60 @@ def test_more_broken_rows_than_a_page_holds_do_not_keep_others_from_being_sent(
     assert [len(page) for page in pages] == [2, 2, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("table", "change"),
-    [
-        ("ExecutionAttempt", "node = x'ff', exit_code = 'none'"),
-        ("FailedTask", "failed_reason = x'00', execution_id = 'none', params = x'ff'"),
-        ("AttemptOutput", "stdout_head = x'ff', stdout_bytes = 'many'"),
-    ],
-)
-def test_what_people_read_is_told_as_broken_beside_the_others(
-    sqlite: Ledger, tmp_path: Path, table: str, change: str
+ROWS = [
+    ("ExecutionAttempt", "exit_code = 'none'", "exit_code: 'none': Expected `int"),
+    ("ExecutionAttempt", "node = x'ff'", "node: 1 bytes: Expected `str`"),
+    ("FailedTask", "failed_reason = x'00'", "failed_reason: 1 bytes: Expected `str`"),
+    ("FailedTask", "execution_id = 'none'", "execution_id: 'none': Expected `int`"),
+    ("AttemptOutput", "stdout_bytes = 'many'", "stdout_bytes: 'many': Expected `int`"),
+]
+
+
+@pytest.mark.parametrize("spoilt", ROWS)
+def test_another_row_that_does_not_fit_is_told_with_its_column_and_the_others_are_read(
+    sqlite: Ledger,
+    sqlite_shell: Shell,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    spoilt: tuple[str, str, str],
 ) -> None:
+    table, change, why = spoilt
+    engine = open_engine(f"sqlite:///{tmp_path / 'ledger.db'}")
     sqlite.plan_edited()
-    archived = sqlite.failed("broken")
-    sound = sqlite.failed("sound")
-    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
-        connection.execute(
-            "INSERT INTO AttemptOutput (execution_id, attempt, stdout_head, stdout_tail,"
-            " stdout_bytes, stderr_head, stderr_tail, stderr_bytes)"
-            " SELECT execution_id, 1, '', '', 0, '', '', 0 FROM ExecutionAttempt"
-        )
-        connection.execute(f"UPDATE {table} SET {change} WHERE execution_id < {sound.execution_id}")
+    archived, sound = sqlite.failed("broken"), sqlite.failed("sound")
+    sqlite_shell(
+        "INSERT INTO AttemptOutput (execution_id, attempt, stdout_head, stdout_tail,"
+        " stdout_bytes, stderr_head, stderr_tail, stderr_bytes)"
+        " SELECT execution_id, 1, '', '', 0, '', '', 0 FROM ExecutionAttempt"
+    )
+    sqlite_shell(f"UPDATE {table} SET {change} WHERE execution_id = {archived.execution_id}")
 
-    problems = [
-        *(one.problem for one in sqlite.records.attempts(archived.execution_id)),
-        *(one.problem for one in sqlite.records.output(archived.execution_id)),
-        *(one.problem for one in sqlite.records.archive()),
-    ]
+    read = (
+        sqlite.records.attempts(archived.execution_id),
+        sqlite.records.output(archived.execution_id),
+        [one for one in sqlite.records.archive() if one.id != sound.id],
+    )
+    told = caplog.messages[-1]
+    facts = SqlInspection(lambda: engine, sqlite.clock).inspect()
+    engine.dispose()
 
-    assert [text.partition(":")[0] for text in problems if text is not None] == [table]
-    assert [one.problem for one in sqlite.records.attempts(sound.execution_id)] == [None]
+    assert sorted(map(len, read)) == [0, 1, 1]
+    assert told.startswith(f"A row cannot be read: {table} ")
+    assert why in told
+    assert isinstance(facts, LedgerFacts)
+    assert facts.activity is not None
+    [named] = facts.activity.broken_rows
+    assert told.endswith(named)
+    assert len(sqlite.records.attempts(sound.execution_id)) == 1
     assert sqlite.records.discard([sound.id], note="", now=sqlite.now) == 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "execution_id = 'none', params = x'ff', failed_reason = x'00'",
-    ],
-)
 def test_of_a_broken_failure_no_message_is_made_and_the_others_have_theirs(
-    sqlite: Ledger, tmp_path: Path, change: str
+    sqlite: Ledger, sqlite_shell: Shell
 ) -> None:
     sqlite.plan_edited()
     broken, sound = sqlite.failed("broken"), sqlite.failed("sound")
-    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
-        connection.execute(f"UPDATE FailedTask SET {change} WHERE id = {broken.id}")
+    sqlite_shell(f"UPDATE FailedTask SET params = x'ff' WHERE id = {broken.id}")
     sqlite.clock.advance(GRACES.ended)
 
     found = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)

@@ -109,7 +109,7 @@ def test_what_waits_in_a_long_queue_alone_is_not_deferred(ledger: Ledger) -> Non
     answers = start(ledger, *retries, most=1, free_at=due + MINUTE)
 
     assert all(isinstance(one, Execution) for one in answers)
-    assert ledger.limits.budgets(now=ledger.now, limit=9) == []
+    assert ledger.limits.budgets(limit=9) == []
 
 
 def test_first_attempts_and_those_of_replays_are_never_deferred(ledger: Ledger) -> None:
@@ -119,7 +119,7 @@ def test_first_attempts_and_those_of_replays_are_never_deferred(ledger: Ledger) 
     [answer] = start(ledger, execution, most=1)
 
     assert isinstance(answer, Execution)
-    assert ledger.limits.budgets(now=ledger.now, limit=9) == []
+    assert ledger.limits.budgets(limit=9) == []
 
 
 def test_what_a_shutdown_interrupted_is_no_retry(ledger: Ledger) -> None:

@@ -189,8 +189,6 @@ def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
         "name = hex(zeroblob(1000000))",
         "host = hex(zeroblob(128))",
         "version = hex(zeroblob(33))",
-        "queues = hex(zeroblob(1000000))",
-        "queues = hex(zeroblob(123))",
         "consuming = 2",
         f"consumed_at = '{'x' * 26}'",
     ],

@@ -26,7 +26,6 @@ from cronhare.adapters.sql.attempts import redeliveries as held_again
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.events import system_signs
 from cronhare.adapters.sql.mapping import bounded_cache as cached
-from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
@@ -519,10 +518,6 @@ BOUNDS: dict[str, list[str]] = {
         "{}, {}, {} and {} letters".format(
             *(tables.nodes.c[each].type.length for each in ("name", "host", "version", "role"))  # type: ignore[attr-defined]
         ),
-    ],
-    "queues in a node's report": [
-        f"{tolerant_reading.LONGEST_QUEUES:,} letters",
-        f"{topology.LONGEST_QUEUE_NAME} for each",
     ],
     "nodes, versions and hosts that are named for one finding": [f"{finding.NAMES_TOLD}"],
     "a request to `cronhare web`": [

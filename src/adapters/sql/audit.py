@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Engine, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Engine, bindparam, delete, func, insert, select, update
 
 from cronhare.domain.access import Channel
 from cronhare.domain.access.audit import Action, AuditEntry, AuditOutcome, Intent, Result
 from cronhare.ports.audit import AuditFilter
 from cronhare.ports.clock import ClockPort
 
+from .mapping.own_rows import OwnTable
 from .schema.tables import audit
 from .schema.types import UtcDateTime
 from .transactions.database import Database, repeatable
@@ -37,6 +38,8 @@ _OLD: Final = (
     .limit(STEP)
 )
 _DELETE: Final = delete(audit).where(audit.c.id.in_(bindparam("ids", expanding=True)))
+
+ENTRY: Final = OwnTable(audit, outcome=AuditOutcome | None)
 
 
 class SqlAuditStore:
@@ -74,7 +77,6 @@ class SqlAuditStore:
     def entries(
         self, which: AuditFilter, *, before: int | None, limit: int
     ) -> Sequence[AuditEntry]:
-        """See `AuditStorePort.entries`. A row that a person spoilt is passed over."""
         asked = select(audit).order_by(audit.c.id.desc()).limit(limit)
         if which.since is not None:
             asked = asked.where(audit.c.at >= which.since)
@@ -85,8 +87,7 @@ class SqlAuditStore:
         if before is not None:
             asked = asked.where(audit.c.id < before)
         with self._database.read("reading the audit") as connection:
-            rows = connection.execute(asked).all()
-        return [_entry(row) for row in rows if isinstance(row.at, datetime)]
+            return list(map(_entry, ENTRY.readable(connection.execute(asked))))
 
 
 def forget_audit(database: Database, before: datetime) -> Iterator[None]:
@@ -118,7 +119,7 @@ def _written(value: Any) -> str | None:  # noqa: ANN401 - a JSON value
     return None if value is None else msgspec.json.encode(value).decode()
 
 
-def _entry(row: Row[Any]) -> AuditEntry:
+def _entry(row: Any) -> AuditEntry:  # noqa: ANN401 - see `OwnTable.each`
     return AuditEntry(
         id=row.id,
         at=row.at,
@@ -128,16 +129,11 @@ def _entry(row: Row[Any]) -> AuditEntry:
         target=row.target,
         before=_read(row.value_before),
         after=_read(row.value_after),
-        outcome=AuditOutcome(row.outcome)
-        if row.outcome in set(AuditOutcome)
-        else AuditOutcome.UNKNOWN,
+        outcome=row.outcome or AuditOutcome.UNKNOWN,
         problem=row.problem,
-        finished_at=row.finished_at if isinstance(row.finished_at, datetime) else None,
+        finished_at=row.finished_at,
     )
 
 
-def _read(text: Any) -> Any:  # noqa: ANN401 - whatever the row has
-    try:
-        return None if text is None else msgspec.json.decode(text)
-    except (msgspec.DecodeError, TypeError, ValueError):
-        return str(text)
+def _read(text: str | None) -> Any:  # noqa: ANN401 - a JSON value
+    return None if text is None else msgspec.json.decode(text)

@@ -1,16 +1,14 @@
 """Reports of nodes: one row each, which only its node writes."""
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, bindparam, case, delete, func, insert, or_, select, update
+from sqlalchemy import Engine, bindparam, case, delete, func, insert, or_, select, update
 
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
-from cronhare.domain.topology import LONGEST_QUEUE_NAME
 from cronhare.ports.clock import ClockPort
 
-from .mapping.tolerant_reading import NODE
+from .mapping.own_rows import OwnTable, whole
 from .schema.tables import holds, nodes
 from .schema.types import duration, milliseconds
 from .transactions.database import Database, repeatable
@@ -59,6 +57,16 @@ _DRAIN: Final = _UPDATE.values(
 )
 
 
+#: To subtract such an offset from any moment is possible: beyond it no clock is off.
+_MOST_OFF_MS: Final = 10**13
+
+NODE: Final = OwnTable(
+    nodes,
+    consuming=whole(0, 1) | None,
+    clock_offset_ms=whole(-_MOST_OFF_MS, _MOST_OFF_MS),
+)
+
+
 class SqlNodeStore:
     """Satisfies `NodeStorePort`. A method that is `repeatable` is one transaction."""
 
@@ -100,10 +108,9 @@ class SqlNodeStore:
         asked = {"latest": now + SILENT_AFTER, "limit": limit}
         with self._database.read("listing nodes") as connection:
             known = connection.scalar(_COUNT) or 0
-            read = [NODE.read(row) for row in connection.execute(_NODES, asked)]
-        reports = [_report(row) for row, problem in read if problem is None]
-        sound = [each for each in reports if _can_be_named(each.queues)]
-        return NodeReports(reports=sound, known=known, broken=len(read) - len(sound))
+            rows = connection.execute(_NODES, asked).all()
+        reports = list(map(_report, NODE.readable(rows)))
+        return NodeReports(reports=reports, known=known, broken=len(rows) - len(reports))
 
     @repeatable
     def _remove_report(self, name: str) -> None:
@@ -128,11 +135,7 @@ def _values(report: NodeReport) -> dict[str, Any]:
     }
 
 
-def _can_be_named(queues: Iterable[str]) -> bool:
-    return all(len(queue) <= LONGEST_QUEUE_NAME for queue in queues)
-
-
-def _report(row: Row[Any]) -> NodeReport:
+def _report(row: Any) -> NodeReport:  # noqa: ANN401 - see `OwnTable.each`
     return NodeReport(
         name=row.name,
         **{field: getattr(row, field) for field in _AS_THEY_ARE},

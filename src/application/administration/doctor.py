@@ -26,7 +26,7 @@ from cronhare.domain.diagnosis.servers import (
     Unreachable,
     judge_unreachable,
 )
-from cronhare.domain.diagnosis.targets import judge_alerts, judge_untold
+from cronhare.domain.diagnosis.targets import judge_untold
 from cronhare.domain.diagnosis.waiting import judge_waiting
 from cronhare.domain.diagnosis.work import (
     ScheduleFacts,
@@ -93,7 +93,6 @@ class Doctor:
         yield from _of_failures(ledger, file)
         if isinstance(ledger, LedgerFacts) and ledger.activity is not None:
             yield from judge_untold(ledger.activity.untold, subscriptions)
-            yield from judge_alerts(ledger.activity.broken_alerts)
         yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(broker.guide, probed=probe)

@@ -37,13 +37,13 @@ class RetryLimitDesk:
     def budgets(self) -> Sequence[BudgetView]:
         """List the budgets of the queues that were asked for a retry of late."""
         now = self._now()
-        found = self._limits.budgets(now=now, limit=MOST_LISTED)
+        found = self._limits.budgets(limit=MOST_LISTED)
         return [BudgetView.of(budget, now=now) for budget in found]
 
     def breakers(self) -> Sequence[BreakerView]:
         """List the breakers of the tasks of which an attempt failed of late."""
         now = self._now()
-        found = self._limits.breakers(now=now, limit=MOST_LISTED)
+        found = self._limits.breakers(limit=MOST_LISTED)
         return [BreakerView.of(breaker, now=now) for breaker in found]
 
     def reset(self, task: str, *, actor: Actor) -> BreakerView:
@@ -55,9 +55,9 @@ class RetryLimitDesk:
             NotFound: there is none, with those that are.
         """
         now = self._now()
-        known = self._limits.breakers(now=now, limit=MOST_LISTED)
+        known = self._limits.breakers(limit=MOST_LISTED)
         named = [each for each in known if each.name == task]
-        breaker = self._limits.breaker(task, now=now) or (named[0] if len(named) == 1 else None)
+        breaker = self._limits.breaker(task) or (named[0] if len(named) == 1 else None)
         if breaker is None:
             raise NotFound(_no_breaker(task, named or known))
         was = BreakerView.of(breaker, now=now)
@@ -72,7 +72,7 @@ class RetryLimitDesk:
         """Say which limits keep an execution from another retry, now or in the end."""
         now = self._now()
         goes_on = execution.state in UNFINISHED
-        if goes_on and (budget := self._limits.budget(execution.queue, now=now)) is not None:
+        if goes_on and (budget := self._limits.budget(execution.queue)) is not None:
             budget = budget.as_of(now)
             remaining = budget.remaining(now)
             left = (
@@ -85,7 +85,7 @@ class RetryLimitDesk:
         was_let_fail = (execution.state, execution.last_error) == (State.FAILED, ACTIVATED)
         if not goes_on and not was_let_fail:
             return
-        breaker = self._limits.breaker(str(execution.task), now=now)
+        breaker = self._limits.breaker(str(execution.task))
         if breaker is not None and breaker.state(now) is not BreakerState.CLOSED:
             yield _said_open(breaker, now)
         if was_let_fail:

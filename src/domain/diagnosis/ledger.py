@@ -8,12 +8,13 @@ import attrs
 from cronhare.domain.nodes import NodeReport, present, served
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
+from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 
 from .clock import judge_clock, judge_clocks
 from .database import DatabaseFacts, judge_database
-from .finding import Finding, Severity, named
+from .finding import NAMES_TOLD, Finding, Severity, named
 from .nodes import Owner, judge_nodes, judge_rows, judge_schedulers
 from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late
 from .quarantine import Quarantined
@@ -33,8 +34,8 @@ class Activity:
     read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
     all runs that have not ended. *failures* are those that nobody has resolved, *awaited* runs wait
     for a worker that has their task; *breakers* and *budgets* are of all tasks and queues that have
-    one. *untold* are targets that were given up, *broken_alerts* the keys of rows of alerts that
-    cannot be read.
+    one. *untold* are targets that were given up, *broken_rows* name other rows of ours that
+    cannot be read, each with its column.
     """
 
     now: datetime
@@ -54,7 +55,7 @@ class Activity:
     breakers: Sequence[Breaker] = ()
     budgets: Sequence[Budget] = ()
     untold: Sequence[UntoldTarget] = ()
-    broken_alerts: Sequence[str] = ()
+    broken_rows: Sequence[str] = ()
 
     @property
     def present(self) -> Sequence[NodeReport]:
@@ -133,7 +134,18 @@ def judge_activity(
     yield from _scheduling(activity, start)
     yield from judge_nodes(activity.nodes, activity.owners, now=now, start=start)
     yield from judge_rows(unread=activity.unread_nodes, broken=activity.broken_nodes)
+    yield from _broken_rows(activity.broken_rows)
     yield from judge_clocks(activity.present)
+
+
+def _broken_rows(broken: Sequence[str]) -> Iterator[Finding]:
+    """Name the first rows of our own tables that cannot be read."""
+    if broken:
+        counts = "counts" if len(broken) == 1 else "count"
+        told = "; ".join(map(shown, broken[:NAMES_TOLD]))
+        what = f"{counted(len(broken), 'row')} cannot be read, and {counts} for nothing: {told}"
+        cure = "look for who writes there, and mend or delete them"
+        yield Finding(Severity.WARNING, "rows", what, cure)
 
 
 def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 
-from .finding import NAMES_TOLD, Finding, Severity, named
+from .finding import NAMES_TOLD, Finding, Severity
 
 SUBJECT = "notify"
 
@@ -47,15 +47,6 @@ def judge_targets(subscriptions: Subscriptions, *, has_mail: bool) -> Iterator[F
             f"notify.{name} cannot be told from here: {why}",
             f"{cure} where a worker or `cronhare up` runs; fine if it is set there",
         )
-
-
-def judge_alerts(broken: Sequence[str]) -> Iterator[Finding]:
-    """Name the rows of alerts that cannot be read: nobody is told of them."""
-    if broken:
-        keys = named([shown(key) for key in broken[:NAMES_TOLD]], total=len(broken))
-        what = f"{counted(len(broken), 'row')} of Alert cannot be read, and nobody is told: {keys}"
-        cure = "look for who writes there, and delete them: what still holds is raised anew"
-        yield Finding(Severity.WARNING, SUBJECT, what, cure)
 
 
 def judge_untold(untold: Sequence[UntoldTarget], subscriptions: Subscriptions) -> Iterator[Finding]:

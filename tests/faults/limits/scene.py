@@ -135,7 +135,7 @@ class Scene:
     def _look_at_breakers(self) -> None:
         clock = SystemClock()
         limits = SqlLimitStore(self.arena.engine, clock)
-        for breaker in limits.breakers(now=clock.now(), limit=100):
+        for breaker in limits.breakers(limit=100):
             if breaker.probe_at is not None:
                 ends = breaker.probe_at
                 self.pauses.add(Pause(breaker.name or breaker.task, ends - PAUSE, ends))

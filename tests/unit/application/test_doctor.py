@@ -209,18 +209,18 @@ def test_targets_that_were_given_up_are_told_with_a_remedy_and_not_those_that_ar
     assert "`cronhare alerts test ops`" in told[first]
 
 
-def test_rows_of_alerts_that_cannot_be_read_are_counted_and_some_are_named() -> None:
-    keys = [f"strange:{number:03}" for number in range(500)]
-    activity = Activity(now=NOON, broken_alerts=["x" * 10**6, *keys])
+def test_rows_that_cannot_be_read_are_counted_and_some_are_named() -> None:
+    rows = [f"Alert strange:{number:03}: data: not JSON" for number in range(500)]
+    activity = Activity(now=NOON, broken_rows=["x" * 10**6, *rows])
 
     [finding] = [
         each
         for each in examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
-        if "of Alert" in each.what
+        if "strange" in each.what
     ]
 
     assert finding.severity is Severity.WARNING
-    assert finding.what.startswith("501 rows of Alert cannot be read, and nobody is told: xxx")
+    assert finding.what.startswith("501 rows cannot be read, and count for nothing: xxx")
     assert "strange:000" in finding.what
     assert len(finding.what) < 500
 

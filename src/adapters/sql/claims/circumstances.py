@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
 from cronhare.domain.schedules.pause import Pause
@@ -29,8 +30,8 @@ from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 from ..dialect import Dialect
 from ..mapping.calendar_rows import find_calendars
+from ..mapping.own_rows import OwnTable
 from ..mapping.pauses import read_pause
-from ..mapping.tolerant_reading import COUNTS
 from ..schema.tables import by_id, executions, pauses, tallies
 from ..schema.types import UtcDateTime
 
@@ -57,6 +58,8 @@ _SKIPPED_LAST: Final = select(executions.c.id).join(
     ),
 )
 # Locked, or the cleanup could delete what is prolonged; another row is as good as a locked one.
+_TABLE: Final = OwnTable(executions, state=State)
+
 _NEWEST_SKIPS: Final = by_id(
     select(
         executions.c.id,
@@ -187,17 +190,16 @@ def prolong(
 
 def _found(
     paused: tuple[Pause | None, str | None] | None,
-    tally: int | str | None,
+    tally: int | None,
     newest_skip: tuple[int, NewestSkip] | None,
     calendars: Mapping[str, FoundCalendar],
 ) -> Found:
     pause, problem = paused or (None, None)
-    problem = problem or (tally if isinstance(tally, str) else None)
     return Found(
         circumstances=Circumstances(
             pause=pause,
             calendars=calendars,
-            claimed=tally if isinstance(tally, int) else 0,
+            claimed=tally or 0,
             newest_skip=None if newest_skip is None else newest_skip[1],
             problem=problem,
         ),
@@ -214,18 +216,11 @@ def _pauses(
     return {row.scheduler_id: read_pause(row) for row in connection.execute(_PAUSES, {"ids": ids})}
 
 
-def _tallies(connection: Connection, schedules: Sequence[Schedule]) -> Mapping[int, int | str]:
+def _tallies(connection: Connection, schedules: Sequence[Schedule]) -> Mapping[int, int]:
     ids = [one.id for one in schedules if counts_runs(one)]
     if not ids:
         return {}
-    rows = connection.execute(_TALLIES, {"ids": ids})
-    return {row.scheduler_id: _tally(row.claimed) for row in rows}
-
-
-def _tally(claimed: object) -> int | str:
-    if isinstance(claimed, int) and claimed >= 0:
-        return claimed
-    return "ScheduleTally: claimed: is no count of runs; set it to one, or delete the row"
+    return {row.scheduler_id: row.claimed for row in connection.execute(_TALLIES, {"ids": ids})}
 
 
 def _newest_skips(
@@ -234,20 +229,14 @@ def _newest_skips(
     latest = connection.scalars(_SKIPPED_LAST, {"ids": ids}).all()
     if not latest:
         return {}
-    rows = connection.execute(_NEWEST_SKIPS, {"ids": latest})
-    return {row.scheduler_id: (row.id, _newest_skip(row)) for row in rows if _is_readable(row)}
+    rows = _TABLE.readable(connection.execute(_NEWEST_SKIPS, {"ids": latest}))
+    return {row.scheduler_id: (row.id, _newest_skip(row)) for row in rows if _is_a_skip(row)}
 
 
-def _is_readable(row: Row[Any]) -> bool:
-    return (
-        row.state == State.SKIPPED.value
-        and isinstance(row.last_due_at, datetime)
-        and isinstance(row.last_error, str)
-        and isinstance(row.execution_key, str)
-        and isinstance(row.missed, int)
-        and row.missed in COUNTS
-    )
+def _is_a_skip(row: Any) -> bool:  # noqa: ANN401 - see `OwnTable.each`
+    of_several = row.last_due_at is not None and row.last_error is not None
+    return row.state is State.SKIPPED and of_several and row.missed < MOST
 
 
-def _newest_skip(row: Row[Any]) -> NewestSkip:
+def _newest_skip(row: Any) -> NewestSkip:  # noqa: ANN401 - see `OwnTable.each`
     return NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error)

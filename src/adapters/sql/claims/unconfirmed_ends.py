@@ -82,17 +82,16 @@ class UnconfirmedEnds(StorePart):
         @repeatable_unless_locked
         def take(part: Sequence[int]) -> Written[Archived]:
             with self._database.write("taking ends that are overdue") as connection:
-                found = connection.execute(_OVERDUE, {"ids": part, "until": until})
-                read = list(map(read_archived, found))
-                sound = [one for one in read if one.problem is None]
-                broken = [one.id for one in read if one.problem is not None]
-                if broken:  # nothing could be sent that its reader would not park
+                found = connection.execute(_OVERDUE, {"ids": part, "until": until}).all()
+                sound = read_archived(found)
+                broken = [*({row.id for row in found} - {one.id for one in sound})]
+                if broken:  # nothing can be sent of them
                     connection.execute(_CHECK, {"ids": broken, "at": None})
                 if sound:
                     connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
-            for id_ in set(part).difference(one.id for one in read):
+            for id_ in set(part).difference(row.id for row in found):
                 rest(id_)
-            return Written(sound, changed=bool(read))
+            return Written(sound, changed=bool(found))
 
         def rest(id_: int) -> Sequence[Archived]:
             self._resting_ends.note(id_, now)

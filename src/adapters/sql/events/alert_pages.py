@@ -1,7 +1,7 @@
 """Pages of alerts: what holds, then what is over, the newest first."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, or_, select
 
@@ -10,31 +10,16 @@ from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from ..mapping.exactly import exactly
 from ..schema.tables import alerts
 
-#: Rows that are read at once where a person spoilt some, and a page is not full without them; each
-#: time so many times more: every statement sorts all, and there may be thousands on the way. Never
-#: more than the last number: what they say is kept until it was looked at.
-_READ_ON: Final = 500
-_GROWTH: Final = 4
-_READ_AT_ONCE: Final = 32_000
-
 
 def rows_of(
     connection: Connection, which: AlertFilter, after: AlertPlace | None, most: int | None
-) -> Iterator[Row[Any]]:
-    """Give rows in the order of their places, as long as they are taken; at first read *most*.
-
-    A row that a person spoilt may have no place: how many were read says where to read on.
-    """
+) -> list[Row[Any]]:
+    """Give rows in the order of their places, *most* of them at most."""
+    found: list[Row[Any]] = []
     for statement in _selects(which, after):
-        if most is None:
-            yield from connection.execute(statement)
-            continue
-        begin, count = 0, most
-        while rows := connection.execute(statement.offset(begin).limit(count)).all():
-            yield from rows
-            if len(rows) < count:
-                break
-            begin, count = begin + count, min(max(count * _GROWTH, _READ_ON), _READ_AT_ONCE)
+        left = None if most is None else most - len(found)
+        found += connection.execute(statement.limit(left))
+    return found
 
 
 def _selects(which: AlertFilter, after: AlertPlace | None) -> Iterator[Select[Any]]:

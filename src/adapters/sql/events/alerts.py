@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -45,12 +44,12 @@ from cronhare.domain.lifecycle.alerts import (
 )
 from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.domain.messages.nack_count import MOST
-from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.task import SYSTEM
 from cronhare.ports.alerts import AlertChanges
 from cronhare.ports.clock import ClockPort
 
 from ..mapping.execution_rows import BY_IDS, find_executions
+from ..mapping.own_rows import OwnTable
 from ..schema.tables import alerts, executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
@@ -66,7 +65,7 @@ _JUDGED: Final = "judged"
 #: Alerts that one statement names.
 _AT_ONCE: Final = 500
 
-#: Stands for what is no time, in a row that a person spoilt.
+#: When those of a source were judged last that never were.
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: The other rows say when alerts were judged.
@@ -158,6 +157,9 @@ _SIGNS: Final[Select[Any]] = select(
 )
 
 
+ALERT: Final = OwnTable(alerts)
+
+
 class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     """Satisfies `AlertStorePort`."""
 
@@ -222,13 +224,12 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
             # Locked: others keep theirs afterwards.
             last = connection.execute(_JUDGEMENT, judged).one_or_none()
             if last is not None:
-                ended, began_at = _moment(last.raised_at) or _EVER, _moment(last.held_at) or now
-                if is_superseded(ended, began_at, now):
+                if is_superseded(last.raised_at, last.held_at, now):
                     return AlertChanges()
-                if counts_as_held(_moment(last.cleared_at), began_at, now):
+                if counts_as_held(last.cleared_at, last.held_at, now):
                     _hold(connection, source, now)
                 connection.execute(_END, {**judged, "now": now, "ended": ended_at})
-            rows = {row.rule: row for row in connection.execute(_ALERTS) if _has_key(row)}
+            rows = {each.key: each for each in read_alerts(connection.execute(_ALERTS))}
             holding = {key for key in by_key if key in rows and rows[key].cleared_at is None}
             raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in holding]
             over = [
@@ -236,9 +237,9 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
                 for key, row in rows.items()
                 if key not in by_key and row.cleared_at is None and _is_over(row, now, source)
             ]
-            cleared = [attrs.evolve(_read(row), cleared_at=now) for row in over]
+            cleared = [attrs.evolve(row, cleared_at=now) for row in over]
             known = [each.key for each in raised if each.key in rows]
-            forgotten = [key for key, row in rows.items() if is_forgotten(_read(row), now)]
+            forgotten = [key for key, row in rows.items() if is_forgotten(row, now)]
             _delete(connection, {*known, *forgotten} - holding)
             for key in _parts(sorted(holding)):
                 these = alerts.c.rule.in_(key)
@@ -256,8 +257,7 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     @repeatable
     def judged_at(self) -> datetime | None:
         with self._database.read("looking for when alerts were judged") as connection:
-            ended = connection.scalar(_ENDED_AT, {"key": _JUDGED})
-        return _moment(ended)
+            return connection.scalar(_ENDED_AT, {"key": _JUDGED})
 
     @repeatable
     def revision(self) -> Hashable:
@@ -271,29 +271,20 @@ class SqlAlertStore(SystemSignsPart, ScheduleSignsPart):
     ) -> tuple[Sequence[RaisedAlert], bool]:
         most = None if limit is None else limit + 1
         with self._database.read("reading a page of alerts") as connection:
-            sound = filter(is_sound, rows_of(connection, which, after, most))
-            found = [_read(row) for row in islice(sound, most)]
+            found = read_alerts(rows_of(connection, which, after, most))
         return found[:limit], len(found) == most
 
     @repeatable
     def raised(self) -> Sequence[RaisedAlert]:
-        """See `AlertStorePort.raised`. A row that a person spoilt, or made, is passed over."""
         return self._listed(alerts.c.cleared_at.is_(None))
 
     @repeatable
     def cleared(self) -> Sequence[RaisedAlert]:
-        """See `AlertStorePort.cleared`, and `raised`."""
         return self._listed(alerts.c.cleared_at.is_not(None))
 
     def _listed(self, which: ColumnElement[bool]) -> Sequence[RaisedAlert]:
         with self._database.read("reading alerts") as connection:
-            rows = connection.execute(_ALERTS.where(which)).all()
-        return [_read(row) for row in rows if is_sound(row)]
-
-
-def _moment(value: object) -> datetime | None:
-    """Give a time, and nothing for what a person wrote instead."""
-    return value if isinstance(value, datetime) else None
+            return read_alerts(connection.execute(_ALERTS.where(which)))
 
 
 def _hold(connection: Connection, source: str | None, now: datetime) -> None:
@@ -302,11 +293,10 @@ def _hold(connection: Connection, source: str | None, now: datetime) -> None:
     connection.execute(unjudged.values(held_at=now))
 
 
-def _changed(holding: Iterable[tuple[Alert, Row[Any]]]) -> Iterator[Mapping[str, Any]]:
+def _changed(holding: Iterable[tuple[Alert, RaisedAlert]]) -> Iterator[Mapping[str, Any]]:
     """Give what is written of alerts that do not hold as they did: most do, each minute."""
-    for alert, row in holding:
-        known = _read(row)
-        now = _values(known.held(alert, row.held_at))
+    for alert, known in holding:
+        now = _values(known.held(alert, known.held_at or known.raised_at))
         if now != _values(known):
             yield {"key": alert.key, **{name: now[of] for name, of in _CHANGED.items()}}
 
@@ -333,44 +323,33 @@ def _values(alert: RaisedAlert) -> dict[str, Any]:
     }
 
 
-def _is_over(row: Row[Any], now: datetime, source: str | None) -> bool:
-    held_at = row.held_at
-    if not isinstance(held_at, datetime):
+def _is_over(alert: RaisedAlert, now: datetime, source: str | None) -> bool:
+    if alert.held_at is None:
         return True
-    if row.source == source:
-        return is_over(held_at, now)
-    return held_at < now - CLEARED_KEPT  # nobody with its file judges it any more
+    if alert.source == source:
+        return is_over(alert.held_at, now)
+    return alert.held_at < now - CLEARED_KEPT  # nobody with its file judges it any more
 
 
-def _has_key(row: Row[Any]) -> bool:
-    """Tell whether the key is a text: SQLite keeps the bytes that a person wrote."""
-    return isinstance(row.rule, str)
-
-
-def is_sound(row: Row[Any]) -> bool:
-    """Tell whether a row can be listed and told: it has a known rule, its times, and its data."""
-    if not _has_key(row) or row.rule.partition(":")[0] not in {*Rule}:
-        return False
-    if not isinstance(row.raised_at, datetime):
-        return False
-    return bool(_data(row)) and isinstance(row.cleared_at, datetime | None)
-
-
-def _read(row: Row[Any]) -> RaisedAlert:
-    moments = {name: _moment(getattr(row, name)) for name in ("held_at", "cleared_at")}
-    return RaisedAlert(
-        key=row.rule,
-        raised_at=_moment(row.raised_at) or _EVER,
-        subject=str(row.subject or ""),
-        source=row.source if isinstance(row.source, str) else None,
-        scheduler_id=row.scheduler_id if isinstance(row.scheduler_id, int) else 0,
-        data=_data(row),
-        **moments,
-    )
-
-
-def _data(row: Row[Any]) -> Mapping[str, Any]:
-    try:
-        return msgspec.json.decode(row.data, type=dict[str, Any])
-    except (msgspec.DecodeError, TypeError, ValueError, RecursionError):
-        return {}
+def read_alerts(rows: Iterable[Row[Any]]) -> list[RaisedAlert]:
+    """Read the rows that fit."""
+    found = []
+    for row in ALERT.readable(rows):
+        try:
+            data = msgspec.json.decode(row.data, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError) as error:
+            ALERT.tell(row, f"data: {error}")
+            continue
+        found.append(
+            RaisedAlert(
+                key=row.rule,
+                raised_at=row.raised_at,
+                held_at=row.held_at,
+                cleared_at=row.cleared_at,
+                subject=row.subject or "",
+                source=row.source,
+                scheduler_id=row.scheduler_id or 0,
+                data=data,
+            )
+        )
+    return found

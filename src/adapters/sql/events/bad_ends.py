@@ -81,7 +81,7 @@ class BadEnds(StorePart):
         statement = _DUE.where(or_(failed_tasks.c.source == source, *_of_numbers(refs)))
         with self._database.read("looking for events") as connection:
             rows = connection.execute(statement, {"now": now, "limit": limit})
-            return list(map(read_archived, rows))
+            return read_archived(rows)
 
     @repeatable
     def announce(

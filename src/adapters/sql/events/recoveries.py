@@ -13,7 +13,7 @@ from ..mapping.execution_rows import EXECUTION, executions_of
 from ..schema.tables import executions, outbox
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable
-from .rows import read_outbox_row
+from .rows import read_outbox_rows
 
 _IS_EXPECTED: Final = outbox.c.state == OutboxState.EXPECTED.value
 _EXPECTED: Final = (
@@ -71,7 +71,7 @@ class Recoveries(StorePart):
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._database.read("looking for recoveries") as connection:
             rows = connection.execute(_EXPECTED, {"source": source, "after": after, "limit": limit})
-            return list(map(read_outbox_row, rows))
+            return read_outbox_rows(rows)
 
     @repeatable
     def first_success(

@@ -1,14 +1,14 @@
 """Rows of the outbox, read and written."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import Connection, bindparam, insert, select
 
-from cronhare.domain.lifecycle.events import LARGEST_EVENT, OutboxRow
-from cronhare.domain.schedules.schedule import LONGEST_NAME
+from cronhare.domain.lifecycle.events import OutboxRow
 
-from ..mapping.tolerant_reading import COUNTS, TableReader, text, whole
+from ..mapping.own_rows import OwnTable
 from ..schema.tables import outbox
 
 #: Rows that are inserted by one statement.
@@ -19,24 +19,12 @@ _INSERT: Final = insert(outbox)
 _THERE: Final = select(outbox.c.event_key, outbox.c.target).where(
     outbox.c.event_key.in_(bindparam("keys", expanding=True))
 )
-_READER: Final = TableReader(
-    outbox,
-    event_key=text(LONGEST_NAME),
-    event=text(32),
-    target=text(LONGEST_NAME),
-    source=text(LONGEST_NAME),
-    schedule_name=text(LONGEST_NAME),
-    payload=text(LARGEST_EVENT),
-    state=text(16),
-    tries=whole(COUNTS),
-    owner=text(LONGEST_NAME, nullable=True),
-    last_error=text(LARGEST_EVENT, nullable=True),
-)
+DELIVERY: Final = OwnTable(outbox)
 
 
-def read_outbox_row(row: Any) -> OutboxRow:  # noqa: ANN401 - see `TableReader.read`
-    """Read a row with all columns; a broken one says so in `OutboxRow.problem`."""
-    return OutboxRow(**_READER.fields(row))
+def read_outbox_rows(rows: Iterable[Any]) -> list[OutboxRow]:
+    """Read the rows that fit; they have all columns."""
+    return [OutboxRow(**msgspec.structs.asdict(each)) for each in DELIVERY.readable(rows)]
 
 
 def insert_new(connection: Connection, wanted: Sequence[OutboxRow]) -> int:

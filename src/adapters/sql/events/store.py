@@ -19,7 +19,7 @@ from ..transactions.database import Database, repeatable
 from .bad_ends import BadEnds
 from .pings import Pings
 from .recoveries import Recoveries
-from .rows import insert_new, read_outbox_row
+from .rows import insert_new, read_outbox_rows
 from .too_far import TooFar
 
 #: Rows that one transaction gives up, or deletes; and targets that one statement asks for.
@@ -219,7 +219,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
                 return ()
             connection.execute(_TAKE, {"ids": ids, "node": node, "until": now + lease})
             rows = connection.execute(_READ.where(_THESE), {"ids": ids})
-            return sorted(map(read_outbox_row, rows), key=lambda one: ids.index(one.id))
+            return sorted(read_outbox_rows(rows), key=lambda one: ids.index(one.id))
 
     @repeatable
     def settle(
@@ -303,7 +303,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
                     outbox.c.event_key.between(begins, f"{begins}g")
                     for begins in asked[at : at + _ASKED_AT_ONCE]
                 )
-                found += map(read_outbox_row, connection.execute(_READ.where(or_(*ranges))))
+                found += read_outbox_rows(connection.execute(_READ.where(or_(*ranges))))
         # In a statement that orders them SQLite walks all rows by their ids.
         return sorted(found, key=attrgetter("id"))
 
@@ -322,8 +322,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
             .limit(1)
         )
         with self._database.read("looking for why a target is not told") as connection:
-            row = connection.execute(asked).first()
-        return None if row is None else read_outbox_row(row)
+            return next(iter(read_outbox_rows(connection.execute(asked))), None)
 
     @repeatable
     def rows(
@@ -335,7 +334,7 @@ class SqlEventStore(BadEnds, Recoveries, Pings, TooFar):
         if schedule is not None:
             statement = statement.where(outbox.c.schedule_name == schedule)
         with self._database.read("listing events") as connection:
-            return list(map(read_outbox_row, connection.execute(statement)))
+            return read_outbox_rows(connection.execute(statement))
 
 
 def _due_for(target: str, source: str, due_by: datetime) -> dict[str, object]:

@@ -20,7 +20,7 @@ from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
 from ..schema.tables import executions
 from ..transactions.database import Database
-from .broken_alerts import broken_alerts
+from .broken_rows import broken_rows
 from .overdue_runs import awaited, outstanding, quarantined, queues_in_use, unresolved_failures
 from .schedule_groups import schedules_seen
 from .scheduler_activity import earliest, last_claim, overdue
@@ -71,7 +71,7 @@ class SqlInspection:
             late, claim = overdue(connection, now), last_claim(connection)
             next_due = earliest(connection)
             seen = schedules_seen(connection)
-            not_told, unsound = tuple(untold(connection)), tuple(broken_alerts(connection))
+            not_told, unsound = tuple(untold(connection)), tuple(broken_rows(connection))
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
@@ -91,10 +91,10 @@ class SqlInspection:
                 quarantined=apart,
                 failures=failures,
                 awaited=waiting_for_tasks,
-                breakers=limits.breakers(now=now, limit=MOST_LIMITS),
-                budgets=limits.budgets(now=now, limit=MOST_LIMITS),
+                breakers=limits.breakers(limit=MOST_LIMITS),
+                budgets=limits.budgets(limit=MOST_LIMITS),
                 untold=not_told,
-                broken_alerts=unsound,
+                broken_rows=unsound,
             ),
             schedules=seen.schedules,
             unread_schedules=seen.unread,

@@ -1,7 +1,6 @@
 """The limits of retries in SQL, as people see them."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import Engine, delete, select
@@ -23,20 +22,20 @@ class SqlLimitStore:
         self._database = Database(engine, clock)
 
     @repeatable
-    def budgets(self, *, now: datetime, limit: int) -> Sequence[Budget]:
-        return self._list(BUDGETS, now, limit)
+    def budgets(self, *, limit: int) -> Sequence[Budget]:
+        return self._list(BUDGETS, limit)
 
     @repeatable
-    def budget(self, queue: str, *, now: datetime) -> Budget | None:
-        return self._find(BUDGETS, queue, now)
+    def budget(self, queue: str) -> Budget | None:
+        return self._find(BUDGETS, queue)
 
     @repeatable
-    def breakers(self, *, now: datetime, limit: int) -> Sequence[Breaker]:
-        return self._list(BREAKERS, now, limit)
+    def breakers(self, *, limit: int) -> Sequence[Breaker]:
+        return self._list(BREAKERS, limit)
 
     @repeatable
-    def breaker(self, task: str, *, now: datetime) -> Breaker | None:
-        return self._find(BREAKERS, task, now)
+    def breaker(self, task: str) -> Breaker | None:
+        return self._find(BREAKERS, task)
 
     @repeatable
     def reset(self, task: str) -> bool:
@@ -44,12 +43,12 @@ class SqlLimitStore:
             gone = delete(BREAKERS.table).where(BREAKERS.key == task)
             return connection.execute(gone).rowcount > 0
 
-    def _list(self, of: LimitTable[L], now: datetime, limit: int) -> list[L]:
+    def _list(self, of: LimitTable[L], limit: int) -> list[L]:
         with self._database.read(f"listing {of.table.name}") as connection:
             rows = connection.execute(select(of.table).order_by(of.key).limit(limit)).all()
-        return [of.read(row, now)[0] for row in rows]
+        return of.readable(rows)
 
-    def _find(self, of: LimitTable[L], key: str, now: datetime) -> L | None:
+    def _find(self, of: LimitTable[L], key: str) -> L | None:
         with self._database.read(f"looking into {of.table.name}") as connection:
-            row = connection.execute(select(of.table).where(of.key == key)).first()
-        return None if row is None else of.read(row, now)[0]
+            rows = connection.execute(select(of.table).where(of.key == key)).all()
+        return next(iter(of.readable(rows)), None)

@@ -1,19 +1,40 @@
 """A table of limits: rows that are read and locked by their keys, and written anew."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
-from sqlalchemy import Connection, Insert, Select, Table, Update, bindparam, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Insert,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
 
 from cronhare.application.logs import say
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
 
 from ..dialect import Dialect
-from ..mapping.limit_rows import breaker_of, breaker_values, budget_of, budget_values
+from ..mapping.limit_rows import (
+    BREAKER,
+    BUDGET,
+    breaker_is_ahead,
+    breaker_of,
+    breaker_values,
+    budget_is_ahead,
+    budget_of,
+    budget_values,
+)
+from ..mapping.own_rows import BrokenRow, OwnTable
 from ..schema.tables import FOUND_BY_KEY, breakers, budgets
 
 log = logging.getLogger(__name__)
@@ -23,15 +44,14 @@ L = TypeVar("L", Budget, Breaker)
 
 @attrs.frozen(kw_only=True, eq=False)
 class LimitTable(Generic[L]):
-    """The rows of one kind of limit.
-
-    *read* tells what was wrong with a row, too.
-    """
+    """The rows of one kind of limit; *read* raises `BrokenRow`."""
 
     table: Table
     name_of: Callable[[L], str]
     named: Callable[[L, str], L]
-    read: Callable[[Any, datetime], tuple[L, str | None]]
+    rows: OwnTable
+    read: Callable[[Any], L]
+    is_ahead: Callable[[L, datetime], bool]
     values: Callable[[L], dict[str, Any]]
     action: str
     _locked: Select[Any] = attrs.field(init=False)
@@ -64,12 +84,30 @@ class LimitTable(Generic[L]):
     def lock(self, connection: Connection, keys: Sequence[str], now: datetime) -> list[L]:
         """Read limits, and lock them until the transaction's end; a broken one begins anew."""
         found = []
-        for row in connection.execute(self._locked, {"keys": keys}) if keys else ():
-            limit, problem = self.read(row, now)
-            if problem is not None:
-                text = f"A row was broken, and begins anew: {problem}"
+        for row in connection.execute(self._locked, {"keys": keys}).all() if keys else ():
+            try:
+                found.append(self._as_asked(self._read(row, now), keys))
+            except BrokenRow as broken:
+                text = f"A row was broken, and begins anew: {broken}"
                 say(log, logging.WARNING, self.action, text)
-            found.append(self._as_asked(limit, keys))
+                key = getattr(row, self.key.name)
+                connection.execute(delete(self.table).where(self.key == key))
+        return found
+
+    def _read(self, row: Any, now: datetime) -> L:  # noqa: ANN401 - a row
+        limit = self.read(row)
+        if self.is_ahead(limit, now):
+            raise BrokenRow(self.rows, row, "it is of a clock that was far ahead")
+        return limit
+
+    def readable(self, rows: Iterable[Any]) -> list[L]:
+        """Read those that fit."""
+        found = []
+        for row in rows:
+            try:
+                found.append(self.read(row))
+            except BrokenRow as broken:
+                say(log, logging.WARNING, self.action, f"A row cannot be read: {broken}")
         return found
 
     def _as_asked(self, limit: L, keys: Sequence[str]) -> L:
@@ -108,7 +146,9 @@ BUDGETS: Final = LimitTable[Budget](
     table=budgets,
     name_of=lambda budget: budget.queue,
     named=lambda budget, queue: attrs.evolve(budget, queue=queue),
+    rows=BUDGET,
     read=budget_of,
+    is_ahead=budget_is_ahead,
     values=budget_values,
     action="budget.broken",
 )
@@ -116,7 +156,9 @@ BREAKERS: Final = LimitTable[Breaker](
     table=breakers,
     name_of=lambda breaker: breaker.task,
     named=lambda breaker, task: attrs.evolve(breaker, task=task),
+    rows=BREAKER,
     read=breaker_of,
+    is_ahead=breaker_is_ahead,
     values=breaker_values,
     action="breaker.broken",
 )

@@ -1,19 +1,21 @@
 """Rows of the archive, read and written."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import insert
 
 from cronhare.domain.lifecycle.archive import Archived
 
 from ..schema.tables import failed_tasks
-from .tolerant_reading import TableReader, text
+from .own_rows import OwnTable
 
 #: Inserts rows of `archive_values`.
 ARCHIVE: Final = insert(failed_tasks)
 
 _WRITTEN: Final = [column.name for column in failed_tasks.c if column.name != "id"]
-_READER: Final = TableReader(failed_tasks, params=text(stand_in="{}"))
+FAILURE: Final = OwnTable(failed_tasks)
 
 
 def archive_values(archived: Archived) -> dict[str, Any]:
@@ -21,9 +23,9 @@ def archive_values(archived: Archived) -> dict[str, Any]:
     return {name: getattr(archived, name) for name in _WRITTEN}
 
 
-def read_archived(row: Any, **unread: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
-    """Read a row; a broken one says so in `Archived.problem`.
+def read_archived(rows: Iterable[Any], **unread: Any) -> list[Archived]:  # noqa: ANN401
+    """Read the rows that fit.
 
-    It has all columns, or those that are *unread* have these values.
+    They have all columns, or those that are *unread* have these values.
     """
-    return Archived(**(unread | _READER.fields(row)))
+    return [Archived(**unread, **msgspec.structs.asdict(each)) for each in FAILURE.readable(rows)]

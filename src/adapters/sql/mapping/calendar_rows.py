@@ -17,7 +17,10 @@ from cronhare.domain.schedules.calendars import (
 )
 
 from ..schema.tables import calendar_windows, calendars
-from .tolerant_reading import CALENDAR, WINDOW
+from .own_rows import BrokenRow, OwnTable
+
+CALENDAR: Final = OwnTable(calendars)
+WINDOW: Final = OwnTable(calendar_windows)
 
 _NAMES: Final[BindParameter[Any]] = bindparam("names", expanding=True)
 
@@ -93,26 +96,28 @@ def _compiled(name: str, draft: CalendarDraft | BrokenCalendar | None) -> FoundC
 
 def _windows(
     connection: Connection, names: Sequence[str]
-) -> Mapping[str, Sequence[tuple[Row[Any], str | None]]]:
-    found = defaultdict[str, list[tuple[Row[Any], str | None]]](list)
-    if names:
-        for row in connection.execute(_WINDOWS, {"names": names}):
-            sound, problem = WINDOW.read(row)
-            found[row.calendar].append((sound, problem))
+) -> Mapping[str, Sequence[NamedText | BrokenRow]]:
+    found = defaultdict[str, list[NamedText | BrokenRow]](list)
+    rows = connection.execute(_WINDOWS, {"names": names}).all() if names else ()
+    for row, read in zip(rows, WINDOW.each(rows), strict=True):
+        broken = isinstance(read, BrokenRow)
+        found[row.calendar].append(read if broken else (read.during, read.label))
     return found
 
 
 def _draft(
-    row: Row[Any], windows: Iterable[tuple[Row[Any], str | None]]
+    row: Row[Any], windows: Iterable[NamedText | BrokenRow]
 ) -> CalendarDraft | BrokenCalendar:
-    sound, problem = CALENDAR.read(row)
+    try:
+        read = CALENDAR.read(row)
+    except BrokenRow as broken:
+        return BrokenCalendar(row.name, broken.why)
     texts: list[NamedText] = []
-    for window, fault in windows:
-        problem = problem or fault
-        texts.append((window.during, window.label))
-    if problem is not None:
-        return BrokenCalendar(row.name, problem)
-    return CalendarDraft(name=sound.name, timezone=sound.timezone, windows=tuple(texts))
+    for window in windows:
+        if isinstance(window, BrokenRow):
+            return BrokenCalendar(row.name, window.why)
+        texts.append(window)
+    return CalendarDraft(name=read.name, timezone=read.timezone, windows=tuple(texts))
 
 
 def _too_large(name: str) -> BrokenCalendar:

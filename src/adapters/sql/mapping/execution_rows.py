@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -18,26 +19,23 @@ from sqlalchemy import (
     select,
 )
 
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.messages.messages import LONGEST_TYPE
+from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.retries.crashes import MAY_COUNT, Crash
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import LONGEST_POLICY
-from cronhare.domain.schedules.keys import LONGEST_KEY
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
-from cronhare.domain.schedules.params import LARGEST_PARAMS, fault_of_params
+from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.echo import echo
-from cronhare.domain.topology import MAIN_QUEUE, checked_queue
+from cronhare.domain.topology import MAIN_QUEUE
 
 from ..schema.named_rows import named_rows
 from ..schema.tables import attempts, by_id, executions, schedulers
 from ..schema.types import duration, milliseconds, to_text
-from .schedule_columns import SPANS_MS, read_retry, write_retry
-from .tolerant_reading import COUNTS, VERSIONS, ColumnRule, TableReader, text, whole
+from .own_rows import BrokenRow, OwnTable, text, whole
+from .schedule_columns import LONG_AGO, SPANS_MS, read_retry, write_retry
 
 Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
 
@@ -81,50 +79,47 @@ _CRASHES = (
     .order_by(attempts.c.execution_id, attempts.c.attempt)
 )
 
-_MAY_COUNT: Final[Mapping[object, Ending]] = {ending.value: ending for ending in MAY_COUNT}
+_ENDED: Final = OwnTable(attempts, finished_at=datetime, ending=Ending)
 
-_STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
+#: Its number beyond which a count of ours is none.
+_COUNT: Final = whole(0, MOST)
 
-#: The state that the database takes a text for. It compares by the column's collation, and so does
-#: every statement that finds the row: MySQL ignores blanks at the end, some collations ignore case.
-_TAKEN_FOR = by_id(
-    select(
-        executions.c.id,
-        case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
-    )
-)
-
-_READER: Final = TableReader(
+_TABLE: Final = OwnTable(
     executions,
-    # Whatever it is, it names the row: in an adopted table it may have no sign.
-    id=whole(range(-LARGEST_ID - 1, 2 * LARGEST_ID + 2)),
-    scheduler_id=whole(range(LARGEST_ID + 1)),
-    execution_key=text(LONGEST_KEY),
-    container_id=text(LONGEST_NAME, nullable=True),
-    attempt=whole(COUNTS[1:]),
-    deaths=whole(COUNTS),
-    crashes=whole(COUNTS),
-    version=whole(VERSIONS),
-    task_type=text(LONGEST_TYPE),
-    task_id=whole(range(LARGEST_ID + 1)),
-    queue=text(LONGEST_NAME, stand_in=MAIN_QUEUE),
-    params=text(LARGEST_PARAMS, nullable=True),
-    retry=text(LONGEST_POLICY, nullable=True),
-    timeout_ms=whole(SPANS_MS, nullable=True),
-    owner=text(LONGEST_NAME, nullable=True),
-    cancel_requested=whole(range(2)),
-    missed=whole(range(LARGEST_ID + 1)),
-    resends=whole(COUNTS),
-    source=text(LONGEST_NAME, nullable=True),
-    task_name=text(LONGEST_NAME, nullable=True),
-    concurrency_key=text(LONGEST_NAME, nullable=True),
-    overlap_policy=text(LONGEST_NAME, nullable=True),
-    held_by=text(LONGEST_NAME, nullable=True),
-    topic=text(LONGEST_NAME, nullable=True),
-    no_listener=text(LONGEST_NAME, nullable=True),
-    schedule_name=ColumnRule(kind=object, wanted="", stand_in=None),  # see `display_name`
-    owned_by=ColumnRule(kind=object, wanted="", stand_in=None),  # see `ScheduleOwner`
+    id=whole(1, LARGEST_ID),
+    scheduler_id=whole(0, LARGEST_ID),
+    container_id=str | None,  # of an adopted row
+    state=State,
+    attempt=whole(1, MOST),
+    deaths=_COUNT,
+    crashes=_COUNT,
+    version=whole(-(2**31), 2**31 - 2),
+    task_id=whole(0, LARGEST_ID),
+    params=text(LARGEST_PARAMS) | None,
+    timeout_ms=whole(SPANS_MS[0], SPANS_MS[-1]) | None,
+    resends=_COUNT,
+    schedule_name=Any,  # people write it: see `display_name`
+    owned_by=Any,  # see `ScheduleOwner`
 )
+
+#: What replaces the cells of a broken row that do not fit: it is set apart, or listed as broken.
+_STAND_INS: Final[Mapping[str, Any]] = {
+    **{column.name: None for column in executions.c},
+    "scheduler_id": 0,
+    "execution_key": "",
+    "executed_at": LONG_AGO,
+    "state": State.CLAIMED,
+    "attempt": 1,
+    "deaths": 0,
+    "crashes": 0,
+    "version": 1,
+    "task_type": "",
+    "task_id": 0,
+    "queue": MAIN_QUEUE,
+    "missed": 0,
+    "resends": 0,
+    "schedule_name": None,
+}
 
 #: The columns of each new execution, in the order of `plain_values`.
 PLAIN_COLUMNS: Final = (
@@ -248,20 +243,16 @@ def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Exec
 
     Broken rows too: see `Execution.problem`.
     """
-    read = [_READER.read(row) for row in rows]
-    crashes = _crashes(connection, {row.id: row.crashes for row, _ in read if row.crashes})
-    odd = _taken_for(connection, [row.id for row, _ in read if row.state not in _STATES])
-    with_owners = bool(read) and hasattr(read[0][0], "owned_by")
-    return [
-        _execution(
-            row,
-            odd.get(row.id, row.state),
-            problem,
-            crashes.get(row.id, ()),
-            ScheduleOwner.read(row.owned_by) if with_owners else NOBODY,
-        )
-        for row, problem in read
-    ]
+    read = [_problem_and_cells(each) for each in _TABLE.each(rows)]
+    crashes = _crashes(connection, {row.id: row.crashes for _, row in read if row.crashes})
+    return [_execution(row, problem, crashes.get(row.id, ())) for problem, row in read]
+
+
+def _problem_and_cells(read: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - see `OwnTable.each`
+    if not isinstance(read, BrokenRow):
+        return None, read
+    cells = {**_STAND_INS, **read.cells, "id": read.row.id}
+    return read.why, SimpleNamespace(**cells)
 
 
 def find_executions(
@@ -284,38 +275,26 @@ def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[
     if not counts:
         return {}
     crashes: dict[int, list[Crash]] = {id_: [] for id_ in counts}
-    for row in connection.execute(_CRASHES, {"ids": list(counts)}):
-        ending = _MAY_COUNT.get(row.ending)  # MySQL ignores blanks at the end
-        if isinstance(row.finished_at, datetime) and ending is not None:
-            crash = Crash(row.finished_at, ending, str(row.node))
-            crashes[row.execution_id].append(crash)
+    for row in _ENDED.readable(connection.execute(_CRASHES, {"ids": list(counts)})):
+        crashes[row.execution_id].append(Crash(row.finished_at, row.ending, row.node))
     return {id_: tuple(found[-counts[id_] :]) for id_, found in crashes.items()}
 
 
-def _taken_for(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Ask which state the database takes an unknown one for; nearly always there are none."""
-    if not ids:
-        return {}
-    rows = connection.execute(_TAKEN_FOR, {"ids": list(ids)})
-    return {row.id: row.state for row in rows if row.state is not None}
-
-
 def _execution(
-    row: Any,  # noqa: ANN401 - see `TableReader.read`
-    taken_for: str,
+    row: Any,  # noqa: ANN401 - see `OwnTable.each`
     problem: str | None,
     crashes: tuple[Crash, ...],
-    owned_by: ScheduleOwner,
 ) -> Execution:
-    state = _STATES.get(taken_for)
     policy = read_retry(row.retry) if row.retry else None
-    problem = problem or _fault_of(row, state, policy)
+    if isinstance(policy, str):
+        problem, policy = problem or f"{executions.name}: retry: {policy}", None
+    owned_by = getattr(row, "owned_by", None)
     return Execution(
         id=row.id,
         scheduler_id=row.scheduler_id,
         schedule_name=display_name(row.schedule_name, row.scheduler_id),
         key=row.execution_key,
-        state=state or State.SKIPPED,
+        state=row.state,
         task=TaskRef(row.task_type, row.task_id),
         params=row.params or "{}",
         queue=row.queue,
@@ -325,7 +304,7 @@ def _execution(
         due_at=row.due_at or row.executed_at,
         executed_at=row.executed_at,
         container_id=row.container_id or "",
-        retry=None if isinstance(policy, str) else policy,
+        retry=policy,
         timeout=duration(row.timeout_ms),
         owner=row.owner,
         lease_until=row.lease_until,
@@ -349,26 +328,8 @@ def _execution(
         no_listener=row.no_listener,
         crashes=crashes,
         problem=problem,
-        owned_by=owned_by,
+        owned_by=NOBODY if owned_by is None else ScheduleOwner.read(owned_by),
     )
-
-
-def _fault_of(row: Any, state: State | None, policy: RetryPolicy | str | None) -> str | None:  # noqa: ANN401
-    """Say what is wrong with a row each of whose values is possible by itself."""
-    if not 0 < row.id <= LARGEST_ID:
-        return f"SchedulerExecution: id: {row.id} is not 1-{LARGEST_ID}"
-    if row.state not in _STATES:
-        return f"SchedulerExecution: state: {echo(row.state)} is none of {', '.join(State)}"
-    if isinstance(policy, str):
-        return f"SchedulerExecution: retry: {policy}"
-    if row.params and (fault := fault_of_params(row.params)) is not None:
-        return f"SchedulerExecution: params: {fault}"
-    if state in UNFINISHED:
-        try:
-            checked_queue(row.queue)
-        except ValueError as error:
-            return f"SchedulerExecution: queue: {error}"
-    return None
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:

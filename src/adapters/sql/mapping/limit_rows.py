@@ -3,37 +3,21 @@
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import attrs
-
 from cronhare.domain.retries.breaker import LONGEST, Breaker
 from cronhare.domain.retries.budget import LARGEST, LONGEST_DEFERRAL, LONGEST_WINDOW, Budget
 
 from ..schema.tables import breakers, budgets
 from ..schema.types import milliseconds
-from .counts import LARGEST_NUMBER, Counts, read_counts, write_counts
-from .counts import LONGEST as LONGEST_COUNTS
-from .tolerant_reading import TableReader, text, whole
+from .counts import Counts, read_counts, write_counts
+from .own_rows import BrokenRow, OwnTable, whole
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_NUMBERS: Final = range(LARGEST_NUMBER + 1)
-
-_BUDGET: Final = TableReader(
+BUDGET: Final = OwnTable(
     budgets,
-    queue=text(255),
-    most=whole(range(1, LARGEST + 1)),
-    window_ms=whole(range(1, LONGEST_WINDOW // _MILLISECOND + 1)),
-    granted=text(LONGEST_COUNTS, stand_in="[]"),
+    most=whole(1, LARGEST),
+    window_ms=whole(1, LONGEST_WINDOW // _MILLISECOND),
 )
-_BREAKER: Final = TableReader(
-    breakers,
-    task=text(64),
-    task_name=text(255, nullable=True),
-    window_ms=whole(range(1, LONGEST // _MILLISECOND + 1)),
-    failures=text(LONGEST_COUNTS, stand_in="[]"),
-    next_failures=whole(_NUMBERS),
-    failed=whole(_NUMBERS),
-    succeeded=whole(_NUMBERS),
-)
+BREAKER: Final = OwnTable(breakers, window_ms=whole(1, LONGEST // _MILLISECOND))
 
 
 def budget_values(budget: Budget) -> dict[str, Any]:
@@ -47,19 +31,27 @@ def budget_values(budget: Budget) -> dict[str, Any]:
     }
 
 
-def budget_of(row: Any, now: datetime) -> tuple[Budget, str | None]:  # noqa: ANN401 - see RowLike
-    """Read a budget, and say what was wrong with its row: what cannot be read was not granted."""
-    sound, problem = _BUDGET.read(row)
-    grants, fault = _counts(sound.granted, before=now + LONGEST_DEFERRAL + LONGEST_WINDOW)
-    budget = Budget(
-        queue=sound.queue,
-        most=sound.most,
-        window=sound.window_ms * _MILLISECOND,
-        grants=grants,
-        spent_since=sound.spent_since,
-        granted_at=sound.last_at,
+def budget_of(row: Any) -> Budget:  # noqa: ANN401 - a row
+    """Read a budget.
+
+    Raises:
+        BrokenRow: it does not fit.
+    """
+    read = BUDGET.read(row)
+    return Budget(
+        queue=read.queue,
+        most=read.most,
+        window=read.window_ms * _MILLISECOND,
+        grants=_counts(BUDGET, row, "granted"),
+        spent_since=read.spent_since,
+        granted_at=read.last_at,
     )
-    return budget, problem or (fault and f"{budgets.name}: granted: {fault}")
+
+
+def budget_is_ahead(budget: Budget, now: datetime) -> bool:
+    """Tell whether a clock was so far ahead that it would hold back what is due for long."""
+    last = now + LONGEST_DEFERRAL + LONGEST_WINDOW
+    return any(at >= last for at, _ in budget.grants)
 
 
 def breaker_values(breaker: Breaker) -> dict[str, Any]:
@@ -79,37 +71,39 @@ def breaker_values(breaker: Breaker) -> dict[str, Any]:
     }
 
 
-def breaker_of(row: Any, now: datetime) -> tuple[Breaker, str | None]:  # noqa: ANN401 - see RowLike
-    """Read a breaker, and say what was wrong with its row: a broken one is closed."""
-    sound, problem = _BREAKER.read(row)
-    failures, fault = _counts(sound.failures, before=now + LONGEST)
-    breaker = Breaker(
-        task=sound.task,
-        name=sound.task_name,
-        window=sound.window_ms * _MILLISECOND,
-        last_at=sound.last_at,
+def breaker_of(row: Any) -> Breaker:  # noqa: ANN401 - a row
+    """Read a breaker.
+
+    Raises:
+        BrokenRow: it does not fit.
+    """
+    read = BREAKER.read(row)
+    return Breaker(
+        task=read.task,
+        name=read.task_name,
+        window=read.window_ms * _MILLISECOND,
+        last_at=read.last_at,
+        failures=_counts(BREAKER, row, "failures"),
+        judged_at=read.judged_at,
+        next_failures=read.next_failures,
+        opened_at=read.opened_at,
+        failed=read.failed,
+        succeeded=read.succeeded,
+        probe_at=read.probe_at,
+        probe=read.probe,
     )
-    problem = problem or (fault and f"{breakers.name}: failures: {fault}")
-    if problem is None and sound.probe_at is not None and sound.probe_at > now + 2 * LONGEST:
-        problem = f"{breakers.name}: probe_at: it is too far away"
-    if problem is not None:
-        return breaker, problem
-    known = attrs.evolve(
-        breaker,
-        failures=failures,
-        judged_at=sound.judged_at,
-        next_failures=sound.next_failures,
-        opened_at=sound.opened_at,
-        failed=sound.failed,
-        succeeded=sound.succeeded,
-        probe_at=sound.probe_at,
-        probe=sound.probe,
-    )
-    return known, None
 
 
-def _counts(written: str, *, before: datetime) -> tuple[Counts, str | None]:
+def breaker_is_ahead(breaker: Breaker, now: datetime) -> bool:
+    """Tell likewise of a breaker."""
+    probe_at = breaker.probe_at
+    return any(at >= now + LONGEST for at, _ in breaker.failures) or (
+        probe_at is not None and probe_at > now + 2 * LONGEST
+    )
+
+
+def _counts(table: OwnTable, row: Any, column: str) -> Counts:  # noqa: ANN401
     try:
-        return read_counts(written, before=before), None
-    except ValueError as error:
-        return (), str(error)
+        return read_counts(getattr(row, column))
+    except (ValueError, OverflowError) as error:
+        raise BrokenRow(table, row, f"{column}: {error}") from error

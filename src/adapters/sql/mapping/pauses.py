@@ -1,37 +1,43 @@
 """Pauses, from rows and to rows."""
 
-from types import SimpleNamespace
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 
 from cronhare.domain.schedules.pause import Pause
 
+from ..schema.named_rows import row_maker
 from ..schema.tables import pauses
-from .tolerant_reading import PAUSE
+from .own_rows import BrokenRow, OwnTable
 
 _THIS: Final = pauses.c.scheduler_id == bindparam("scheduler_id")
 #: The pause of one schedule.
 PAUSE_OF: Final = select(pauses).where(_THIS)
 _REMOVE: Final = delete(pauses).where(_THIS)
+#: Makes a row of a pause's columns within a wider one.
+_CELLS: Final = row_maker(tuple(pauses.c.keys()))
 
 
-def read_pause(row: Any) -> tuple[Pause | None, str | None]:  # noqa: ANN401 - see `TableReader.read`
+PAUSE: Final = OwnTable(pauses)
+
+
+def read_pause(row: Any) -> tuple[Pause | None, str | None]:  # noqa: ANN401 - a row
     """Read a pause, or say what is wrong with its row."""
-    sound, problem = PAUSE.read(row)
-    if problem is not None:
-        return None, f"{problem}; `cronhare schedules pause` or `resume` mends it"
-    return Pause(
-        since=sound.paused_at, until=sound.paused_until, by=sound.paused_by, reason=sound.reason
-    ), None
+    try:
+        read = PAUSE.read(row)
+    except BrokenRow as broken:
+        return None, f"{broken.why}; `cronhare schedules pause` or `resume` mends it"
+    pause = Pause(
+        since=read.paused_at, until=read.paused_until, by=read.paused_by, reason=read.reason
+    )
+    return pause, None
 
 
 def pause_beside(row: Row[Any]) -> tuple[Pause | None, str | None]:
     """Read the pause that a row was joined with, under names that begin with `pause_`."""
     if row.pause_scheduler_id is None:
         return None, None
-    cells = {name: getattr(row, f"pause_{name}") for name in pauses.c.keys()}  # noqa: SIM118
-    return read_pause(_Cells(cells))
+    return read_pause(_CELLS(getattr(row, f"pause_{name}") for name in pauses.c.keys()))  # noqa: SIM118
 
 
 def write_pause(connection: Connection, scheduler_id: int, pause: Pause | None) -> None:
@@ -46,18 +52,3 @@ def write_pause(connection: Connection, scheduler_id: int, pause: Pause | None) 
             "reason": pause.reason,
         }
         connection.execute(insert(pauses), values)
-
-
-class _Cells(SimpleNamespace):
-    """A row of one table within a wider one."""
-
-    def __init__(self, cells: dict[str, Any]) -> None:
-        super().__init__(**cells)
-        self._fields = tuple(cells)
-        self._values = tuple(cells.values())
-
-    def __getitem__(self, place: int) -> Any:  # noqa: ANN401
-        return self._values[place]
-
-    def __iter__(self) -> Any:  # noqa: ANN401
-        return iter(self._values)

@@ -59,13 +59,13 @@ class ArchiveRecords(StorePart):
         if before is not None:
             statement = statement.where(failed_tasks.c.id < before)
         with self._database.read("listing the archive") as connection:
-            return list(map(read_archived, connection.execute(statement)))
+            return read_archived(connection.execute(statement))
 
     @repeatable
     def archived(self, ids: Collection[int]) -> Sequence[Archived]:
         with self._database.read("reading the archive") as connection:
             rows = connection.execute(_BY_IDS, {"ids": list(map(known_id, ids))})
-            return list(map(read_archived, rows))
+            return read_archived(rows)
 
     @repeatable
     def count_failures(self, which: FailureFilter) -> int:
@@ -119,7 +119,7 @@ class ArchiveRecords(StorePart):
 
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
         rows = connection.execute(_UNRESOLVED, {"ids": list(map(known_id, ids))})
-        return list(map(read_archived, rows))
+        return read_archived(rows)
 
 
 def known_id(id_: int) -> int:

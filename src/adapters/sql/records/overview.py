@@ -6,17 +6,17 @@ from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, Select, bindparam, func, select, union_all
+from sqlalchemy import Engine, Select, bindparam, func, select, union_all
 
 from cronhare.domain.execution import State
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.overview import Coming, Run
 
-from ..events.alerts import IS_ALERT, is_sound
+from ..events.alerts import IS_ALERT
 from ..mapping.execution_rows import batches, display_name
+from ..mapping.own_rows import OwnTable
 from ..mapping.schedule_rows import STAMP
-from ..mapping.tolerant_reading import COUNTS, TableReader, whole
 from ..schema.tables import alerts, executions, failed_tasks, plans, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
@@ -27,12 +27,7 @@ _AT_ONCE: Final = 50
 #: A state that should begin soon.
 _TO_BEGIN: Final = (State.CLAIMED.value, State.PUBLISHED.value)
 
-_READER: Final = TableReader(
-    executions,
-    id=whole(range(LARGEST_ID + 1)),
-    scheduler_id=whole(range(LARGEST_ID + 1)),
-    attempt=whole(COUNTS[1:]),
-)
+_TABLE: Final = OwnTable(executions, state=State)
 _RUN: Final = select(
     executions.c.id,
     executions.c.scheduler_id,
@@ -43,7 +38,6 @@ _RUN: Final = select(
     executions.c.finished_at,
     executions.c.attempt,
 )
-_STATES: Final = {state.value: state for state in State}
 
 _BETWEEN: Final = (
     plans.c.next_due_at >= bindparam("since", type_=UtcDateTime),
@@ -58,7 +52,9 @@ _COMING: Final = (
 )
 #: Without a join, so that it is read from the index alone.
 _COUNTS: Final = (
-    select(plans.c.next_due_at, func.count()).where(*_BETWEEN).group_by(plans.c.next_due_at)
+    select(plans.c.next_due_at, func.count().label("due"))
+    .where(*_BETWEEN)
+    .group_by(plans.c.next_due_at)
 )
 _UNPLANNED: Final = select(func.count()).select_from(
     select(schedulers.c.id)
@@ -92,9 +88,11 @@ _UNRESOLVED: Final = select(func.count()).select_from(
     .limit(bindparam("most"))
     .subquery()
 )
-#: Of these each is looked at: one that a person spoilt is listed nowhere.
-_ALERTS: Final = (
-    select(alerts).where(IS_ALERT, alerts.c.cleared_at.is_(None)).limit(bindparam("most"))
+_ALERTS: Final = select(func.count()).select_from(
+    select(alerts.c.rule)
+    .where(IS_ALERT, alerts.c.cleared_at.is_(None))
+    .limit(bindparam("most"))
+    .subquery()
 )
 
 
@@ -114,8 +112,8 @@ class SqlOverview:
                 width = 1 if len(ids) == 1 else _AT_ONCE
                 padded = chain(ids, repeat(0, width - len(ids)))
                 asked = {f"id_{place}": id_ for place, id_ in enumerate(padded)}
-                for row in connection.execute(_recent(width), {**asked, "most": each}):
-                    cells, _ = _READER.read(row)
+                rows = connection.execute(_recent(width), {**asked, "most": each})
+                for cells in _TABLE.readable(rows):
                     ended = cells.finished_at
                     place = ended is None, ended or cells.executed_at, _run(cells)
                     found.setdefault(cells.scheduler_id, []).append(place)
@@ -135,7 +133,7 @@ class SqlOverview:
     def count_coming(self, since: datetime, until: datetime) -> Mapping[datetime, int]:
         with self._database.read("counting what is due next") as connection:
             rows = connection.execute(_COUNTS, {"since": since, "until": until})
-            return {at: count for at, count in rows if isinstance(at, datetime)}
+            return {row.next_due_at: row.due for row in rows}
 
     @repeatable
     def count_unplanned(self, *, most: int) -> int:
@@ -163,7 +161,7 @@ class SqlOverview:
     @repeatable
     def count_alerts(self, *, most: int) -> int:
         with self._database.read("counting alerts") as connection:
-            return sum(map(is_sound, connection.execute(_ALERTS, {"most": most})))
+            return connection.scalar(_ALERTS, {"most": most}) or 0
 
 
 @lru_cache
@@ -184,10 +182,10 @@ def _in_order(found: tuple[bool, datetime, Run]) -> tuple[bool, datetime, int]:
     return is_open, at, run.id
 
 
-def _run(cells: Row[Any]) -> Run:
+def _run(cells: Any) -> Run:  # noqa: ANN401 - see `OwnTable.each`
     return Run(
         id=cells.id,
-        state=_STATES.get(cells.state, State.SKIPPED),
+        state=cells.state,
         due_at=cells.due_at or cells.executed_at,
         started_at=cells.started_at,
         finished_at=cells.finished_at,

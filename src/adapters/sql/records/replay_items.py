@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, or_, select, update
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.archive import Archived
@@ -129,10 +129,11 @@ def collect(
         .limit(COLLECTED_AT_ONCE)
     )
     rows = connection.execute(page).all()
-    found = [_archived(row) for row in rows]
+    unread = {"error": None, "note": None} | ({} if order.reads_params else {"params": "{}"})
+    found = read_archived(rows, **unread)
     if found:
         connection.execute(_INSERT, [_values(replay, order, row) for row in found])
-    up_to = found[-1].id if len(found) == COLLECTED_AT_ONCE else replay.up_to
+    up_to = rows[-1].id if len(rows) == COLLECTED_AT_ONCE else replay.up_to
     return Collected(new=len(found), up_to=up_to)
 
 
@@ -209,10 +210,6 @@ def move(connection: Connection, replay_id: int, ids: Collection[int], state: It
         connection.execute(
             _MOVE, {"of_replay": replay_id, "ids": list(ids), "becomes": state.value}
         )
-
-
-def _archived(row: Row[Any]) -> Archived:
-    return read_archived(row, error=None, note=None, params="{}")
 
 
 def _values(replay: Replay, order: ReplayOrder, row: Archived) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from sqlalchemy import Engine, Row, bindparam, func, select
+import msgspec
+from sqlalchemy import Engine, bindparam, func, select
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import begins_by_hand
@@ -30,7 +31,7 @@ from ..mapping.execution_rows import (
     executions_of,
     find_executions,
 )
-from ..mapping.tolerant_reading import ATTEMPT, OUTPUT, TOPIC_TALLY
+from ..mapping.own_rows import ATTEMPT, OUTPUT, TALLY
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import attempts, executions, outputs, topic_tallies
 from ..schema.types import UtcDateTime
@@ -110,12 +111,12 @@ class SqlRecords(ArchiveRecords):
     def attempts(self, execution_id: int) -> Sequence[Attempt]:
         with self._database.read(f"reading the attempts of execution {execution_id}") as connection:
             rows = connection.execute(_ATTEMPTS, {"execution_id": known_id(execution_id)})
-            return [Attempt(**ATTEMPT.fields(row)) for row in rows]
+            return [Attempt(**msgspec.structs.asdict(each)) for each in ATTEMPT.readable(rows)]
 
     @repeatable
     def unheard(self, *, limit: int) -> Sequence[Unheard]:
         with self._database.read("reading which events nobody listened to") as connection:
-            rows = [TOPIC_TALLY.read(row)[0] for row in connection.execute(_UNHEARD.limit(limit))]
+            rows = TALLY.readable(connection.execute(_UNHEARD.limit(limit)))
         return [
             Unheard(topic=row.topic, count=row.no_listener, last_at=row.last_at) for row in rows
         ]
@@ -125,15 +126,15 @@ class SqlRecords(ArchiveRecords):
         with self._database.read(f"reading the output of execution {execution_id}") as connection:
             asked = {"execution_id": known_id(execution_id), "since": since}
             rows = connection.execute(_OUTPUTS, asked)
-            return [_output(row) for row in rows]
+            return list(map(_output, OUTPUT.readable(rows)))
 
     @repeatable
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
         with self._database.read("reading what tasks have reported") as connection:
             return [
-                _reported(row)
+                _reported(cells)
                 for ids in batches(list(map(known_id, execution_ids)), _AT_ONCE)
-                for row in connection.execute(_REPORTED, {"ids": ids})
+                for cells in OUTPUT.readable(connection.execute(_REPORTED, {"ids": ids}))
             ]
 
     @repeatable
@@ -219,19 +220,17 @@ class SqlRecords(ArchiveRecords):
         return clean_up(self._database, now=now, retention=retention, between=between)
 
 
-def _reported(row: Row[Any]) -> Reported:
-    cells, problem = OUTPUT.read(row)
+def _reported(cells: Any) -> Reported:  # noqa: ANN401 - see `OwnTable.each`
     return Reported(
         execution_id=cells.execution_id,
         attempt=cells.attempt,
         report=_report(cells),
         bytes=cells.stdout_bytes + cells.stderr_bytes,
         as_of=cells.as_of,
-        problem=problem,
     )
 
 
-def _report(cells: Any) -> TaskReport:  # noqa: ANN401 - see `TableReader.read`
+def _report(cells: Any) -> TaskReport:  # noqa: ANN401 - see `OwnTable.each`
     return TaskReport(
         progress=cells.progress,
         progress_text=cells.progress_text,
@@ -240,8 +239,7 @@ def _report(cells: Any) -> TaskReport:  # noqa: ANN401 - see `TableReader.read`
     )
 
 
-def _output(row: Row[Any]) -> Output:
-    cells, problem = OUTPUT.read(row)
+def _output(cells: Any) -> Output:  # noqa: ANN401 - see `OwnTable.each`
     return Output(
         attempt=cells.attempt,
         stdout=Captured(
@@ -258,5 +256,4 @@ def _output(row: Row[Any]) -> Output:
         ),
         as_of=cells.as_of,
         report=_report(cells),
-        problem=problem,
     )
