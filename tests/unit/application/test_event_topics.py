@@ -65,7 +65,7 @@ async def test_a_schedule_may_let_such_an_event_fail_for_good() -> None:
     house = House()
 
     await run(house, **EVENT, no_listener=NoListener.FAIL)
-    await live(house, TASK_WAIT)
+    await live(house, TASK_WAIT, timedelta(seconds=5))
 
     assert house.only.state is State.FAILED
     assert not house.records.unheard(limit=9)

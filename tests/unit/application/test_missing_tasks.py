@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 
 import attrs
 import pytest
@@ -92,7 +91,7 @@ async def test_the_file_is_read_again_for_no_run_that_waits_for_none_of_its_task
 async def test_it_waits_for_a_worker_that_has_the_task_at_no_cost(seen: Seen) -> None:
     house = House(script=seen, tasks=[OLD])
     await apply_new(house)
-    await live(house, timedelta(minutes=5))
+    await live(house, 5 * MINUTE)
     waiting = house.only
     told = explain_execution(waiting, house.records.attempts(waiting.id), now=house.now)
 
@@ -114,7 +113,8 @@ async def test_after_ten_minutes_it_fails_for_good_and_names_the_task_and_the_fi
     house = House(script=seen, tasks=[OLD])
 
     await apply_new(house)
-    await live(house, timedelta(minutes=10) - SECOND)
+    await live(house, 10 * MINUTE - 10 * SECOND, 5 * SECOND)
+    await live(house, 9 * SECOND)
     before = house.only.state
     await live(house, 2 * SECOND)
 
@@ -172,6 +172,6 @@ async def test_it_waits_no_longer_than_until_it_expires(seen: Seen) -> None:
     house = House(script=seen, tasks=[OLD])
 
     await apply_new(house, Conditions(expires=3 * MINUTE))
-    await live(house, 3 * MINUTE)
+    await live(house, 3 * MINUTE, 5 * SECOND)
 
     assert house.only.state is State.FAILED

@@ -124,23 +124,27 @@ class Fleet:
         return self.house.executions(State.CLAIMED)
 
 
-@pytest.mark.parametrize("phase", [STEP, SECOND, 3 * SECOND, RECONCILE_EVERY], ids=str)
-@pytest.mark.parametrize(("cut", "sound"), [(1, 1), (1, 2), (3, 1)])
+@pytest.mark.parametrize(
+    ("cut", "sound", "phase"),
+    [(1, 1, STEP), (1, 2, SECOND), (3, 1, 3 * SECOND), (1, 1, RECONCILE_EVERY)],
+)
 def test_those_that_are_cut_off_delay_nothing_that_a_sound_one_can_publish(
     cut: int, sound: int, phase: timedelta
 ) -> None:
     fleet = Fleet(cut + sound, phase)
     fleet.cut(*range(cut))
 
-    fleet.go_on(10 * MINUTE + SECOND)
+    fleet.go_on(4 * MINUTE + SECOND)
 
     late = fleet.lateness(fleet.house.start)
-    assert len(late) == 10 * SCHEDULES
+    assert len(late) == 4 * SCHEDULES
     assert max(late) <= SECOND
 
 
-@pytest.mark.parametrize("phase", [STEP, SECOND, 3 * SECOND, RECONCILE_EVERY], ids=str)
-@pytest.mark.parametrize(("cut", "sound"), [(1, 1), (1, 2), (3, 1)])
+@pytest.mark.parametrize(
+    ("cut", "sound", "phase"),
+    [(1, 1, STEP), (1, 2, SECOND), (3, 1, 3 * SECOND), (1, 1, RECONCILE_EVERY)],
+)
 def test_what_one_has_claimed_that_loses_the_broker_is_taken_over(
     cut: int, sound: int, phase: timedelta
 ) -> None:
@@ -166,20 +170,20 @@ def lose_while_publishing(road: Road) -> None:
     road.publish = publish  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("many", [1, 2, 5])
+@pytest.mark.parametrize("many", [1, 3])
 def test_where_all_are_cut_off_each_instant_is_claimed_and_sent_when_the_broker_is_back(
     many: int,
 ) -> None:
     fleet = Fleet(many)
     fleet.go_on(SECOND)
     fleet.cut(*range(many))
-    fleet.go_on(20 * MINUTE + HEAD_START)
+    fleet.go_on(8 * MINUTE + HEAD_START)
     rows = fleet.waiting()
 
     fleet.cut(*range(many), is_cut=False)
     fleet.go_on(Graces().claimed + RECONCILE_EVERY)
 
-    assert len(rows) == 20 * SCHEDULES
+    assert len(rows) == 8 * SCHEDULES
     assert {(row.due_at.second, row.due_at.microsecond) for row in rows} == {(0, 0)}
     assert max(claimed_after(row) for row in rows) <= HEAD_START + SECOND
     assert fleet.waiting() == []
