@@ -21,9 +21,9 @@ class Batch:
     executions that this call inserted, but for those *held* back, which are counted; *skipped*
     counts the instants recorded as skipped;
     *problems* pairs schedules that cannot be planned with the reason, where that is new. *busy*
-    counts those left out because another session holds their plans, or held the rows they are
-    written to less than a minute ago. *gates* hold some of the batch back: what they wait for may
-    have ended meanwhile, so they are for `let_go`.
+    counts those left out for a minute, as another session holds their plans or the rows they are
+    written to, or as not even their problem can be written. *gates* hold some of the batch back:
+    what they wait for may have ended meanwhile, so they are for `let_go`.
     """
 
     looked: int = 0

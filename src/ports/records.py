@@ -247,7 +247,7 @@ class RecordsPort(Protocol):
         replayed. If its schedule is unknown, or the system's own, the row stands alone.
 
         Raises:
-            LedgerBusy: another session holds its rows, or it alone cannot be written: ask later.
+            LedgerBusy: another session holds its rows: ask later.
         """
         ...
 

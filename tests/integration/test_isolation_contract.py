@@ -112,6 +112,8 @@ OPERATIONS = {
     "end waiting": Operation(run=end_waiting, change="cancel_requested = 1"),
     "regain": Operation(run=regain, change="check_at = NULL"),
 }
+#: What workers ask for: they ask again, beside others.
+BY_WORKERS = (start, finish, renew)
 each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 
 
@@ -120,13 +122,14 @@ def ledger(database_ledger: Ledger) -> Ledger:
     return database_ledger
 
 
-def prepared(ledger: Ledger, shell: Shell, operation: Operation) -> list[Execution]:
-    """Make five executions that the operation can write."""
-    found = some(ledger)
+def prepared(ledger: Ledger, shell: Shell, operation: Operation, count: int = 5) -> list[Execution]:
+    """Make executions that the operation can write."""
+    found = some(ledger, count)
     if operation.started:
         found = all_started(ledger, found)
     if operation.change:
-        shell(f"UPDATE SchedulerExecution SET {operation.change}")
+        ids = ", ".join(str(one.id) for one in found)
+        shell(f"UPDATE SchedulerExecution SET {operation.change} WHERE id IN ({ids})")
     return found
 
 
@@ -186,6 +189,20 @@ class TestOnServers:
 
         assert ({*beside}, left) == ({one.id for one in found if one is not locked}, locked.state)
         assert locked.id in after
+
+    @pytest.mark.parametrize(
+        "operation", [one for one in OPERATIONS.values() if one.run not in BY_WORKERS]
+    )
+    def test_a_single_one_that_a_rule_refuses_fails_no_round_of_a_scheduler(
+        self, ledger: Ledger, shell: Shell, refusing: Refusing, operation: Operation
+    ) -> None:
+        found = prepared(ledger, shell, operation, count=1)
+
+        with refusing("SchedulerExecution", "UPDATE", "NEW.state <> 'quarantined'"):
+            written = operation.run(ledger, found)
+
+        assert not written
+        assert states(ledger, found) == [found[0].state]
 
     @each_operation
     def test_a_rule_that_refuses_all_alike_is_an_outage_and_sets_none_apart(

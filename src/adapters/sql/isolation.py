@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Never, TypeVar
 
 import attrs
 import msgspec
@@ -85,17 +85,19 @@ def write_each(
     refused: Callable[[Q, Exception], Sequence[A]],
     locked: Callable[[Q], Sequence[A]],
     untried: Callable[[Q], Sequence[A]] | None = None,
+    doubted: Callable[[Q, Exception], Sequence[A]] | None = None,
 ) -> list[A]:
     """Write all *items* in one transaction; after a failure each half in one of its own.
 
     *write* is that transaction, and can be repeated. *refused* answers for an item that fails alone
     while another one is accepted, or for its values; *locked* for one that waits for a lock in
     vain. Once these have waited for long the rest is *untried*, which is answered as *locked* by
-    default. The answers come in the order of the items.
+    default. *doubted* answers for a single item of which nothing tells whether others are refused
+    as well; without it that is an outage. The answers come in the order of the items.
 
     Raises:
         LedgerUnavailable: the ledger is away; or it refuses all alike, and not for their values.
-            What was refused alone was answered as *locked* before, so that it may rest.
+            Those that were tried alone were *doubted* before.
     """
     if not items:
         return []
@@ -107,9 +109,7 @@ def write_each(
         error.changed_nothing = error.changed_nothing and not halves.changed
         raise
     if halves.doubts and not halves.changed:
-        for doubt in halves.doubts:
-            locked(doubt.item)
-        raise _as_outage(halves.doubts[0].error)
+        refused = _doubting(halves.doubts, doubted)
     for part in parts:
         match part:
             case Written():
@@ -121,6 +121,20 @@ def write_each(
             case _Alone(error=Exception() as why):
                 answers += refused(part.item, why)
     return answers
+
+
+def _doubting(
+    doubts: Sequence[_Alone[Q]], doubted: Callable[[Q, Exception], Sequence[A]] | None
+) -> Callable[[Q, Exception], Sequence[A]]:
+    """Give what answers for a single doubt; more of them are an outage, once they were doubted."""
+    outage = _as_outage(doubts[0].error)
+    if doubted is None:
+        raise outage
+    if len(doubts) > 1:
+        for doubt in doubts:
+            doubted(doubt.item, outage)
+        raise outage
+    return doubted
 
 
 def _as_outage(error: LedgerRefused | LedgerUnavailable | None) -> LedgerUnavailable:
@@ -219,6 +233,17 @@ def set_apart(
     text = f"Execution {execution_id} {how} quarantined: {why}"
     say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
     return how == "is"
+
+
+def pass_over(
+    database: Database, execution_id: int, why: Exception, now: datetime
+) -> Sequence[Never]:
+    """Let an execution rest for a minute that may be refused for its own or for any reason."""
+    if execution_id not in database.passed_over.at(now):
+        text = f"Execution {execution_id} is passed over for a minute: {why}"
+        say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    database.passed_over.note(execution_id, now)
+    return ()
 
 
 def set_broken_apart(

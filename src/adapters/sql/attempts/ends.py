@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.transitions import Standing, may_finish, may_give
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 
-from ..isolation import Written, set_apart, write_each
+from ..isolation import Written, pass_over, set_apart, write_each
 from ..limits.judging import rule_on_retries
 from ..schema.named_rows import named_rows
 from ..schema.tables import attempts, by_id, executions
@@ -57,8 +57,7 @@ class AttemptEnds(StorePart):
         def may(standing: Standing, finish: Finish) -> bool:
             return may_give_up(standing, version=finish.execution.version)
 
-        # What was not tried may be free, and its owner dead: the next look gives it up.
-        return self._end(finishes, "giving up lost attempts", may, now, untried=Superseded())
+        return self._end(finishes, "giving up lost attempts", may, now)
 
     def _end(
         self,
@@ -68,7 +67,6 @@ class AttemptEnds(StorePart):
         now: datetime,
         *,
         node: str | None = None,
-        untried: Recorded | Busy = Busy(),  # noqa: B008 - frozen
     ) -> Sequence[Recorded | Busy]:
         """End those that *may* end; what *node* has recorded before is answered once more."""
 
@@ -93,8 +91,22 @@ class AttemptEnds(StorePart):
             )
             return [Limited(Quarantine(reason)) if is_apart else Busy()]
 
+        def doubted(finish: Finish, why: Exception) -> Sequence[Recorded | Busy]:
+            pass_over(self._database, finish.execution.id, why, now)
+            return [Superseded()]
+
+        def locked(_: Finish) -> Sequence[Recorded | Busy]:
+            return [Busy()]
+
+        if node is not None:
+            return write_each(finishes, end, refused=refused, locked=locked)
         return write_each(
-            finishes, end, refused=refused, locked=lambda _: [Busy()], untried=lambda _: [untried]
+            finishes,
+            end,
+            refused=refused,
+            locked=locked,
+            doubted=doubted,
+            untried=lambda _: [Superseded()],  # it may be free, and its owner dead: another look
         )
 
     def _write(

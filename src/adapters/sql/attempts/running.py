@@ -81,4 +81,7 @@ class RunningAttempts(StorePart):
                 keep_outputs(connection, self._database.dialect, kept)
             return Written((), changed=bool(kept))
 
-        write_each(written, keep, refused=lambda _one, _why: (), locked=lambda _one: ())
+        def left(_: runner.Written, __: Exception) -> Sequence[None]:
+            return ()
+
+        write_each(written, keep, refused=left, doubted=left, locked=lambda _: ())

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, or_, select
 from cronhare.domain.execution import WAITING, Execution
 from cronhare.domain.lifecycle.transitions import cancel, expire, has_expired
 
-from ..isolation import Written, set_apart, write_each
+from ..isolation import Written, pass_over, set_apart, write_each
 from ..mapping.execution_rows import BY_IDS, executions_of
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import executions
@@ -72,7 +72,7 @@ class AskedEnds(StorePart):
                 left -= len(rows)
                 if not left:
                     break
-        return asked
+        return [*dict.fromkeys(asked)]
 
     def _next_rows(self, connection: Connection, limit: int) -> Sequence[Any]:
         state, check_at, after = self._place
@@ -107,7 +107,13 @@ class AskedEnds(StorePart):
             set_apart(self._database, id_, str(why), now, still=lambda seen: seen.state in WAITING)
             return ()
 
-        return write_each(ids, end, refused=refused, locked=lambda _: ())
+        return write_each(
+            ids,
+            end,
+            refused=refused,
+            locked=lambda _: (),
+            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
+        )
 
 
 def _is_over(row: Row[Any], now: datetime) -> bool:

@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_han
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ..isolation import Written, set_apart, write_each
+from ..isolation import Written, pass_over, set_apart, write_each
 from ..mapping.transition_columns import write_changes
 from ..transactions.database import Database, StorePart, repeatable_unless_locked
 from . import statements
@@ -45,7 +45,13 @@ class PublishedMarks(StorePart):
             _set_apart(self._database, sent, why, now)
             return ()
 
-        write_each(executions, mark, refused=refused, locked=lambda _: ())
+        write_each(
+            executions,
+            mark,
+            refused=refused,
+            locked=lambda _: (),
+            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
+        )
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`. Locked ones do not keep the others from it."""
@@ -63,7 +69,14 @@ class PublishedMarks(StorePart):
             _set_apart(self._database, sent, why, now)
             return ()
 
-        if locked := write_each(executions, write, refused=refused, locked=lambda one: [one]):
+        locked = write_each(
+            executions,
+            write,
+            refused=refused,
+            locked=lambda one: [one],
+            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
+        )
+        if locked:
             which = listed([str(one.id) for one in locked])
             text = f"handing executions over: somebody keeps rows of execution {which} locked"
             raise LedgerUnavailable(text)

@@ -14,7 +14,7 @@ from cronhare.domain.texts.durations import LONGEST
 
 from ..cooldown import Cooldown, excluding
 from ..dialect import StatementFailed
-from ..isolation import Written, as_set_apart, set_apart, set_broken_apart, write_each
+from ..isolation import Written, as_set_apart, pass_over, set_apart, set_broken_apart, write_each
 from ..ledger_time import LedgerTime
 from ..mapping.execution_rows import BY_IDS, executions_of
 from ..schema.tables import executions
@@ -51,7 +51,10 @@ class ReconcilerQueries(LedgerTime):
             return Written((), changed=bool(ids or checks))
 
         # What is refused or locked is decided by another look, once it is overdue.
-        write_each(page, doubt_them, refused=lambda _id, _why: (), locked=lambda _id: ())
+        def left(_: int, __: Exception) -> Sequence[None]:
+            return ()
+
+        write_each(page, doubt_them, refused=left, doubted=left, locked=lambda _: ())
         return page[-1] if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
@@ -81,7 +84,15 @@ class ReconcilerQueries(LedgerTime):
             return ()
 
         ids = self._choose_overdue(now, {**until, "limit": limit})
-        return write_each(ids, take, refused=refused, locked=rest, untried=lambda _: ())
+
+        return write_each(
+            ids,
+            take,
+            refused=refused,
+            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
+            locked=rest,
+            untried=lambda _: (),
+        )
 
     @repeatable
     def _choose_overdue(self, now: datetime, asked: Mapping[str, Any]) -> Sequence[int]:
@@ -164,7 +175,14 @@ class ReconcilerQueries(LedgerTime):
             self._database.passed_over.note(id_, now)
             return ()
 
-        taken = write_each(ids, write, refused=refused, locked=rest, untried=lambda _: ())
+        taken = write_each(
+            ids,
+            write,
+            refused=refused,
+            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
+            locked=rest,
+            untried=lambda _: (),
+        )
         return len(taken)
 
     @repeatable

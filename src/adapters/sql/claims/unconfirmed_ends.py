@@ -72,7 +72,11 @@ class UnconfirmedEnds(StorePart):
                 return Written((), changed=bool(ids))
 
         ordered = sorted(ends, key=attrgetter("execution_id"))
-        write_each(ordered, mark, refused=lambda _end, _why: (), locked=lambda _end: ())
+
+        def left(_: AttemptRef, __: Exception) -> Sequence[None]:
+            return ()
+
+        write_each(ordered, mark, refused=left, doubted=left, locked=lambda _: ())
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
@@ -102,7 +106,9 @@ class UnconfirmedEnds(StorePart):
             return rest(id_)
 
         ids = self._choose_ends(now, until, limit)
-        free = write_each(ids, take, refused=refused, locked=rest, untried=lambda _: ())
+        free = write_each(
+            ids, take, refused=refused, doubted=refused, locked=rest, untried=lambda _: ()
+        )
         if refusals:
             count = len(refusals)
             text = f"Ends for good whose messages have to wait: {count}, for {refusals[0]}"

@@ -159,4 +159,4 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
         say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
         return ()
 
-    return sum(write_each(ids, delete_them, refused=keep, locked=lambda _: ()))
+    return sum(write_each(ids, delete_them, refused=keep, doubted=keep, locked=lambda _: ()))
