@@ -84,7 +84,7 @@ JOBS: dict[str, tuple[str | bytes, str]] = {
     "5,000 digits of hex as source": (f"source = 0x{'f' * 5_000}\n{_task('')}", "source"),
     "5,000 digits of hex in params": (_schedule(f"params = {{ a = 0x{'f' * 5_000} }}"), "params.a"),
     "an id of 2^63": (TASK.replace("id = 1", f"id = {2**63}") + SCHEDULE, "tasks.report: id"),
-    "an id of 2^31": (TASK.replace("id = 1", f"id = {2**31}") + SCHEDULE, "2147483647"),
+    "an id of 2^31": (TASK.replace("id = 1", f"id = {2**31}") + SCHEDULE, "2,147,483,647"),
     "a negative id": (TASK.replace("id = 1", "id = -1") + SCHEDULE, "id"),
     "an id that is true": (TASK.replace("id = 1", "id = true") + SCHEDULE, "id"),
     "an id with a fraction": (TASK.replace("id = 1", "id = 1.5") + SCHEDULE, "id"),

@@ -116,7 +116,7 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_is_made(
     assert answer.faults == {
         "params.n": "is no whole number of 64 bits, which are from -2^63 to 2^63-1",
         "comand": answer.faults["comand"],
-        "user_id": '"root" is not a whole number, 0-2147483647',
+        "user_id": '"root" is not a whole number, 0-2,147,483,647',
         "report_id": "there is no report 99; there are: refresh-user-token (25), "
         "sales_report (26), sales-report (27)",
         "timezone": 'unknown zone "Mars"',
