@@ -29,7 +29,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.limits.store:SqlLimitStore",
     "cronhare.adapters.sql.records.names:SqlNames",
     "cronhare.adapters.sql.nodes:SqlNodeStore",
-    "cronhare.adapters.sql.records.overview:SqlOverview",
+    "cronhare.adapters.sql.gauges:SqlOverview",
     "cronhare.adapters.sql.records.store:SqlRecords",
     "cronhare.adapters.sql.attempts.redeliveries:SqlRedeliveryStore",
     "cronhare.adapters.sql.records.replays:SqlReplayStore",

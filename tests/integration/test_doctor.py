@@ -18,9 +18,9 @@ from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
 from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.gauges import loads, outstanding
 from cronhare.adapters.sql.inspection import schedule_groups
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
-from cronhare.adapters.sql.inspection.overdue_runs import outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
@@ -515,7 +515,7 @@ def test_who_has_ended_what_it_ran_owns_nothing(
 def waiting(engine: Engine, clock: FrozenClock) -> list[Waiting]:
     """Ask by our clock: a server's own is its own."""
     with engine.connect() as connection:
-        return list(outstanding(connection, clock.now()))
+        return list(outstanding(connection, clock.now(), loads(connection)))
 
 
 @pytest.fixture(params=["sqlite", "mysql"])

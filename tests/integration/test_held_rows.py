@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
-from cronhare.adapters.sql.inspection.scheduler_activity import overdue
+from cronhare.adapters.sql.gauges import overdue
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.locked_leases import LockedLeases

@@ -21,10 +21,9 @@ from cronhare.adapters.process.warden import link
 from cronhare.adapters.rabbitmq.publisher import suspects
 from cronhare.adapters.rabbitmq.topology import steps
 from cronhare.adapters.rabbitmq.wire import frames, properties, versions
-from cronhare.adapters.sql import cooldown
+from cronhare.adapters.sql import cooldown, gauges
 from cronhare.adapters.sql.attempts import redeliveries as held_again
 from cronhare.adapters.sql.dialects import sessions as server_sessions
-from cronhare.adapters.sql.events import system_signs
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import old_replays, replay_items
@@ -467,7 +466,7 @@ BOUNDS: dict[str, list[str]] = {
         f"newest {alerts.NEWEST:,}",
         f"at least {alerts.FEWEST_RUNS}",
         f"up to {alerts.MOST_COUNTED:,}",
-        f"{system_signs.MOST_COUNTED:,} of what waits",
+        f"{gauges.MOST_COUNTED:,} of what waits",
         f"{nodes.MOST_REPORTS:,} nodes",
         f"{alerting.MOST_WATCHED:,} schedules",
         f"{schedule_alerts.USUAL_RUNS} earlier runs",

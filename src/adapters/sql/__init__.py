@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from .dialects import open_engine
     from .events.alerts import SqlAlertStore
     from .events.store import SqlEventStore
+    from .gauges import SqlOverview
     from .ledger_time import SqlLedgerTime
     from .limits.store import SqlLimitStore
     from .migrations.upgrade import check_schema, upgrade
     from .nodes import SqlNodeStore
     from .records.names import SqlNames
-    from .records.overview import SqlOverview
     from .records.replays import SqlReplayStore
     from .records.statistics import SqlStatistics
     from .records.store import SqlRecords
@@ -67,7 +67,7 @@ _PLACES: Final = {
     "SqlLimitStore": ".limits.store",
     "SqlNames": ".records.names",
     "SqlNodeStore": ".nodes",
-    "SqlOverview": ".records.overview",
+    "SqlOverview": ".gauges",
     "SqlRecords": ".records.store",
     "SqlRedeliveryStore": ".attempts.redeliveries",
     "SqlReplayStore": ".records.replays",

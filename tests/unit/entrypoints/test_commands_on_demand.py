@@ -208,8 +208,11 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["nodes", "list"], {"nodes"}),
         (["executions", "list"], {"records.store"}),
-        (["queues"], {"records.store", "schedules"}),
-        (["schedules"], {"records.store", "schedule_lists", "schedule_edits", "schedules"}),
+        (["queues"], {"gauges", "records.store", "schedules"}),
+        (
+            ["schedules"],
+            {"gauges", "records.store", "schedule_lists", "schedule_edits", "schedules"},
+        ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )

@@ -48,6 +48,7 @@ from cronhare.domain.schedules.task import SYSTEM
 from cronhare.ports.alerts import AlertChanges
 from cronhare.ports.clock import ClockPort
 
+from ..gauges import IS_ALERT, SystemSignsPart
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.own_rows import OwnTable
 from ..schema.tables import alerts, executions, failed_tasks
@@ -55,7 +56,6 @@ from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .alert_pages import rows_of
 from .schedule_signs import ScheduleSignsPart
-from .system_signs import SystemSignsPart
 
 #: The row that says when judging those of a source began last, and when it ended last, as if it had
 #: been raised by a rule of this name, which none has: it is held since, and over since. It was
@@ -67,9 +67,6 @@ _AT_ONCE: Final = 500
 
 #: When those of a source were judged last that never were.
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-#: The other rows say when alerts were judged.
-IS_ALERT: Final = alerts.c.rule.not_like(f"{_JUDGED}%")
 
 _ALERTS: Final = select(alerts).where(IS_ALERT).order_by(alerts.c.rule)
 

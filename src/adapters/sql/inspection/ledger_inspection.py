@@ -15,15 +15,14 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
 from ..dialect import dialect_of
+from ..gauges import awaited, earliest, last_claim, loads, outstanding, overdue, unresolved
 from ..limits.store import SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
 from ..schema.tables import executions
 from ..transactions.database import Database
 from .broken_rows import broken_rows
-from .overdue_runs import awaited, outstanding, quarantined, queues_in_use, unresolved_failures
 from .schedule_groups import schedules_seen
-from .scheduler_activity import earliest, last_claim, overdue
 from .untold_targets import untold
 
 #: Breakers, and budgets, that are looked at.
@@ -64,9 +63,9 @@ class SqlInspection:
         limits = SqlLimitStore(engine, self._clock)
         with database.read("examining the runs") as connection:
             owners = tuple(_owners(connection))
-            waiting = tuple(outstanding(connection, now))
-            queues = queues_in_use(connection)
-            apart, failures = quarantined(connection), unresolved_failures(connection)
+            unfinished = loads(connection)
+            waiting = tuple(outstanding(connection, now, unfinished))
+            failures, apart = unresolved(connection)
             waiting_for_tasks = awaited(connection)
             late, claim = overdue(connection, now), last_claim(connection)
             next_due = earliest(connection)
@@ -87,7 +86,7 @@ class SqlInspection:
                 broken_nodes=nodes.broken,
                 owners=owners,
                 waiting=waiting,
-                queues=queues,
+                queues={load.queue for load in unfinished},
                 quarantined=apart,
                 failures=failures,
                 awaited=waiting_for_tasks,

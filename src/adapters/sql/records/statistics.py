@@ -32,12 +32,12 @@ from cronhare.domain.schedules.task import SYSTEM
 from cronhare.ports.clock import ClockPort
 
 from ..dialect import Dialect
+from ..gauges import last_results, spans
 from ..mapping.execution_rows import display_name
 from ..schema.tables import executions, failed_tasks, schedulers
 from ..transactions.database import Database, repeatable
 from .claim_times import ids_between
 from .failure_conditions import those_of
-from .last_results import last_results, spans
 
 _NUMBER = func.count()
 _FAILURE, _RUN = failed_tasks.c, executions.c

@@ -38,7 +38,6 @@ from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
 from .execution_lists import newest
-from .last_runs import last_runs, loads
 
 if TYPE_CHECKING:
     from cronhare.domain.diagnosis.overdue import LastClaim
@@ -151,17 +150,21 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
+        from ..gauges import last_runs  # noqa: PLC0415 - lists do without
+
         with self._database.read("looking for the last runs") as connection:
             return last_runs(connection, scheduler_ids)
 
     @repeatable
     def queues(self) -> Sequence[QueueLoad]:
+        from ..gauges import loads  # noqa: PLC0415 - lists do without
+
         with self._database.read("counting what has not ended") as connection:
-            return [*loads(connection)]
+            return loads(connection)
 
     @repeatable
     def last_claim(self) -> "LastClaim | None":
-        from ..inspection.scheduler_activity import last_claim  # noqa: PLC0415 - lists do without
+        from ..gauges import last_claim  # noqa: PLC0415 - lists do without
 
         with self._database.read("looking for the newest claim") as connection:
             return last_claim(connection)
