@@ -81,8 +81,9 @@ class ReplayStorePort(Protocol):
         In one transaction, and by one caller at a time, it learns what became of those that have
         begun, looks at some more of the archive, decides (`next_step`), and lets as many begin as
         that says. What is locked waits for a later step, and keeps no other waiting. What cannot be
-        replayed is refused alone. A replay that cannot be taken on at all is passed over for a
-        minute, once the call has failed.
+        replayed is refused alone. A replay of which the database refuses something is stopped, and
+        says why. One that cannot be taken on at all is passed over for a minute, once the call has
+        failed.
         *policy* holds for executions without one. Of a backfill each instant is claimed once,
         whatever asks for it again; one that has a run is refused alone. *node* claims it.
         """

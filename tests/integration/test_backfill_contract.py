@@ -367,33 +367,3 @@ def test_a_schedule_that_is_gone_stops_it(ledger: Ledger) -> None:
         ReplayState.STOPPED,
         "the schedule is gone",
     )
-
-
-@pytest.mark.parametrize("collected_to", [-(2**63), 0])
-def test_nothing_begins_before_its_span_however_far_its_row_says_that_it_has_come(
-    database_ledger: Ledger, shell: Shell, collected_to: int
-) -> None:
-    database_ledger.add("innocent", **HOURLY)
-    database_ledger.add(**HOURLY)
-    database_ledger.clock.advance(MINUTE)
-    order(database_ledger, NOON - 2 * HOUR, NOON)
-    shell(f"UPDATE Replay SET collected_to = {collected_to}")
-
-    advance = database_ledger.advanced()
-
-    assert due(advance.executions) == [NOON - 2 * HOUR, NOON - HOUR]
-
-
-def test_no_instant_is_collected_twice_when_its_row_is_put_back(
-    database_ledger: Ledger, shell: Shell
-) -> None:
-    database_ledger.add(**HOURLY)
-    database_ledger.clock.advance(MINUTE)
-    order(database_ledger, NOON - 2 * HOUR, NOON)
-    database_ledger.advanced()
-    shell("UPDATE Replay SET collected_to = 0")
-    database_ledger.clock.advance(MINUTE)
-
-    seen = database_ledger.advanced().replay.progress
-
-    assert (seen.waiting + seen.begun, seen.refused, seen.is_collected) == (2, 0, True)

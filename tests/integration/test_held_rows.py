@@ -2,16 +2,15 @@
 
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 
 import pytest
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL
 
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.gauges import overdue
-from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.locked_leases import LockedLeases
 from cronhare.domain.diagnosis.finding import Finding
@@ -45,7 +44,6 @@ from tests.integration.rules import (
     all_started,
     claim_all,
     holding_in,
-    refusing_in,
     some,
     start_all,
 )
@@ -524,40 +522,3 @@ def test_however_slow_a_replay_is_a_held_failure_keeps_no_other_waiting(
             ledger.clock.advance(SECOND)
 
     assert begun == [["job-2"], ["job-3"], []]
-
-
-def test_a_failure_that_is_refused_and_then_held_has_no_other_refused(
-    ledger: Ledger,
-    server: str,
-    shell: Shell,
-    holding: Holding,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("broken", "innocent"):
-        ledger.failed(name)
-    innocent, broken = ledger.records.archive()
-    ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=ledger.now)
-    row = f"SELECT id FROM FailedTask WHERE id = {broken.id} FOR UPDATE"
-    steps: list[str] = []
-    write = Database.write
-
-    with ExitStack() as held:
-
-        def held_before_the_third_step(
-            database: Database, doing: str
-        ) -> AbstractContextManager[Connection]:
-            if doing == "going on with a replay":
-                steps.append(doing)
-                if len(steps) == 3:
-                    held.enter_context(holding(row))
-            return write(database, doing)
-
-        monkeypatch.setattr(Database, "write", held_before_the_third_step)
-        when = f"NEW.id = {broken.execution_id}"
-        with refusing_in(server, shell)("SchedulerExecution", "UPDATE", when):
-            met = ledger.advanced()
-            ledger.clock.advance(SECOND)
-            advance = ledger.advanced()
-
-    assert (met.executions, met.replay.progress.refused) == ((), 0)
-    assert [one.id for one in advance.executions] == [innocent.execution_id]

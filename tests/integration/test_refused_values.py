@@ -17,6 +17,7 @@ from cronhare.application.administration.commands import Administrator
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, RetryPolicy
 from cronhare.domain.schedules.boot import Boot
@@ -372,71 +373,48 @@ def test_a_page_of_which_no_plan_can_be_written_is_an_outage(
         ledger.claim_due(limit=4)
 
 
-def test_a_replay_whose_items_are_refused_keeps_no_other_waiting(
+@pytest.mark.parametrize(
+    ("table", "event", "when"),
+    [
+        ("ReplayItem", "INSERT", "NEW.archived_id = {broken.id}"),
+        ("SchedulerExecution", "UPDATE", "NEW.id = {broken.execution_id}"),
+    ],
+)
+def test_a_replay_of_which_something_is_refused_stops_alone_and_can_go_on(
+    ledger: Ledger, refusing: Refusing, table: str, event: str, when: str
+) -> None:
+    broken, innocent = ledger.failed("broken"), ledger.failed("innocent")
+    refused, _ = (
+        ledger.replays.order(
+            ReplayOrder(which=FailureFilter(schedule=one.schedule_name)), now=ledger.now
+        )
+        for one in (broken, innocent)
+    )
+
+    with refusing(table, event, when.format(broken=broken)):
+        stopped = ledger.advanced()
+        [begun] = ledger.advanced().executions
+    ledger.replays.resume(refused.id, now=ledger.now)
+    [resumed] = ledger.advanced().executions
+
+    assert (stopped.replay.id, stopped.replay.state) == (refused.id, ReplayState.STOPPED)
+    assert SAYS in str(stopped.replay.reason)
+    assert list(stopped.executions) == []
+    assert (begun.id, resumed.id) == (innocent.execution_id, broken.execution_id)
+
+
+def test_a_replay_that_cannot_even_be_stopped_keeps_no_other_waiting(
     ledger: Ledger, refusing: Refusing
 ) -> None:
     ledger.failed()
-    order = ReplayOrder(which=UNRESOLVED)
-    refused, other = [ledger.replays.order(order, now=ledger.now) for _ in range(2)]
+    refused, other = [
+        ledger.replays.order(ReplayOrder(which=UNRESOLVED), now=ledger.now) for _ in range(2)
+    ]
 
-    with refusing("ReplayItem", "INSERT", f"NEW.replay_id = {refused.id}"):
+    with refusing("Replay", "UPDATE", f"NEW.id = {refused.id}"):
         with pytest.raises(LedgerRefused, match=SAYS):
             ledger.advanced()
         assert ledger.advanced().replay.id == other.id
     ledger.clock.advance(MINUTE)
 
     assert ledger.advanced().replay.id == refused.id
-
-
-def test_of_the_failures_of_a_replay_the_one_that_is_refused_is_left_out(
-    ledger: Ledger, refusing: Refusing
-) -> None:
-    first, broken, last = (ledger.failed(name) for name in ("first", "broken", "last"))
-    ledger.replays.order(ReplayOrder(which=UNRESOLVED), now=ledger.now)
-    begun: list[int] = []
-    refusals: list[str] = []
-
-    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {broken.execution_id}"):
-        for _ in range(3):
-            advance = ledger.advanced()
-            begun += [one.id for one in advance.executions]
-            refusals += filter(None, [advance.replay.reason])
-            ledger.clock.advance(SECOND)
-
-    assert begun == [first.execution_id, last.execution_id]
-    assert (advance.replay.progress.refused, advance.replay.progress.waiting) == (1, 0)
-    assert SAYS in refusals[0]
-
-
-def test_a_failure_that_is_refused_takes_no_other_replay_with_it(
-    ledger: Ledger, refusing: Refusing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken, innocent = ledger.failed("broken"), ledger.failed("innocent")
-    taken_on, other = (
-        ledger.replays.order(
-            ReplayOrder(which=FailureFilter(schedule=one.schedule_name)), now=ledger.now
-        )
-        for one in (broken, innocent)
-    )
-    steps: list[str] = []
-    write = Database.write
-
-    def stopped_before_the_third_step(
-        database: Database, doing: str
-    ) -> AbstractContextManager[Connection]:
-        if doing == "going on with a replay":
-            steps.append(doing)
-            if len(steps) == 3:
-                ledger.replays.halt(taken_on.id, reason="by a person", now=ledger.now)
-        return write(database, doing)
-
-    monkeypatch.setattr(Database, "write", stopped_before_the_third_step)
-    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {broken.execution_id}"):
-        met = ledger.advanced_or_not()
-        advance = ledger.advanced()
-
-    stopped = ledger.replays.replay(taken_on.id)
-    assert stopped is not None
-    assert (met, stopped.reason, stopped.progress.refused) == (None, "by a person", 0)
-    assert advance.replay.id == other.id
-    assert [one.id for one in advance.executions] == [innocent.execution_id]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from cronhare.adapters.sql.records import replay_items
+from cronhare.adapters.sql.records import replays
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
@@ -209,7 +209,7 @@ def test_of_those_that_hang_none_hides_what_ends_behind_them(
 ) -> None:
     sqlite.plan_edited()
     fail(sqlite, ["one", "two", "three"])
-    monkeypatch.setattr(replay_items, "_ENDED", replay_items._ENDED.limit(1))
+    monkeypatch.setattr(replays, "_ENDED", replays._ENDED.limit(1))
     *_, last = sqlite.replayed(rate=THOUSAND, jitter=0)
     sqlite.clock.advance(SECOND)
     sqlite.succeeded(last)

@@ -26,7 +26,8 @@ from cronhare.adapters.sql.attempts import redeliveries as held_again
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
-from cronhare.adapters.sql.records import old_replays, replay_items
+from cronhare.adapters.sql.records import backfill as backfill_steps
+from cronhare.adapters.sql.records import old_replays, replays
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import alerts as shown_alerts
@@ -445,8 +446,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
     "what a step of a replay looks at": [
-        f"{replay_items.COLLECTED_AT_ONCE:,}",
-        f"{replay_items.SETTLED_AT_ONCE:,}",
+        f"{backfill_steps.COLLECTED_AT_ONCE:,}",
+        f"{replays.SETTLED_AT_ONCE:,}",
         f"{replaying.MOST_STEPS} replays",
     ],
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],

@@ -10,9 +10,8 @@ from ..events.alerts import ALERT
 from ..events.rows import DELIVERY
 from ..mapping.archive_rows import FAILURE
 from ..mapping.limit_rows import BREAKER, BUDGET
-from ..mapping.own_rows import ATTEMPT, OUTPUT, TALLY, BrokenRow, OwnTable
+from ..mapping.own_rows import ATTEMPT, OUTPUT, REPLAY, TALLY, BrokenRow, OwnTable
 from ..mapping.pauses import PAUSE
-from ..mapping.replay_rows import REPLAY
 from ..schema.tables import (
     alerts,
     attempts,

@@ -16,9 +16,10 @@ from msgspec import Meta
 from sqlalchemy import Column, Double, Integer, String, Table
 
 from cronhare.application.logs import say
+from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.texts.echo import echo, shown
 
-from ..schema.tables import attempts, outputs, topic_tallies
+from ..schema.tables import attempts, outputs, replays, topic_tallies
 from ..schema.types import Flag, UtcDateTime
 
 log = logging.getLogger(__name__)
@@ -142,4 +143,5 @@ def _type_of(column: Column[Any]) -> Any:  # noqa: ANN401
 
 ATTEMPT: Final = OwnTable(attempts)
 OUTPUT: Final = OwnTable(outputs)
+REPLAY: Final = OwnTable(replays, state=ReplayState)
 TALLY: Final = OwnTable(topic_tallies)

@@ -346,8 +346,10 @@ replays = Table(
     Column("created_at", UtcDateTime, nullable=False),
     _one_of("state", ReplayState, nullable=False),
     Column("reason", LongText),
-    Column("up_to", BigInteger, nullable=False),
-    Column("collected_to", BigInteger, nullable=False, server_default="0"),
+    Column("up_to", BigInteger, _from("up_to", 0), nullable=False),
+    Column(
+        "collected_to", BigInteger, _from("collected_to", -1), nullable=False, server_default="0"
+    ),
     Column("next_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
     _count("waiting", server_default="0"),
