@@ -14,7 +14,6 @@ import croniter  # noqa: F401 - the first expression with a range is perhaps pla
 # What lists of a ledger do without.
 import cronhare.adapters.sql.claims.manual_claims
 import cronhare.adapters.sql.limits.cleanup
-import cronhare.adapters.sql.records.reported_failures
 import cronhare.adapters.sql.records.retention  # noqa: F401
 
 from .. import json_text, parts, rabbitmq  # noqa: F401

@@ -1,35 +1,50 @@
 """The archive: what failed for good, as people read it, replay it and discard it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
-from sqlalchemy import Connection, bindparam, func, select, update
+import attrs
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select, update
 
-from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived, archive, archive_report
+from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
+from cronhare.domain.lifecycle.transitions import fail_elsewhere
 from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.retries.outcome import (
+    MESSAGE_BEGINS,
+    MESSAGE_ENDS,
+    as_in_message,
+    mark_of_class,
+    mark_of_code,
+)
+from cronhare.domain.retries.retry import Fail
+from cronhare.domain.schedules.schedule import CLEANUP_NAME
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerBusy
 
-from ..dialect import Locked
-from ..mapping.archive_rows import read_archived
+from ..dialect import Dialect, Locked
+from ..mapping.archive_rows import ARCHIVE, archive_values, read_archived
+from ..mapping.exactly import exactly
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
-from ..schema.tables import failed_tasks
+from ..schema.tables import failed_tasks, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import StorePart, repeatable, repeatable_unless_locked
-from .failure_conditions import those_of
 
-_ARCHIVE = select(failed_tasks).order_by(failed_tasks.c.id.desc())
-_THESE = failed_tasks.c.id.in_(bindparam("ids", expanding=True))
+_ROW: Final = failed_tasks.c
+_ARCHIVE = select(failed_tasks).order_by(_ROW.id.desc())
+_THESE = _ROW.id.in_(bindparam("ids", expanding=True))
 _BY_IDS = _ARCHIVE.where(_THESE)
 _COUNT = select(func.count()).select_from(failed_tasks)
 _UNRESOLVED = (
     select(failed_tasks)
-    .where(_THESE, failed_tasks.c.resolution.is_(None))
-    .order_by(failed_tasks.c.id)
+    .where(_THESE, _ROW.resolution.is_(None))
+    .order_by(_ROW.id)
     .with_for_update()
 )
 _RESOLVE = (
@@ -42,6 +57,18 @@ _RESOLVE = (
         check_at=None,
     )
 )
+_ARCHIVED = select(_ROW.id).where(
+    _ROW.scheduler_id == bindparam("scheduler_id"),
+    _ROW.execution_key == bindparam("key"),
+)
+_OF_ATTEMPT = select(_ROW.scheduler_id).where(
+    _ROW.execution_id == bindparam("named"),
+    _ROW.attempts == bindparam("attempt"),
+)
+
+#: The system's own row serves as a mutex for adding rows without an execution, whose keys no index
+#: keeps unique. It is found by its unique name, so that no other row is locked on the way.
+_TURN = select(schedulers.c.id).where(schedulers.c.name == CLEANUP_NAME)
 
 
 class ArchiveRecords(StorePart):
@@ -57,7 +84,7 @@ class ArchiveRecords(StorePart):
     ) -> Sequence[Archived]:
         statement = _ARCHIVE.where(*those_of(which, self._database.dialect)).limit(limit)
         if before is not None:
-            statement = statement.where(failed_tasks.c.id < before)
+            statement = statement.where(_ROW.id < before)
         with self._database.read("listing the archive") as connection:
             return read_archived(connection.execute(statement))
 
@@ -76,12 +103,10 @@ class ArchiveRecords(StorePart):
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
-        from .reported_failures import keep_failure  # noqa: PLC0415 - lists do without
-
         @repeatable_unless_locked
         def keep() -> Archived | Unproven | None:
             with self._database.write("keeping a reported failure") as connection:
-                return keep_failure(connection, self._database.dialect, failure, now=now, node=node)
+                return _keep(connection, self._database.dialect, failure, now=now, node=node)
 
         try:
             return keep()
@@ -132,3 +157,125 @@ def resolve(
 ) -> None:
     """Mark unresolved rows, which are locked, as resolved: *how*, and why."""
     connection.execute(_RESOLVE, {"ids": list(ids), "how": how, "at": now, "why": note})
+
+
+# Failures that a message reports
+
+
+def _keep(
+    connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
+) -> Archived | Unproven | None:
+    """Archive a failure that the ledger does not know; None if it does."""
+    from ..claims.manual_claims import (  # noqa: PLC0415 - lists do without
+        claim_by_hand,
+        find_by_key,
+    )
+
+    if failure.ticket is not None:
+        id_ = failure.ticket.execution_id
+        found = find_executions(connection, BY_IDS.with_for_update(), [id_]).get(id_)
+        judged = failure.judge(found, is_archived=lambda: _has_attempt(connection, failure))
+        if isinstance(judged, Execution):
+            return _end(connection, dialect, judged, failure, now)
+        return judged
+    scheduler_id = failure.message.scheduler_id
+    if find_by_key(connection, scheduler_id, failure.key) is not None:
+        return None
+    if _is_archived(connection, failure):
+        return None
+    try:
+        run = claim_by_hand(connection, dialect, scheduler_id, now=now, node=node, **failure.run)
+    except NotToBeRun:
+        connection.execute(_TURN.with_for_update()).all()
+        alone = archive_report(failure, now)
+        return None if _is_archived(connection, failure) else _archive(connection, alone)
+    return _end(connection, dialect, run, failure, now)
+
+
+def _has_attempt(connection: Connection, failure: Failure) -> bool:
+    ticket = failure.ticket
+    asked = {"named": ticket.execution_id, "attempt": ticket.attempt} if ticket else {}
+    return failure.message.scheduler_id in connection.execute(_OF_ATTEMPT, asked).scalars()
+
+
+def _is_archived(connection: Connection, failure: Failure) -> bool:
+    """Look for its row: there may be no execution, or none any more."""
+    asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
+    return connection.execute(_ARCHIVED, asked).first() is not None
+
+
+def _end(
+    connection: Connection, dialect: Dialect, execution: Execution, failure: Failure, now: datetime
+) -> Archived:
+    failed = fail_elsewhere(execution, failure, now=now)
+    write_changes(connection, dialect, [(execution, failed)])
+    verdict = Fail(failure.message.failed_reason)
+    return _archive(connection, archive(failed, verdict, None, failure.failed_at or now))
+
+
+def _archive(connection: Connection, archived: Archived) -> Archived:
+    inserted = connection.execute(ARCHIVE, archive_values(archived))
+    (id_,) = inserted.inserted_primary_key or (0,)
+    return attrs.evolve(archived, id=id_)
+
+
+# A filter, asked of the columns
+
+
+def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the rows that a filter takes: see `FailureFilter.takes`."""
+    equal = (
+        (_ROW.schedule_name, which.schedule),
+        (_ROW.task_type, which.type),
+        (_ROW.queue, which.queue),
+    )
+    yield from (exactly(column, wanted) for column, wanted in equal if wanted is not None)
+    if which.execution_id is not None:
+        yield _ROW.execution_id == which.execution_id
+    error_class = None if which.error_class is None else mark_of_class(which.error_class)
+    code = None if which.code is None else mark_of_code(which.code)
+    marks = (mark for mark in (error_class, code) if mark is not None)
+    yield from (dialect.position(_ROW.error, mark) > 0 for mark in marks)
+    if which.reason is not None:
+        yield or_(
+            dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
+        )
+    if which.task is not None:
+        yield or_(*rows_of_task(failed_tasks, which.task, which.numbers))
+    if which.kind is not None:
+        is_failed = _ROW.kind == State.FAILED.value
+        yield is_failed if which.kind is State.FAILED else ~is_failed
+    if which.since is not None:
+        yield _ROW.failed_at >= which.since
+    if which.until is not None:
+        yield _ROW.failed_at < which.until
+    if which.unresolved:
+        yield _ROW.resolution.is_(None)
+
+
+def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
+    """Ask what `says` tells."""
+    begins = dialect.position(_ROW.error, MESSAGE_BEGINS) + len(MESSAGE_BEGINS)
+    rest = func.substr(_ROW.error, begins)
+    said = as_in_message(part)
+    found = dialect.position(rest, said)
+    # Nearly none has it anywhere, which is told sooner.
+    has_it = dialect.position(_ROW.error, said) > 0
+    return has_it & (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
+
+
+def rows_of_task(
+    table: Table, task: str, numbers: Iterable[TaskRef]
+) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of which each row of a task has one or more: see `TaskRef.is_meant`.
+
+    Each is a range of an index of executions.
+    """
+    row = table.c
+    yield row.task_name == task
+    if (ref := TaskRef.read(task)) is not None:
+        yield (row.task_type == ref.type) & (row.task_id == ref.id)
+    for ref in numbers:
+        # Those that have the name, and are found by it as well, keep a list of the newest short.
+        is_nameless = func.coalesce(row.task_name, task) == task
+        yield (row.task_type == ref.type) & (row.task_id == ref.id) & is_nameless

@@ -17,8 +17,8 @@ from cronhare.ports.records import ExecutionFilter
 from ..mapping.exactly import exactly
 from ..mapping.execution_rows import SCHEDULE_NAME, id_of_display_name
 from ..schema.tables import executions, schedulers
+from .archive import rows_of_task
 from .claim_times import ids_between
-from .failure_conditions import rows_of_task
 
 _ROW: Final = executions.c
 _IDS: Final = select(_ROW.id)

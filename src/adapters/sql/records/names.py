@@ -14,7 +14,7 @@ from ..mapping.task_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
 from ..schedule_names import IS_USERS
 from ..schema.tables import executions, failed_tasks, schedulers
 from ..transactions.database import Database, repeatable
-from .failure_conditions import rows_of_task
+from .archive import rows_of_task
 
 _ROW: Final = schedulers.c
 #: From an index alone: the system's own have no name.

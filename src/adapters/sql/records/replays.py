@@ -46,9 +46,8 @@ from ..mapping.transition_columns import write_changes
 from ..schema.tables import executions, failed_tasks, replay_items, replays
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
-from .archive import known_id, resolve
+from .archive import known_id, resolve, those_of
 from .backfill import COLLECTED_AT_ONCE, Collected, PastInstants, have_run
-from .failure_conditions import those_of
 
 #: So many executions one step asks for, to learn whether they have ended.
 SETTLED_AT_ONCE: Final = 10_000

@@ -36,8 +36,8 @@ from ..gauges import last_results, spans
 from ..mapping.execution_rows import display_name
 from ..schema.tables import executions, failed_tasks, schedulers
 from ..transactions.database import Database, repeatable
+from .archive import those_of
 from .claim_times import ids_between
-from .failure_conditions import those_of
 
 _NUMBER = func.count()
 _FAILURE, _RUN = failed_tasks.c, executions.c
