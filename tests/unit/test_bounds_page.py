@@ -27,7 +27,8 @@ from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import backfill as backfill_steps
-from cronhare.adapters.sql.records import old_replays, replays
+from cronhare.adapters.sql.records import replays
+from cronhare.adapters.sql.records import retention as retention_steps
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import alerts as shown_alerts
@@ -442,7 +443,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "replays that have ended, with the list of what was in them": [
         f"{Retention().others.days} days",
-        f"{old_replays.STEP:,} failures in a transaction",
+        f"{retention_steps.STEP:,} failures in a transaction",
     ],
     "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
     "what a step of a replay looks at": [

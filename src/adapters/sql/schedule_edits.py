@@ -25,11 +25,10 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
 from cronhare.ports.schedules import StoredSchedule
 
-from .mapping.deletable import AWAITS_A_PERSON
 from .mapping.exactly import exactly
 from .mapping.schedule_rows import moment_or_long_ago, row_values
 from .schedules import STORED, edited_at, stored
-from .schema.tables import THESE, executions, pauses, plans, schedulers
+from .schema.tables import AWAITS_A_PERSON, THESE, executions, pauses, plans, schedulers
 from .transactions.database import Database, repeatable
 
 #: So many executions are deleted in one transaction.

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     Update,
     bindparam,
+    exists,
     text,
 )
 
@@ -558,3 +559,9 @@ def by_id(statement: S) -> S:
     if isinstance(statement, Update):
         return statement.where(THESE).with_hint(FOUND_BY_KEY, executions, "mysql")
     return statement.where(THESE).with_hint(executions, FOUND_BY_KEY, "mysql")
+
+
+#: An execution whose failure is in the archive, unresolved: it may be replayed, so it is kept.
+AWAITS_A_PERSON = exists().where(
+    failed_tasks.c.execution_id == executions.c.id, failed_tasks.c.resolution.is_(None)
+)
