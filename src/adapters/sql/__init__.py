@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from .nodes import SqlNodeStore
     from .records.names import SqlNames
     from .records.replays import SqlReplayStore
-    from .records.statistics import SqlStatistics
     from .records.store import SqlRecords
     from .records.timeline import SqlTimelineStore
     from .schedule_edits import SqlScheduleEdits
     from .schedule_lists import SqlScheduleLists
     from .schedules import SqlScheduleStore
-    from .timings import SqlTimingStore
+    from .statistics import SqlStatistics, SqlTimingStore
 
 __all__ = [
     "SqlAccessStore",
@@ -74,9 +73,9 @@ _PLACES: Final = {
     "SqlScheduleEdits": ".schedule_edits",
     "SqlScheduleLists": ".schedule_lists",
     "SqlScheduleStore": ".schedules",
-    "SqlStatistics": ".records.statistics",
+    "SqlStatistics": ".statistics",
     "SqlTimelineStore": ".records.timeline",
-    "SqlTimingStore": ".timings",
+    "SqlTimingStore": ".statistics",
     "check_schema": ".migrations.upgrade",
     "open_engine": ".dialects",
     "upgrade": ".migrations.upgrade",

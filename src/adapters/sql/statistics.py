@@ -1,8 +1,13 @@
-"""Statistics in SQL: one SELECT for each question, grouped by the database."""
+"""Statistics in SQL: one SELECT for each question, grouped by the database.
 
+They are of executions, of failures, and of when schedules are due: rows of those that agree in it
+are one row of the answer.
+"""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
@@ -11,6 +16,7 @@ from sqlalchemy import (
     Row,
     Select,
     String,
+    bindparam,
     case,
     cast,
     func,
@@ -18,6 +24,8 @@ from sqlalchemy import (
     select,
 )
 
+from cronhare.domain.cron.hashed import resolve
+from cronhare.domain.cron.text import split_fields
 from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.statistics import (
@@ -27,17 +35,22 @@ from cronhare.domain.lifecycle.statistics import (
     FailureCount,
     ScheduleResults,
 )
+from cronhare.domain.load.timings import SameTiming, Timings
 from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
+from cronhare.domain.schedules.schedule import ByHand
 from cronhare.domain.schedules.task import SYSTEM
 from cronhare.ports.clock import ClockPort
 
-from ..dialect import Dialect
-from ..gauges import last_results, spans
-from ..mapping.execution_rows import display_name
-from ..schema.tables import executions, failed_tasks, schedulers
-from ..transactions.database import Database, repeatable
-from .archive import those_of
-from .claim_times import ids_between
+from .dialect import Dialect
+from .gauges import last_results, spans
+from .mapping.execution_rows import display_name
+from .mapping.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
+from .mapping.schedule_rows import STAMP
+from .records.archive import those_of
+from .records.claim_times import ids_between
+from .schedule_names import IS_USERS
+from .schema.tables import executions, failed_tasks, schedulers
+from .transactions.database import Database, repeatable
 
 _NUMBER = func.count()
 _FAILURE, _RUN = failed_tasks.c, executions.c
@@ -170,8 +183,8 @@ def _failures(row: Row[Any], by: Sequence[By]) -> FailureCount:
         quarantined=row.quarantined,
         unresolved=row.unresolved,
         mean_retries=float(row.mean or 0),
-        first_at=_moment(row.first_at),
-        last_at=_moment(row.last_at),
+        first_at=row.first_at,
+        last_at=row.last_at,
     )
 
 
@@ -189,5 +202,86 @@ def _executions(row: Row[Any], by: Sequence[By], names: Mapping[str, str]) -> Ex
     )
 
 
-def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - of SQLite anything
-    return value if isinstance(value, datetime) else None
+# When schedules are due
+
+
+_TEXT: Final = func.lower(schedulers.c.schedule)
+#: Texts whose numbers may be made of the schedule's name: they are not counted together.
+_IS_NAMED: Final = func.replace(_TEXT, "thu", "").like("%h%") & _TEXT.not_like("@%")
+_ENABLED: Final = (
+    select(
+        *(schedulers.c[name] for name in TIME_COLUMNS),
+        schedulers.c.jitter_ms,
+        case((_IS_NAMED, schedulers.c.name)).label("of_name"),
+        case((_IS_NAMED, schedulers.c.id)).label("of_id"),
+    )
+    .where(
+        IS_USERS,
+        schedulers.c.status == bindparam("on", value=True, type_=schedulers.c.status.type),
+    )
+    .subquery()
+)
+_TIMINGS: Final = select(*_ENABLED.c, func.count().label("number")).group_by(*_ENABLED.c)
+_VERSION: Final = select(func.count(), func.max(STAMP)).where(IS_USERS)
+
+#: What schedules have in common: their times, their text if it has an `H`, and jitter.
+_InCommon = tuple[tuple[tuple[str, Any], ...], str | None, int]
+
+
+class SqlTimingStore:
+    """Satisfies `TimingStorePort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def timings(self) -> Timings:
+        with self._database.read("counting what is due when") as connection:
+            rows = connection.execute(_TIMINGS).all()
+        counted, broken = Counter[_InCommon](), 0
+        for row in rows:
+            group = _in_common(row)
+            if group is None:
+                broken += row.number
+            else:
+                counted[group] += row.number
+        return Timings(
+            groups=[
+                SameTiming(
+                    number=number,
+                    hashed=hashed,
+                    jitter=timedelta(milliseconds=jitter),
+                    **dict(times),
+                )
+                for (times, hashed, jitter), number in counted.items()
+                if not isinstance(dict(times)["timing"], ByHand)
+            ],
+            broken=broken,
+        )
+
+    @repeatable
+    def version(self) -> str:
+        with self._database.read("looking whether schedules have changed") as connection:
+            number, newest = connection.execute(_VERSION).one()
+        return f"{number} {newest}"
+
+
+def _in_common(row: Row[*tuple[Any, ...]]) -> _InCommon | None:
+    """Say what a row's schedules are counted with; None if they are broken."""
+    values, jitter = tuple(row[: len(TIME_COLUMNS)]), row.jitter_ms or 0
+    hashed: str | None = None
+    try:
+        times = read_times(values)
+        if times.named:
+            hashed, others = row.schedule, values[1:]
+            fields = resolve(split_fields(hashed), display_name(row.of_name, row.of_id))
+            if fields.faults:
+                return None
+            times = read_times((" ".join(fields.fields), *others))
+    except MemoryError:  # says nothing of the row
+        raise
+    except Exception:  # noqa: BLE001 - whatever people wrote, the other rows are counted
+        return None
+    if times.faults or not (isinstance(jitter, int) and jitter in SPANS_MS):
+        return None
+    return (tuple(times.schedule.items()), hashed, jitter)
