@@ -17,7 +17,7 @@ from sqlalchemy import (
     table,
     text,
 )
-from sqlalchemy.schema import CreateColumn
+from sqlalchemy.schema import CreateColumn, CreateTable
 from sqlalchemy.types import TypeEngine
 
 from ..dialect import Columns, Schema
@@ -60,7 +60,7 @@ def refer_to(executions: Table, kind: TypeEngine[Any]) -> None:
 def make_or_complete(connection: Connection, wanted: Table) -> bool:
     """Make a table that another program may have, or add what it lacks; tells if it was there."""
     if not inspect(connection).has_table(wanted.name):
-        wanted.create(connection)
+        connection.execute(CreateTable(wanted))
         return False
     for column in _lacking(connection, wanted):
         name = connection.dialect.identifier_preparer.format_table(wanted)
@@ -72,13 +72,16 @@ def make_or_complete(connection: Connection, wanted: Table) -> bool:
 def make(connection: Connection, wanted: Table) -> None:
     """Make a table of our own. One with all its columns may be what was left of a try."""
     if not inspect(connection).has_table(wanted.name) or _lacking(connection, wanted):
-        wanted.create(connection, checkfirst=False)  # somebody else's is not taken for ours
+        connection.execute(CreateTable(wanted))  # somebody else's is not taken for ours
 
 
 def make_indexes(connection: Connection, wanted: Table) -> None:
-    """Make the indexes that a table lacks."""
+    """Make the indexes that a table lacks.
+
+    Always in one order: between two that look alike SQLite chooses by it.
+    """
     there = {index["name"] for index in inspect(connection).get_indexes(wanted.name)}
-    for index in sorted(wanted.indexes, key=lambda each: str(each.name)):
+    for index in sorted(wanted.indexes, key=lambda each: (not each.unique, str(each.name))):
         if index.name not in there:
             index.create(connection)
 
