@@ -150,10 +150,7 @@ def _asked_in_parts(
 
 
 def _is_late(row: Row[Any], by: timedelta, now: datetime) -> bool:
-    due_at, began_at = row.due_at, row.started_at or now
-    if not isinstance(due_at, datetime) or not isinstance(began_at, datetime):
-        return False  # a person wrote it: the list of executions says so
-    return began_at - due_at > by
+    return bool((row.started_at or now) - row.due_at > by)
 
 
 def _unbroken(found: Iterable[Execution]) -> Sequence[Execution]:

@@ -87,8 +87,5 @@ class Pings(Findings):
 
 def _end(row: Row[Any]) -> RunEnd:
     streams = ((row.stderr_tail or row.stderr_head), (row.stdout_tail or row.stdout_head))
-    stderr, stdout = (
-        text[-LONGEST_TAIL:] if isinstance(text, str) and text.strip() else "" for text in streams
-    )
-    code = row.exit_code if isinstance(row.exit_code, int) else None
-    return RunEnd(exit_code=code, stderr=stderr, stdout=stdout, node=row.node)
+    stderr, stdout = (text[-LONGEST_TAIL:] if text and text.strip() else "" for text in streams)
+    return RunEnd(exit_code=row.exit_code, stderr=stderr, stdout=stdout, node=row.node)

@@ -164,24 +164,22 @@ def _runs(
     found = dict[int, RunSigns]()
     for at in range(0, len(ids), _AT_ONCE):
         for row in connection.execute(_RUNS, {"ids": ids[at : at + _AT_ONCE]}):
-            if (run := _run(row, now)) is not None:
-                found[row.id] = run
+            if row.due_at is not None:  # or another program wrote it, into an adopted table
+                found[row.id] = _run(row, now)
     return found
 
 
-def _run(row: Row[Any], now: datetime) -> RunSigns | None:
-    if not isinstance(row.due_at, datetime):
-        return None  # a person wrote it: the list of executions says so
-    output = row.stdout_bytes
-    if output is None and _is(row.finished_at) and row.finished_at >= now - OUTPUT_LOOKED_FOR:
+def _run(row: Row[Any], now: datetime) -> RunSigns:
+    output, ended = row.stdout_bytes, row.finished_at
+    if output is None and ended is not None and ended >= now - OUTPUT_LOOKED_FOR:
         output = 0  # what wrote nothing has no row; what is older may have been deleted
     return RunSigns(
         id=row.id,
         due_at=row.due_at,
-        started_at=row.started_at if _is(row.started_at) else None,
-        finished_at=row.finished_at if _is(row.finished_at) else None,
+        started_at=row.started_at,
+        finished_at=ended,
         has_succeeded=row.state == State.SUCCEEDED.value,
-        output=output if isinstance(output, int) else None,
+        output=output,
     )
 
 
@@ -193,7 +191,7 @@ def _signs(
     now: datetime,
 ) -> ScheduleSigns:
     due, running, last = row.next_due_at, runs.get(row.running), runs.get(row.last)
-    is_due = _is(due) and due <= now and row.problem is None
+    is_due = due is not None and due <= now and row.problem is None
     return ScheduleSigns(
         scheduler_id=row.id,
         name=display_name(row.name, row.id),
@@ -216,13 +214,9 @@ def _usual(connection: Connection, scheduler_id: int, last: RunSigns | None) -> 
         is_told = last is not None and row.id == last.id
         if is_told or row.state != State.SUCCEEDED.value or not left:
             continue
-        if _is(row.started_at) and _is(row.finished_at) and row.finished_at >= row.started_at:
+        if row.started_at is not None and row.finished_at >= row.started_at:
             left -= 1
             yield row.finished_at - row.started_at
-
-
-def _is(value: object) -> bool:
-    return isinstance(value, datetime)
 
 
 def _zone(name: object) -> ZoneInfo:

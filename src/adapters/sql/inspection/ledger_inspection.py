@@ -1,7 +1,7 @@
 """Examining the database, and what its rows show of schedulers and workers."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from sqlalchemy import Connection, Engine, func, select
@@ -121,6 +121,5 @@ def _owners(connection: Connection) -> Iterator[Owner]:
         .order_by(executions.c.owner)
     )
     for owner, count, until in connection.execute(running):
-        if isinstance(owner, str):
-            lease_until = until if isinstance(until, datetime) else None
-            yield Owner(name=owner, running=count, lease_until=lease_until)
+        if isinstance(owner, str) and not isinstance(until, str):  # or its row is set apart
+            yield Owner(name=owner, running=count, lease_until=until)

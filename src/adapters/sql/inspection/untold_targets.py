@@ -1,17 +1,15 @@
 """Targets that were given up, as `cronhare doctor` sees them."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, case, func, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, or_, select
 
 from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.lifecycle.events import UNTOLD, OutboxState
 from cronhare.domain.lifecycle.pings import PING
 
 from ..schema.tables import outbox
-from ..schema.types import read_moment
 
 #: Events that are counted, and targets that are named.
 MOST_COUNTED: Final = 10_000
@@ -65,10 +63,6 @@ _UNTOLD: Final[Select[Any]] = (
     .order_by(_ROWS.c.target, _ROWS.c.source)
     .limit(MOST_NAMED)
 )
-#: Of one target; asked where what sorts last is no time.
-_TIMES: Final[Select[Any]] = select(_ROWS.c.at).where(
-    _ROWS.c.target == bindparam("target"), _ROWS.c.source == bindparam("source")
-)
 _ERROR: Final[Select[Any]] = select(outbox.c.last_error).where(outbox.c.id == bindparam("newest"))
 #: By the index: what was told waits for no next try.
 _TOLD_LAST: Final[Select[Any]] = (
@@ -87,24 +81,15 @@ _TOLD_LAST: Final[Select[Any]] = (
 def untold(connection: Connection) -> Iterator[UntoldTarget]:
     """Name those that were not told, and have not heard of anything since."""
     for row in connection.execute(_UNTOLD).all():
-        at = _last_of(connection, row)
         asked = {"target": row.target, "source": row.source}
         heard_at = connection.scalar(_TOLD_LAST, asked)
-        if at is not None and isinstance(heard_at, datetime) and heard_at > at:
+        if heard_at is not None and heard_at > row.at:
             continue
         error = connection.scalar(_ERROR, {"newest": row.newest})
         yield UntoldTarget(
-            name=str(row.target),
-            source=str(row.source),
+            name=row.target,
+            source=row.source,
             events=row.events,
-            last_at=at,
-            error=str(error) if error else None,
+            last_at=row.at,
+            error=error or None,
         )
-
-
-def _last_of(connection: Connection, row: Row[Any]) -> datetime | None:
-    """Give the time of a target's last event; of those with one, where somebody spoilt it."""
-    if (at := read_moment(row.at)) is not None:
-        return at
-    written = connection.scalars(_TIMES, {"target": row.target, "source": row.source})
-    return max(filter(None, map(read_moment, written)), default=None)

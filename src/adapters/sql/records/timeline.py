@@ -75,20 +75,19 @@ class SqlTimelineStore:
                 "limit": limit + 1,
             }
             rows = connection.execute(_RAN, asked).all()
-        ran = [_ran(row) for row in rows if isinstance(row.started_at, datetime)]
+        ran = [_ran(row) for row in rows]
         left_out = rows[limit].executed_at if len(rows) > limit else None
         return RanInWindow(ran=ran[:limit], since=left_out)
 
 
 def _ran(row: Row[*tuple[Any, ...]]) -> Ran:
-    finished_at, ending = row.finished_at, row.ending
     return Ran(
         execution_id=row.execution_id,
         attempt=row.attempt,
         scheduler_id=row.scheduler_id,
         schedule_name=display_name(row.name, row.scheduler_id),
-        node=str(row.node),
+        node=row.node,
         started_at=row.started_at,
-        finished_at=finished_at if isinstance(finished_at, datetime) else None,
-        ending=ending if isinstance(ending, str) else None,
+        finished_at=row.finished_at,
+        ending=row.ending,
     )
