@@ -24,7 +24,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.attempts.store:SqlAttemptStore",
     "cronhare.adapters.sql.audit:SqlAuditStore",
     "cronhare.adapters.sql.claims.store:SqlClaimStore",
-    "cronhare.adapters.sql.events.store:SqlEventStore",
+    "cronhare.adapters.sql.events.outbox:SqlEventStore",
     "cronhare.adapters.sql.ledger_time:SqlLedgerTime",
     "cronhare.adapters.sql.limits.store:SqlLimitStore",
     "cronhare.adapters.sql.records.names:SqlNames",

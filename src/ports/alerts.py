@@ -115,9 +115,7 @@ class AlertStorePort(Protocol):
     ) -> tuple[Sequence[RaisedAlert], bool]:
         """List alerts in the order of their places, at most *limit* beyond one of them.
 
-        And say whether there are others after those: if so, it has *limit* of them. A row that a
-        person spoilt is passed over. The cost grows with how many of those there are on the way,
-        and not with how many others there are.
+        And say whether there are others after those. A broken row is passed over.
         """
         ...
 

@@ -414,6 +414,7 @@ def empty(url: URL) -> None:
         "AuditEntry",
         "RedeliveryHold",
         "Alert",
+        "AlertJudgement",
         "RetryBudget",
         "ExecutionGate",
         "CircuitBreaker",

@@ -24,6 +24,7 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
+    Shell,
     at_once,
     draft,
 )
@@ -533,3 +534,21 @@ def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger
         rest = [*every, "failed"][at + 1 :]
         assert page(AlertPlace.of(one), cleared=True) == rest
         assert page(AlertPlace.of(one), 2, cleared=True) == rest[:2]
+
+
+def test_one_whose_row_is_broken_is_not_listed_and_raised_anew(
+    database_ledger: Ledger, shell: Shell
+) -> None:
+    ledger = database_ledger
+    held = [alert(), alert(Rule.NODE)]
+    ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now)
+    shell("UPDATE Alert SET data = '{' WHERE rule = 'failed'")
+
+    listed = keys(ledger.alerts.raised())
+    page, _ = ledger.alerts.page(AlertFilter(), after=None, limit=9)
+    ledger.clock.advance(MINUTE)
+    changes = ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now)
+
+    assert listed == keys(page) == ["node"]
+    assert keys(changes.raised) == ["failed"]
+    assert keys(ledger.alerts.raised()) == ["failed", "node"]

@@ -5,7 +5,6 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.sql.events import too_far
 from cronhare.application.events import announcing
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
@@ -134,7 +133,7 @@ def test_an_alert_that_the_ledger_refuses_for_one_target_is_told_to_the_other(
 def test_all_that_a_clock_ahead_put_off_is_due_again_within_some_rounds(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(too_far, "MOST", 2)
+    monkeypatch.setattr("cronhare.adapters.sql.events.outbox.STEP", 2)
     monkeypatch.setattr(announcing, "PAGES", 4)
     far = [attrs.evolve(waits(ledger, f"{n}"), next_try_at=ledger.now + DAY) for n in range(9)]
     ledger.events.add(far)

@@ -207,7 +207,7 @@ def _slow(found: Any) -> list[Any]:  # noqa: ANN401 - what was answered
 
 def _judged_at(scene: Scene) -> object:
     with scene.arena.engine.connect() as connection:
-        return connection.scalar(text("SELECT cleared_at FROM Alert WHERE rule = 'judged'"))
+        return connection.scalar(text("SELECT ended_at FROM AlertJudgement WHERE source = ''"))
 
 
 def _silent(scene: Scene) -> bool:

@@ -5,7 +5,6 @@ from typing import Any
 
 import attrs
 import pytest
-from sqlalchemy import text
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised, trial
@@ -411,26 +410,3 @@ def test_the_headers_of_alerts_are_described(web: Site, ledger: Ledger) -> None:
     assert {*described["headers"]} == {"Judged-At", "Unjudged"}
     assert ("judged-at" in judged, "unjudged" in judged) == (True, False)
     assert "unjudged" in unjudged
-
-
-def test_a_spoilt_row_hides_no_older_one_of_a_schedule_that_is_gone(
-    container: Container, web: Site, ledger: Ledger
-) -> None:
-    late = attrs.evolve(
-        alert(Rule.NOT_FINISHED, "late", value=90, subject="books"),
-        source="jobs.toml",
-        scheduler_id=7,
-    )
-    hold(ledger, late, source="jobs.toml")
-    for _ in range(CLEAR_AFTER // MINUTE + 1):
-        hold(ledger, source="jobs.toml")
-    hold(ledger, attrs.evolve(late, rule=Rule.TOO_LONG), source="jobs.toml")
-    with container.engine().begin() as connection:
-        connection.execute(text("UPDATE Alert SET data = '{}' WHERE rule LIKE 'too-long%'"))
-
-    now = web.get("/alerts?schedule=books")
-    [over] = web.get("/alerts?schedule=books&cleared=true").json()
-
-    assert (now.status, now.json()) == (200, [])
-    assert over["cleared_at"] is not None
-    assert web.get("/alerts?schedule=nobody").status == 404

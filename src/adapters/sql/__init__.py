@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .claims.store import SqlClaimStore
     from .dialects import open_engine
     from .events.alerts import SqlAlertStore
-    from .events.store import SqlEventStore
+    from .events.outbox import SqlEventStore
     from .gauges import SqlOverview
     from .ledger_time import SqlLedgerTime
     from .limits.store import SqlLimitStore
@@ -61,7 +61,7 @@ _PLACES: Final = {
     "SqlAttemptStore": ".attempts.store",
     "SqlAuditStore": ".audit",
     "SqlClaimStore": ".claims.store",
-    "SqlEventStore": ".events.store",
+    "SqlEventStore": ".events.outbox",
     "SqlLedgerTime": ".ledger_time",
     "SqlLimitStore": ".limits.store",
     "SqlNames": ".records.names",

@@ -58,9 +58,6 @@ NEWEST: Final = 1_000
 #: So many schedules are asked for in one statement; SQLite takes 500 parts of a UNION.
 _AT_ONCE, _PARTS_AT_ONCE = 1_000, 50
 
-#: The other rows of the table say when alerts were judged.
-IS_ALERT: Final = alerts.c.rule.not_like("judged%")
-
 _EXECUTION: Final = OwnTable(executions, state=State, runs=int)
 _RUN: Final = executions.c
 _ROW: Final = schedulers.c
@@ -349,7 +346,7 @@ _UNPLANNED: Final = _up_to_most(
 )
 _OF_STATE: Final = _up_to_most(select(_RUN.id).where(_RUN.state == bindparam("state")))
 _UNRESOLVED: Final = _up_to_most(select(_FAILURE.id).where(_AWAITS_A_PERSON))
-_ALERTS: Final = _up_to_most(select(alerts.c.rule).where(IS_ALERT, alerts.c.cleared_at.is_(None)))
+_ALERTS: Final = _up_to_most(select(alerts.c.rule).where(alerts.c.cleared_at.is_(None)))
 
 
 def unresolved(connection: Connection) -> tuple[int, Quarantined]:

@@ -240,13 +240,8 @@ class OutboxRelay:
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("An event met a fault of ours", exc_info=fault, extra={"action": "fault"})
 
-    async def _tell(self, target: Target, room: _Room, taken: Sequence[OutboxRow]) -> None:
-        rows = [row for row in taken if row.problem is None]
-        for row in taken:
-            if row.problem is not None:
-                broken = NotDelivered(f"its row is broken: {row.problem}", for_good=True)
-                await self._settler.not_delivered(row, broken)
-        if not rows or not await self._settler.is_ours(rows[0], telling=target.timeout):
+    async def _tell(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
+        if not await self._settler.is_ours(rows[0], telling=target.timeout):
             return
         failure = await self._notify(target, room, rows)
         for row in rows:

@@ -30,12 +30,6 @@ class AlertFilter:
             if self.rule in {None, rule} and self.severity in {None, severity}
         )
 
-    def has(self, alert: RaisedAlert) -> bool:
-        """Tell whether an alert is one of these."""
-        is_asked_for = self.cleared or alert.cleared_at is None
-        is_its = self.schedule in {None, alert.schedule}
-        return is_asked_for and alert.rule in self.rules and is_its
-
 
 @attrs.frozen(order=True)
 class AlertPlace:

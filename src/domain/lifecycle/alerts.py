@@ -234,35 +234,6 @@ def counts_as_held(ended_at: datetime | None, began_at: datetime, now: datetime)
     return nobody_judged(ended_at, now) and began_at >= now
 
 
-def may_begin(
-    began_at: datetime,
-    ended: datetime | None,
-    now: datetime,
-    every: timedelta,
-    *,
-    instead_of: datetime | None = None,
-) -> bool:
-    """Tell whether it is time to judge anew, and nobody judges still: very many take long.
-
-    *ended* is when the last one began that has ended. Who began last may have been killed, or have
-    failed, or be the one that asks: it gives up what it began, *instead_of* which it begins anew. A
-    time ahead is of a clock that was.
-
-    >>> now, minute = datetime(2026, 3, 2, 12, 0), timedelta(minutes=1)
-    >>> ago = [now - each * minute for each in range(3)]
-    >>> [may_begin(each, each, now, minute) for each in ago], may_begin(ago[1], None, now, minute)
-    ([False, True, True], False)
-    >>> may_begin(ago[2], None, now, minute), may_begin(now + 2 * minute, None, now, minute)
-    (True, True)
-    >>> [may_begin(ago[0], None, now, minute, instead_of=each) for each in ago]
-    [True, False, False]
-    """
-    if began_at == instead_of or began_at > now + every or began_at <= now - JUDGED_WITHIN * every:
-        return True
-    has_ended = ended is not None and ended >= began_at
-    return has_ended and began_at <= now - every
-
-
 def is_superseded(ended: datetime, began_at: datetime, now: datetime) -> bool:
     """Tell whether who began to judge at *now* was overtaken: what it saw is the older.
 

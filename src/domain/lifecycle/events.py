@@ -93,10 +93,7 @@ class Event:
 
 @attrs.frozen(kw_only=True)
 class OutboxRow:
-    """One event for one target, as a row of the outbox; *tries* counts those that have begun.
-
-    *problem* says what is wrong with its row, where a person spoilt it.
-    """
+    """One event for one target, as a row of the outbox; *tries* counts those that have begun."""
 
     id: int = 0
     event_key: str
@@ -114,7 +111,6 @@ class OutboxRow:
     owner: str | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
-    problem: str | None = None
 
     @classmethod
     def of(cls, event: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":

@@ -1,1 +1,1 @@
-"""The outbox in SQL. Start reading at `store`."""
+"""Events and alerts in SQL. Start reading at `outbox`; alerts are in `alerts`."""

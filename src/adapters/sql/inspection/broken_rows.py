@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Table, select
 
 from ..audit import ENTRY
 from ..events.alerts import ALERT
-from ..events.rows import DELIVERY
+from ..events.outbox import DELIVERY
 from ..mapping.archive_rows import FAILURE
 from ..mapping.limit_rows import BREAKER, BUDGET
 from ..mapping.own_rows import ATTEMPT, OUTPUT, REPLAY, TALLY, BrokenRow, OwnTable

@@ -474,8 +474,7 @@ holds = Table(
 )
 
 #: The alerts that hold, or did until *cleared_at*: *rule* is a rule, and where there may be several
-#: a hash of its subject. Those of schedules have the *source* of their file. Rows `judged` say when
-#: those of a source were judged last.
+#: a hash of its subject. Those of schedules have the *source* of their file.
 alerts = Table(
     "Alert",
     metadata,
@@ -483,10 +482,22 @@ alerts = Table(
     Column("raised_at", UtcDateTime, nullable=False),
     Column("held_at", UtcDateTime, nullable=False),
     Column("data", LongText, nullable=False),
-    Column("subject", String(255)),
+    Column("subject", String(255), nullable=False),
     Column("source", String(255)),
-    Column("scheduler_id", Id),
+    Column("scheduler_id", Id, nullable=False),
     Column("cleared_at", UtcDateTime),
+)
+
+#: When the alerts of a source were judged; the whole ledger's source is empty. The judgement that
+#: ended last, at *ended_at*, shows what held at *as_of*, when it began; another may be under way.
+judgements = Table(
+    "AlertJudgement",
+    metadata,
+    Column("source", String(255), primary_key=True),
+    Column("began_at", UtcDateTime, nullable=False),
+    Column("as_of", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    CheckConstraint("(as_of IS NULL) = (ended_at IS NULL)"),
 )
 
 #: Every change that somebody asked for; without an outcome it is not known what became of it.

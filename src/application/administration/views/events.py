@@ -33,7 +33,7 @@ class EventView:
     finished_at: datetime | None
     last_error: str | None
     document: Any
-    problem: str | None
+    problem: None = None  # of ledgers in which rows could be broken
 
     @classmethod
     def of(cls, row: OutboxRow) -> Self:
@@ -54,5 +54,4 @@ class EventView:
             finished_at=row.finished_at,
             last_error=row.last_error,
             document=json_value(row.payload) if row.payload else None,
-            problem=row.problem,
         )

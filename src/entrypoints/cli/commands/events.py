@@ -58,7 +58,7 @@ def list_(
 
 def _error(event: "EventView", *, now: datetime) -> str | None:
     """Say what went wrong, how often, and when it is tried again."""
-    error = event.problem or event.last_error
+    error = event.last_error
     if error is None or not event.tries:
         return error
     said = f"{error}; tried {counted(event.tries, 'time')}"

@@ -1,7 +1,11 @@
-"""What is known of the runs of schedules that may alert: each is a look-up in an index."""
+"""What alerts are judged by: a few numbers of the ledger, and what is known of schedules.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+All is found by indexes, however long the history is.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -11,14 +15,18 @@ from sqlalchemy import (
     Row,
     ScalarSelect,
     Select,
+    and_,
     bindparam,
+    case,
     exists,
+    func,
     or_,
     select,
 )
 
 from cronhare.domain.cron.zones import find_zone
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, LOOKS_BACK, MOST_COUNTED, NEWEST, Signs
 from cronhare.domain.lifecycle.schedule_alerts import (
     OUTPUT_LOOKED_FOR,
     USUAL_RUNS,
@@ -28,15 +36,63 @@ from cronhare.domain.lifecycle.schedule_alerts import (
 )
 from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import SYSTEM, TaskRef
 
-from ..mapping.execution_rows import display_name
+from ..gauges import SystemSignsPart
+from ..mapping.execution_rows import BY_IDS, batches, display_name, find_executions
+from ..mapping.own_rows import OwnTable
 from ..mapping.task_columns import COLUMN_OF_TYPE
 from ..schema.tables import attempts, executions, failed_tasks, outputs, plans, schedulers
-from ..transactions.database import StorePart, repeatable
+from ..schema.types import UtcDateTime
+from ..transactions.database import repeatable
 
-#: Schedules that one statement asks for.
+#: Schedules, or runs, that one statement asks for.
 _AT_ONCE: Final = 500
+
+_UNRESOLVED: Final = (
+    select(func.count())
+    .select_from(
+        select(failed_tasks.c.id)
+        .where(failed_tasks.c.resolution.is_(None))
+        .limit(MOST_COUNTED)
+        .subquery()
+    )
+    .scalar_subquery()
+)
+_NEW: Final = (
+    select(
+        executions.c.id,
+        executions.c.state,
+        executions.c.deaths,
+        executions.c.executed_at,
+        executions.c.finished_at,
+        executions.c.task_type,
+    )
+    .order_by(executions.c.id.desc())
+    .limit(NEWEST)
+    .subquery()
+    .c
+)
+_COUNTED: Final = and_(
+    _NEW.executed_at >= bindparam("since", type_=UtcDateTime),
+    _NEW.state != State.SKIPPED.value,
+    _NEW.task_type != SYSTEM,
+)
+_TOO_OFTEN: Final = and_(
+    _COUNTED,
+    _NEW.deaths > bindparam("retries"),
+    or_(
+        _NEW.finished_at.is_(None),
+        _NEW.finished_at >= bindparam("ended", type_=UtcDateTime),
+    ),
+)
+_LEDGER: Final[Select[Any]] = select(
+    _UNRESOLVED.label("unresolved"),
+    func.count(case((_COUNTED, 1))).label("runs"),
+    func.count(case((and_(_COUNTED, _NEW.deaths > 0), 1))).label("retried"),
+    func.count(case((_TOO_OFTEN, 1))).label("too_often"),
+    func.max(case((_TOO_OFTEN, _NEW.id))).label("worst"),
+)
 
 _IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 
@@ -81,19 +137,16 @@ _ATTEMPTED: Final = executions.outerjoin(
     attempts,
     (attempts.c.execution_id == executions.c.id) & (attempts.c.attempt == executions.c.attempt),
 )
+_OUTPUT: Final = (outputs.c.execution_id == executions.c.id) & (
+    outputs.c.attempt == executions.c.attempt
+)
 _RUNS: Final[Select[Any]] = (
     select(
-        *(executions.c[name] for name in ("id", "due_at", "finished_at", "state", "attempt")),
+        *(executions.c[name] for name in ("id", "due_at", "finished_at", "state")),
         attempts.c.started_at,
         outputs.c.stdout_bytes,
     )
-    .select_from(
-        _ATTEMPTED.outerjoin(
-            outputs,
-            (outputs.c.execution_id == executions.c.id)
-            & (outputs.c.attempt == executions.c.attempt),
-        )
-    )
+    .select_from(_ATTEMPTED.outerjoin(outputs, _OUTPUT))
     .where(executions.c.id.in_(_IDS))
 )
 _USUAL: Final[Select[Any]] = (
@@ -106,9 +159,26 @@ _USUAL: Final[Select[Any]] = (
     .limit(2 * USUAL_RUNS)
 )
 
+#: Reads an execution with the start and the output of its last attempt.
+_ATTEMPT: Final = OwnTable(executions, stdout_bytes=int | None)
 
-class ScheduleSignsPart(StorePart):
-    """The part of `AlertStorePort` that reads what is known of schedules."""
+
+class Signals(SystemSignsPart):
+    """The part of `AlertStorePort` that reads what alerts are judged by; what waits is a gauge."""
+
+    @repeatable
+    def signs(self, *, now: datetime, retries: int) -> Signs:
+        asked = {"since": now - LOOKS_BACK, "retries": retries, "ended": now - CLEAR_AFTER}
+        with self._database.read("looking for signs of trouble") as connection:
+            found = connection.execute(_LEDGER, asked).one()
+            worst = find_executions(connection, BY_IDS, [found.worst]) if found.worst else {}
+        return Signs(
+            unresolved=found.unresolved,
+            runs=found.runs,
+            retried=found.retried,
+            too_often=found.too_often,
+            worst=worst.get(found.worst),
+        )
 
     @repeatable
     def schedule_signs(
@@ -116,8 +186,8 @@ class ScheduleSignsPart(StorePart):
     ) -> Sequence[ScheduleSigns]:
         ids, found = sorted(scheduler_ids), list[ScheduleSigns]()
         with self._database.read("looking at schedules that may alert") as connection:
-            for at in range(0, len(ids), _AT_ONCE):
-                rows = connection.execute(_SIGNS, {"ids": ids[at : at + _AT_ONCE]}).all()
+            for part in batches(ids, _AT_ONCE):
+                rows = connection.execute(_SIGNS, {"ids": part}).all()
                 runs = _runs(connection, rows, now)
                 found += (_signs(connection, row, runs, usual, now) for row in rows)
         return found
@@ -161,23 +231,24 @@ def _runs(
 ) -> Mapping[int, RunSigns]:
     names = ("waiting", "unfinished", "running", "last")
     ids = sorted({id_ for row in rows for name in names if (id_ := getattr(row, name))})
-    found = dict[int, RunSigns]()
-    for at in range(0, len(ids), _AT_ONCE):
-        for row in connection.execute(_RUNS, {"ids": ids[at : at + _AT_ONCE]}):
-            if row.due_at is not None:  # or another program wrote it, into an adopted table
-                found[row.id] = _run(row, now)
-    return found
+    read = (
+        run
+        for part in batches(ids, _AT_ONCE)
+        for run in _ATTEMPT.readable(connection.execute(_RUNS, {"ids": part}))
+    )
+    # One without a due instant is another program's, in an adopted table.
+    return {run.id: _run(run, now) for run in read if run.due_at is not None}
 
 
-def _run(row: Row[Any], now: datetime) -> RunSigns:
-    output, ended = row.stdout_bytes, row.finished_at
-    if output is None and ended is not None and ended >= now - OUTPUT_LOOKED_FOR:
+def _run(row: Any, now: datetime) -> RunSigns:  # noqa: ANN401 - see `OwnTable.each`
+    output = row.stdout_bytes
+    if output is None and row.finished_at and row.finished_at >= now - OUTPUT_LOOKED_FOR:
         output = 0  # what wrote nothing has no row; what is older may have been deleted
     return RunSigns(
         id=row.id,
         due_at=row.due_at,
         started_at=row.started_at,
-        finished_at=ended,
+        finished_at=row.finished_at,
         has_succeeded=row.state == State.SUCCEEDED.value,
         output=output,
     )
@@ -201,22 +272,23 @@ def _signs(
         unfinished=runs.get(row.unfinished),
         running=running,
         last=last,
-        usual=[*_usual(connection, row.id, last)]
+        usual=_usual(connection, row.id, last)
         if row.id in usual and (may_be_long(running, now) or may_be_long(last, now))
         else (),
     )
 
 
-def _usual(connection: Connection, scheduler_id: int, last: RunSigns | None) -> Iterator[timedelta]:
+def _usual(connection: Connection, scheduler_id: int, last: RunSigns | None) -> Sequence[timedelta]:
     """Give the durations of the runs before the last that succeeded."""
-    left = USUAL_RUNS
-    for row in connection.execute(_USUAL, {"scheduler": scheduler_id}):
-        is_told = last is not None and row.id == last.id
-        if is_told or row.state != State.SUCCEEDED.value or not left:
-            continue
-        if row.started_at is not None and row.finished_at >= row.started_at:
-            left -= 1
-            yield row.finished_at - row.started_at
+    found = (
+        row.finished_at - row.started_at
+        for row in _ATTEMPT.readable(connection.execute(_USUAL, {"scheduler": scheduler_id}))
+        if row.state == State.SUCCEEDED.value
+        and (last is None or row.id != last.id)
+        and row.started_at is not None
+        and row.finished_at >= row.started_at
+    )
+    return [*islice(found, USUAL_RUNS)]
 
 
 def _zone(name: object) -> ZoneInfo:

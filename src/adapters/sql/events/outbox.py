@@ -1,0 +1,469 @@
+"""The outbox in SQL: what is to be told to which target, and what came of telling it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from cronhare.domain.lifecycle.events import (
+    EXPIRES_AFTER,
+    UNTOLD,
+    Event,
+    OutboxRow,
+    OutboxState,
+    Place,
+    expected_after,
+    without_repeats,
+)
+from cronhare.domain.retries.leaps import CLOCKS_DIFFER
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.events import Expired
+
+from ..mapping.execution_rows import batches
+from ..mapping.own_rows import OwnTable
+from ..schema.tables import failed_tasks, outbox
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database, repeatable
+from .findings import Findings
+
+#: Rows that one transaction gives up, deletes, or brings back.
+STEP: Final = 1_000
+
+#: Rows that one statement inserts; targets, and beginnings of keys, that one asks for.
+_INSERTED_AT_ONCE: Final = 500
+_ASKED_AT_ONCE: Final = 32
+
+DELIVERY: Final = OwnTable(outbox)
+
+_WRITTEN: Final = [column.name for column in outbox.c if column.name != "id"]
+_READ: Final = select(outbox)
+_THIS: Final = outbox.c.id == bindparam("this")
+_THESE: Final = outbox.c.id.in_(bindparam("ids", expanding=True))
+_IS_WAITING: Final = outbox.c.state == OutboxState.WAITING.value
+_IS_EXPECTED: Final = outbox.c.state == OutboxState.EXPECTED.value
+_OPEN: Final = [OutboxState.WAITING.value, OutboxState.EXPECTED.value]
+_IS_UNTOLD: Final = outbox.c.state.in_([each.value for each in UNTOLD])
+
+_TAKEABLE: Final = (
+    select(outbox.c.id)
+    .where(
+        _IS_WAITING,
+        outbox.c.target == bindparam("target"),
+        outbox.c.next_try_at <= bindparam("due_by", type_=UtcDateTime),
+        outbox.c.occurred_at >= bindparam("since", type_=UtcDateTime),
+        outbox.c.source == bindparam("source"),
+    )
+    .order_by(outbox.c.next_try_at, outbox.c.id)
+    .limit(bindparam("limit"))
+)
+_DUE: Final = _TAKEABLE.add_columns(outbox.c.event).subquery()
+_PENDING: Final = select(_DUE.c.event, func.count().label("rows")).group_by(_DUE.c.event)
+_TAKE: Final = (
+    update(outbox)
+    .where(_THESE)
+    .values(
+        owner=bindparam("node"),
+        tries=outbox.c.tries + 1,
+        next_try_at=bindparam("until", type_=UtcDateTime),
+    )
+)
+_SETTLE: Final = (
+    update(outbox)
+    .where(
+        _THIS,
+        _IS_WAITING,
+        outbox.c.owner == bindparam("by"),
+        outbox.c.tries == bindparam("tried"),
+    )
+    .values(
+        state=bindparam("came"),
+        next_try_at=bindparam("next", type_=UtcDateTime),
+        finished_at=bindparam("over", type_=UtcDateTime),
+        last_error=bindparam("error"),
+    )
+)
+
+
+class SqlEventStore(Findings):
+    """Satisfies `EventStorePort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        super().__init__(Database(engine, clock))
+
+    @repeatable
+    def add(self, rows: Sequence[OutboxRow]) -> int:
+        with self._database.write("adding events") as connection:
+            return _insert_new(connection, rows)
+
+    @repeatable
+    def announce(
+        self,
+        rows: Mapping[int, Sequence[OutboxRow]],
+        *,
+        now: datetime,
+        until: datetime | None,
+        once: Collection[str] = (),
+    ) -> int:
+        still_due = (
+            select(failed_tasks.c.id)
+            .where(failed_tasks.c.id.in_(sorted(rows)), failed_tasks.c.event_at <= now)
+            .with_for_update(skip_locked=True)
+        )
+        with self._database.write("announcing events") as connection:
+            taken = list(connection.scalars(still_due))
+            if not taken:
+                return 0
+            _change(connection, failed_tasks, taken, {"event_at": until})
+            wanted = [each for id_ in taken for each in rows[id_]]
+            _insert_new(connection, _without_known(connection, wanted, once))
+            return len(taken)
+
+    @repeatable
+    def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
+        counts = (
+            select(outbox.c.target, func.count().label("rows"))
+            .where(_IS_WAITING, outbox.c.target.in_(sorted(targets)), outbox.c.source == source)
+            .group_by(outbox.c.target)
+        )
+        with self._database.read("counting events") as connection:
+            return {row.target: row.rows for row in connection.execute(counts)}
+
+    @repeatable
+    def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
+        found = list[str]()
+        with self._database.read("looking for events") as connection:
+            # A look at the index for each of them, in one statement.
+            for part in batches(sorted(targets), _ASKED_AT_ONCE):
+                looks = [
+                    select(outbox.c.id)
+                    .where(
+                        _IS_WAITING,
+                        outbox.c.target == target,
+                        outbox.c.next_try_at <= due_by,
+                        outbox.c.occurred_at >= due_by - EXPIRES_AFTER,
+                        outbox.c.source == source,
+                    )
+                    .limit(1)
+                    .scalar_subquery()
+                    .label(f"of_{place}")
+                    for place, target in enumerate(part)
+                ]
+                row = connection.execute(select(*looks)).one()
+                found += [target for target, id_ in zip(part, row, strict=True) if id_ is not None]
+        return found
+
+    @repeatable
+    def pending(
+        self, target: str, *, source: str, due_by: datetime, most: int
+    ) -> Mapping[str, int]:
+        asked = _due_for(target, source, due_by, most)
+        with self._database.read("counting events that are due") as connection:
+            return {row.event: row.rows for row in connection.execute(_PENDING, asked)}
+
+    @repeatable
+    def take(
+        self,
+        target: str,
+        *,
+        source: str,
+        now: datetime,
+        lease: timedelta,
+        node: str,
+        limit: int,
+        kind: str | None = None,
+        due_by: datetime | None = None,
+    ) -> Sequence[OutboxRow]:
+        unlocked = _TAKEABLE.with_for_update(skip_locked=True)
+        if kind is not None:
+            unlocked = unlocked.where(outbox.c.event == kind)
+        asked = _due_for(target, source, due_by or now, limit)
+        with self._database.write("taking events") as connection:
+            ids = list(connection.scalars(unlocked, asked))
+            if not ids:
+                return ()
+            connection.execute(_TAKE, {"ids": ids, "node": node, "until": now + lease})
+            rows = _read(connection.execute(_READ.where(_THESE), {"ids": ids}))
+            return sorted(rows, key=lambda one: ids.index(one.id))
+
+    @repeatable
+    def settle(
+        self,
+        row: OutboxRow,
+        state: OutboxState,
+        *,
+        now: datetime,
+        next_try_at: datetime | None = None,
+        error: str | None = None,
+    ) -> bool:
+        is_over = state is not OutboxState.WAITING
+        asked = {
+            "this": row.id,
+            "by": row.owner,
+            "tried": row.tries,
+            "came": state.value,
+            "next": None if is_over else next_try_at,
+            "over": now if is_over else None,
+            "error": error,
+        }
+        with self._database.write("noting what came of an event") as connection:
+            return connection.execute(_SETTLE, asked).rowcount == 1
+
+    @repeatable
+    def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
+        payloads = {(row.event_key, row.target): row.payload for row in rows}
+        is_long_ago = or_(outbox.c.finished_at < before, outbox.c.finished_at > now + CLOCKS_DIFFER)
+        found = list[tuple[int, str]]()
+        # Looked for first: most often there is nothing to do.
+        with self._database.read("looking for who was given up") as connection:
+            for keys in batches(sorted({key for key, _ in payloads}), STEP):
+                given_up = select(outbox.c.id, outbox.c.event_key, outbox.c.target).where(
+                    outbox.c.event_key.in_(keys), _IS_UNTOLD, is_long_ago
+                )
+                for row in connection.execute(given_up):
+                    if (payload := payloads.get((row.event_key, row.target))) is not None:
+                        found.append((row.id, payload))
+        if not found:
+            return 0
+        told = 0
+        with self._database.write("telling anew who was given up") as connection:
+            for id_, payload in sorted(found)[:STEP]:  # of two that do so none is in the way
+                anew = update(outbox).where(outbox.c.id == id_, _IS_UNTOLD)
+                told += connection.execute(
+                    anew.values(
+                        payload=payload,
+                        state=OutboxState.WAITING.value,
+                        tries=0,
+                        occurred_at=now,
+                        next_try_at=now,
+                        finished_at=None,
+                        owner=None,
+                    )
+                ).rowcount
+        return told
+
+    @repeatable
+    def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
+        asked = (
+            _READ.where(_IS_EXPECTED, outbox.c.source == source, outbox.c.id > after)
+            .order_by(outbox.c.id)
+            .limit(limit)
+        )
+        with self._database.read("looking for recoveries") as connection:
+            return _read(connection.execute(asked))
+
+    @repeatable
+    def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
+        this = outbox.c.id == expected.id
+        # A bad end that was announced meanwhile is after the success that was found.
+        is_same = outbox.c.occurred_at == expected.occurred_at
+        still = (
+            select(outbox.c.id).where(this, _IS_EXPECTED, is_same).with_for_update(skip_locked=True)
+        )
+        told = select(outbox.c.id).where(
+            outbox.c.event_key == event.id, outbox.c.target == expected.target
+        )
+        with self._database.write("telling of a recovery") as connection:
+            if connection.scalar(still) is None:
+                return False
+            if connection.scalar(told) is not None:
+                connection.execute(delete(outbox).where(this))
+                return False
+            connection.execute(
+                update(outbox)
+                .where(this)
+                .values(
+                    event_key=event.id,
+                    occurred_at=event.at,
+                    execution_id=event.execution_id,
+                    payload=event.document,
+                    state=OutboxState.WAITING.value,
+                    next_try_at=now,
+                )
+            )
+            return True
+
+    @repeatable
+    def regain(self, *, farthest: datetime, now: datetime) -> int:
+        kinds = (
+            (outbox.c.next_try_at, and_(_IS_WAITING, outbox.c.next_try_at > farthest)),
+            (outbox.c.occurred_at, and_(_IS_EXPECTED, outbox.c.occurred_at > now)),
+            (failed_tasks.c.event_at, failed_tasks.c.event_at > farthest),
+        )
+        regained = 0
+        with self._database.write("regaining events") as connection:
+            for moment, is_too_far in kinds:
+                ids = _some(connection, moment.table, is_too_far)
+                _change(connection, moment.table, ids, {moment.name: now})
+                regained += len(ids)
+        return regained
+
+    @repeatable
+    def expire(
+        self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
+    ) -> Expired:
+        is_untaken = and_(failed_tasks.c.event_at.is_not(None), failed_tasks.c.failed_at < before)
+        # What somebody is about to note is noted by them: a try is under way, or to come.
+        is_nobodys = or_(
+            outbox.c.owner.is_(None), outbox.c.next_try_at.is_(None), outbox.c.next_try_at <= now
+        )
+        is_old = and_(_IS_WAITING, outbox.c.occurred_at < before, is_nobodys)
+        ended_at = func.coalesce(outbox.c.finished_at, outbox.c.occurred_at)
+        is_forgotten = or_(
+            and_(_IS_EXPECTED, ended_at < expected_since),
+            and_(outbox.c.state.not_in(_OPEN), ended_at < kept_since),
+        )
+        expired = {"state": OutboxState.EXPIRED.value, "finished_at": now, "next_try_at": None}
+        with self._database.write("giving up old events") as connection:
+            untaken = _some(connection, failed_tasks, is_untaken)
+            _change(connection, failed_tasks, untaken, {"event_at": None})
+            old = _some(connection, outbox, is_old)
+            _change(connection, outbox, old, expired)
+            over = _some(connection, outbox, is_forgotten)
+            if over:
+                connection.execute(delete(outbox).where(outbox.c.id.in_(over)))
+        more = max(len(untaken), len(old), len(over)) == STEP
+        return Expired(failures=len(untaken), rows=len(old), more=more)
+
+    @repeatable
+    def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
+        asked = select(outbox.c.event_key, outbox.c.target).where(
+            outbox.c.event_key.in_(sorted(event_keys)),
+            outbox.c.state == OutboxState.DELIVERED.value,
+        )
+        found = dict[str, list[str]]()
+        with self._database.read("looking for who was told") as connection:
+            for row in connection.execute(asked):
+                found.setdefault(row.event_key, []).append(row.target)
+        return found
+
+    @repeatable
+    def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
+        found = list[OutboxRow]()
+        with self._database.read("looking for who was told") as connection:
+            for part in batches(sorted(beginnings), _ASKED_AT_ONCE):
+                ranges = (outbox.c.event_key.between(begins, f"{begins}g") for begins in part)
+                found += _read(connection.execute(_READ.where(or_(*ranges))))
+        # In a statement that orders them SQLite walks all rows by their ids.
+        return sorted(found, key=attrgetter("id"))
+
+    @repeatable
+    def failing(self, target: str, *, source: str) -> OutboxRow | None:
+        is_its = and_(outbox.c.target == target, outbox.c.source == source)
+        has_failed = and_(outbox.c.tries > 0, outbox.c.last_error.is_not(None))
+        asked = _READ.where(_IS_WAITING, is_its, has_failed)
+        asked = asked.order_by(outbox.c.next_try_at.desc()).limit(1)
+        with self._database.read("looking for why a target is not told") as connection:
+            return next(iter(_read(connection.execute(asked))), None)
+
+    @repeatable
+    def rows(
+        self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[OutboxRow]:
+        asked = _READ.order_by(outbox.c.id.desc()).limit(limit)
+        if states:
+            asked = asked.where(outbox.c.state.in_([each.value for each in states]))
+        if schedule is not None:
+            asked = asked.where(outbox.c.schedule_name == schedule)
+        with self._database.read("listing events") as connection:
+            return _read(connection.execute(asked))
+
+
+def _due_for(target: str, source: str, due_by: datetime, limit: int) -> dict[str, object]:
+    since = due_by - EXPIRES_AFTER
+    return {"target": target, "source": source, "due_by": due_by, "since": since, "limit": limit}
+
+
+def _read(rows: Iterable[Row[Any]]) -> list[OutboxRow]:
+    """Read the rows that fit; they have all columns."""
+    return [OutboxRow(**msgspec.structs.asdict(each)) for each in DELIVERY.readable(rows)]
+
+
+def _some(connection: Connection, table: Table, which: ColumnElement[bool]) -> list[int]:
+    """Lock some of these rows, but none that another has locked."""
+    asked = select(table.c.id).where(which).limit(STEP).with_for_update(skip_locked=True)
+    return list(connection.scalars(asked))
+
+
+def _change(
+    connection: Connection, table: Table, ids: Sequence[int], new: Mapping[str, Any]
+) -> None:
+    if ids:
+        connection.execute(update(table).where(table.c.id.in_(ids)).values(new))
+
+
+def _insert_new(connection: Connection, wanted: Sequence[OutboxRow]) -> int:
+    """Insert what is not there; what another has just added raises, to be repeated."""
+    added = 0
+    for part in batches(wanted, _INSERTED_AT_ONCE):
+        by_place = {(one.event_key, one.target): one for one in part}
+        keys = sorted({key for key, _ in by_place})
+        asked = select(outbox.c.event_key, outbox.c.target).where(outbox.c.event_key.in_(keys))
+        there = set(map(tuple, connection.execute(asked)))
+        new = [one for place, one in by_place.items() if place not in there]
+        if new:
+            values = [{name: getattr(one, name) for name in _WRITTEN} for one in new]
+            connection.execute(insert(outbox), values)
+        added += len(new)
+    return added
+
+
+def _without_known(
+    connection: Connection, wanted: Sequence[OutboxRow], once: Collection[str]
+) -> Sequence[OutboxRow]:
+    """Leave out what targets told *once* know, and recoveries that are expected already.
+
+    These are expected after the later bad end from now on.
+    """
+    hoped = {one.scheduler_id for one in wanted if one.state == OutboxState.EXPECTED}
+    if not hoped:
+        return wanted
+    expected = (
+        select(outbox.c.id, outbox.c.event_key, outbox.c.scheduler_id, outbox.c.target)
+        .where(_IS_EXPECTED, outbox.c.scheduler_id.in_(sorted(hoped)))
+        .with_for_update()
+    )
+    there, after = dict[Place, int](), dict[Place, str]()
+    for row in connection.execute(expected):
+        there[row.scheduler_id, row.target] = row.id
+        if row.target in once:
+            after[row.scheduler_id, row.target] = expected_after(row.event_key)
+    told = set[tuple[str, str]]()
+    if after:
+        of_keys = outbox.c.event_key.in_(sorted({*after.values()}))
+        is_told = outbox.c.state.not_in(sorted(UNTOLD))
+        asked = select(outbox.c.event_key, outbox.c.target).where(of_keys, is_told)
+        told.update((row.event_key, row.target) for row in connection.execute(asked))
+    known = {place: key for place, key in after.items() if (key, place[1]) in told}
+    wanted = without_repeats(wanted, once=once, known=known)
+    latest = {one.place: one for one in wanted if one.state == OutboxState.EXPECTED}
+    for place, one in latest.items():
+        if place in there:
+            # One that was left to wait is announced after those that came later.
+            is_earlier = outbox.c.occurred_at <= one.occurred_at
+            later = update(outbox).where(outbox.c.id == there[place], is_earlier)
+            connection.execute(
+                later.values(
+                    event_key=one.event_key,
+                    occurred_at=one.occurred_at,
+                    execution_id=one.execution_id,
+                )
+            )
+    new = [one for place, one in latest.items() if place not in there]
+    return [*(one for one in wanted if one.state != OutboxState.EXPECTED), *new]
