@@ -37,7 +37,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.schedule_lists:SqlScheduleLists",
     "cronhare.adapters.sql.schedules:SqlScheduleStore",
     "cronhare.adapters.sql.statistics:SqlStatistics",
-    "cronhare.adapters.sql.records.timeline:SqlTimelineStore",
+    "cronhare.adapters.sql.records.lists:SqlTimelineStore",
     "cronhare.adapters.sql.statistics:SqlTimingStore",
     "cronhare.adapters.sql.dialects:open_engine",
     "cronhare.adapters.sql.inspection.ledger_inspection:SqlInspection",

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .limits.store import SqlLimitStore
     from .migrations.upgrade import check_schema, upgrade
     from .nodes import SqlNodeStore
+    from .records.lists import SqlTimelineStore
     from .records.names import SqlNames
     from .records.replays import SqlReplayStore
     from .records.store import SqlRecords
-    from .records.timeline import SqlTimelineStore
     from .schedule_edits import SqlScheduleEdits
     from .schedule_lists import SqlScheduleLists
     from .schedules import SqlScheduleStore
@@ -74,7 +74,7 @@ _PLACES: Final = {
     "SqlScheduleLists": ".schedule_lists",
     "SqlScheduleStore": ".schedules",
     "SqlStatistics": ".statistics",
-    "SqlTimelineStore": ".records.timeline",
+    "SqlTimelineStore": ".records.lists",
     "SqlTimingStore": ".statistics",
     "check_schema": ".migrations.upgrade",
     "open_engine": ".dialects",

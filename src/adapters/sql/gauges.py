@@ -278,8 +278,9 @@ _RESULTS: Final[Select[Any]] = (
 
 def last_claim(connection: Connection) -> LastClaim | None:
     """Find the newest claim of a due instant."""
-    row = connection.execute(_CLAIMS).first()
-    return None if row is None else LastClaim(row.executed_at, str(row.container_id))
+    for row in _EXECUTION.readable(connection.execute(_CLAIMS)):
+        return LastClaim(row.executed_at, row.container_id)
+    return None
 
 
 def last_runs(connection: Connection, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:

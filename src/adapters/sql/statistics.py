@@ -47,7 +47,7 @@ from .mapping.execution_rows import display_name
 from .mapping.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
 from .mapping.schedule_rows import STAMP
 from .records.archive import those_of
-from .records.claim_times import ids_between
+from .records.lists import ids_between
 from .schedule_names import IS_USERS
 from .schema.tables import executions, failed_tasks, schedulers
 from .transactions.database import Database, repeatable

@@ -207,11 +207,18 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("call", "asks"),
     [
         (["nodes", "list"], {"nodes"}),
-        (["executions", "list"], {"records.store"}),
-        (["queues"], {"gauges", "records.store", "schedules"}),
+        (["executions", "list"], {"records.lists", "records.store"}),
+        (["queues"], {"gauges", "records.lists", "records.store", "schedules"}),
         (
             ["schedules"],
-            {"gauges", "records.store", "schedule_lists", "schedule_edits", "schedules"},
+            {
+                "gauges",
+                "records.lists",
+                "records.store",
+                "schedule_lists",
+                "schedule_edits",
+                "schedules",
+            },
         ),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",

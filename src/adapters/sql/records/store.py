@@ -37,7 +37,7 @@ from ..schema.tables import attempts, executions, outputs, topic_tallies
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
-from .execution_lists import newest
+from .lists import newest
 
 if TYPE_CHECKING:
     from cronhare.domain.diagnosis.overdue import LastClaim
