@@ -18,7 +18,7 @@ from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, 
 from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, By
 from cronhare.entrypoints.container import Container
 from cronhare.ports.records import ExecutionFilter
-from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedules import ScheduleFilter
 
 PAGE: Final = 50
 RUNS: Final = size(5, 0)

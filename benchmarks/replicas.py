@@ -27,7 +27,7 @@ from cronhare.adapters.sql import SqlClaimStore
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.scheduler import scheduler_round
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 from tests.services import databases, postgresql
 
 T = TypeVar("T")

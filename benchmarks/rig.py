@@ -16,7 +16,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.lifetime import tune_gc
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock
 
 

@@ -17,7 +17,7 @@ from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.dialect import with_dialect
 from cronhare.adapters.sql.dialects.sqlite.dialect import SqliteDialect, prepare
 from cronhare.domain.addresses import LedgerFile
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 
 class _Kept(Connection):

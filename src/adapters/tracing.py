@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from cronhare.application.outages import Outage
-from cronhare.ports.tracing import Span, SpanKind
+from cronhare.ports.system import Span, SpanKind
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import Execution
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.publishing import publish_pipeline as pipeline
-from cronhare.ports.metrics import SILENT
-from cronhare.ports.tracing import NOT_TRACED
+from cronhare.ports.system import NOT_TRACED, SILENT
 
 from . import rabbitmq
 from .background import BackgroundExecutor

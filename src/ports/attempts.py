@@ -1,4 +1,4 @@
-"""Starting attempts, renewing their leases, and recording their ends."""
+"""Starting attempts, renewing their leases, recording their ends; and who runs them."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -8,23 +8,21 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.catching_up import CatchUp
-from cronhare.domain.lifecycle.retry_limits import AttemptEnd, LimitChange
+from cronhare.domain.lifecycle.retry_limits import LimitChange
 from cronhare.domain.lifecycle.transitions import state_after
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.nodes import NodeReport, NodeReports
 from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
-from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import Fail, RetryAfter, Verdict
+from cronhare.domain.retries.redeliveries import Hold, Holder
+from cronhare.domain.retries.retry import Verdict
 
 from .runner import AttemptResult, Written
 
 
 @attrs.frozen(kw_only=True)
 class StartRequest:
-    """Asks for the start of one attempt.
-
-    *nacks* come from the headers of its message; None if the system itself asks, without one.
-    """
+    """Asks for the start of one attempt; *nacks* are None if there is no message of it."""
 
     execution_id: int
     attempt: int
@@ -33,10 +31,7 @@ class StartRequest:
 
 @attrs.frozen
 class Refused:
-    """The attempt may not start, and why; *unknown* if the ledger has no such execution.
-
-    *gate* names what holds the execution back from now on: its message is spent.
-    """
+    """The attempt may not start, and why. *gate* holds it back from now on: see `let_go`."""
 
     reason: str
     unknown: bool = False
@@ -72,48 +67,11 @@ class Finish:
     verdict: Verdict
     limits: RetryLimits = UNLIMITED
 
-    def standing(self, execution: Execution) -> AttemptEnd:
-        """Give what the limits are asked about, of the *execution* as it stands in the ledger."""
-        return AttemptEnd(
-            execution=execution,
-            ending=self.ran.outcome.ending,
-            verdict=self.verdict,
-            limits=self.limits,
-        )
-
     def as_recorded(self, answer: "Recorded") -> tuple["Finish", "State | Superseded"]:
         """Give it with the verdict that was recorded, and what became of its execution."""
         if not isinstance(answer, Limited):
             return self, answer
         return attrs.evolve(self, verdict=answer.verdict), state_after(answer.verdict)
-
-    def repeated(
-        self,
-        ending: str | None,
-        *,
-        state: State,
-        attempt: int,
-        last_error: str | None,
-        next_attempt_at: datetime | None,
-        now: datetime,
-    ) -> "Recorded":
-        """Answer a finish whose attempt has ended already, the same way in every store.
-
-        *ending* is that of the attempt's row, None if another node owned it; *state*, *attempt*,
-        *last_error* and *next_attempt_at* are the execution's. An attempt that was given up as lost
-        has no result.
-        """
-        if ending != self.ran.outcome.ending or ending == Ending.LOST:
-            return Superseded()
-        wanted, is_limited = state_after(self.verdict), self.limits != UNLIMITED
-        if attempt != self.execution.attempt:
-            if is_limited and state is State.RETRYING and attempt == self.execution.attempt + 1:
-                delay = max((next_attempt_at or now) - now, timedelta(0))
-                return Limited(RetryAfter(delay, last_error or ""))
-            return wanted
-        if is_limited and state is State.FAILED and wanted is State.RETRYING:
-            return Limited(Fail(last_error or ""))
-        return state
 
 
 @attrs.frozen
@@ -139,10 +97,7 @@ Recorded: TypeAlias = State | Limited | Superseded
 
 @attrs.frozen(kw_only=True)
 class Renewal:
-    """Which attempts a node still owns, and for which of them a cancel is requested.
-
-    Of those in *busy* another session holds the rows: their leases are as they were.
-    """
+    """Which attempts a node still owns; of those in *busy* another session holds the rows."""
 
     held: frozenset[int]
     cancel_requested: frozenset[int]
@@ -156,8 +111,6 @@ class AttemptStorePort(Protocol):
     of the questions. What is refused alone is set apart (ADR 15): no method raises
     `LedgerRefused`. No call waits for a row that another session holds, a person's for example:
     that one is `Busy`.
-
-    What tests/integration/test_attempt_store_contract.py does not assert is not promised.
     Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
     repeated: what the first one did is answered again.
     """
@@ -174,54 +127,43 @@ class AttemptStorePort(Protocol):
         """The start fence: of all who ask to start an attempt, exactly one does.
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
-        retrying), no cancel is requested, and no message asks for what is the system's own, or
-        too early (ADR 6). What its gates keep from starting is held back instead: never more
-        attempts with a key run than its limit (ADR 18); it is `Busy` while another start or
-        `let_go` is at one of its gates. Nacks count as failures, as far as the time since the
-        publish allows. The winner's execution is running, owned by *node* until ``now + lease``,
-        with its attempt recorded. If *node* owns it already its lease begins anew: a start can be
-        repeated at any time. A request without an answer must be repeated until it has one, or the
-        ledger may say "running" of what no worker runs; unless
-        `LedgerUnavailable.changed_nothing` says each time that none of these starts was written.
+        retrying), no cancel is requested, and no message asks for what is the system's own, or too
+        early (ADR 6). What its gates keep from starting is held back instead (ADR 18); it is `Busy`
+        while another start or `let_go` is at one of its gates. Nacks count as failures, as far as
+        the time since the publish allows. The winner's execution is running, owned by *node* until
+        ``now + lease``; if *node* owns it already its lease begins anew. A request without an
+        answer must be repeated until it has one, or the ledger may say "running" of what no worker
+        runs; unless `LedgerUnavailable.changed_nothing` says that none of these was written.
         """
-        ...
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[Recorded | Busy]:
         """Record results, output and verdicts of attempts that *node* owns.
 
-        Answers the state of the execution now: a requested cancel wins over the verdict, and the
-        result is kept with the attempt. Failures are archived in the same transaction. A result
-        that *node* recorded before changes nothing, and is answered again. Of an end that is
-        refused is answered as `Limited` to a quarantine.
-
-        A retry is held against its limits in the same transaction, for all nodes alike: none is
-        granted twice, or by a finish that was not recorded. Where they change the verdict, or
-        something of them is to be told, the answer is `Limited`.
+        Answers the state of the execution now: a requested cancel wins over the verdict. Failures
+        are archived, and retries held against their limits, in the same transaction: where that
+        changes the verdict, or is to be told, the answer is `Limited`; so is an end that is
+        refused, with a quarantine. A result that *node* recorded before changes nothing, and is
+        answered again.
         """
-        ...
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """Record the end of attempts whose owner is gone (see `ClaimStorePort.lapsed`).
 
-        Retries have limits here too.
         Superseded if the `version` has changed: the owner has renewed its lease, or finished.
         """
-        ...
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
         """Extend the leases of those that *node* owns to ``now + lease``: each a new version."""
-        ...
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
         """Keep the output up to *now* of running attempts that *node* owns, and of no others.
 
         It replaces what was kept before. The finish replaces it; of a lost attempt it stays.
         """
-        ...
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
@@ -232,15 +174,49 @@ class AttemptStorePort(Protocol):
         again answers the row that is there. Refused if its schedule is unknown, or the system's
         own. Busy while another session keeps executions of its schedule from being inserted.
         """
-        ...
 
     def count_unheard(self, topic: str, *, now: datetime) -> None:
         """Count an event that was completed although nobody listened: see `Unheard`.
 
-        *topic* names it, or its task's type and number do. If it is called again without need, it
-        counts again.
-
         Raises:
             LedgerRefused: it cannot be counted; nothing else has changed.
         """
-        ...
+
+
+class RedeliveryStorePort(Protocol):
+    """Keeps the notes. Every method may raise `LedgerUnavailable`, and can be repeated."""
+
+    def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
+        """Note that *holder* takes a message; answers the others' notes, the oldest first.
+
+        Notes of that message that are older than `KEPT_FOR` are forgotten.
+        """
+
+    def let_go(self, message: str, *, node: str) -> None:
+        """Take back the note of a node, if there is one."""
+
+
+class NodeStorePort(Protocol):
+    """Keeps the newest report of each node."""
+
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
+        """Keep a report in place of the node's last one; answers whether it is to be drained.
+
+        That stays as the ledger has it, or else as the report says. A node's first report deletes
+        those of nodes that were seen longer than *kept_for* before it; or after it.
+        """
+
+    def drain(self, name: str, *, asked_at: datetime | None) -> bool:
+        """Ask a node to take no more work, or with None take that back; False if it is unknown.
+
+        It hears of it with its next report.
+        """
+
+    def remove(self, name: str) -> None:
+        """Delete the report of a node that ends in good order, and its notes. Safe to repeat."""
+
+    def nodes(self, *, now: datetime, limit: int) -> NodeReports:
+        """List the reports of the *limit* nodes seen last, the newest first, then by name.
+
+        Those seen `SILENT_AFTER` later than *now* come last. Broken rows are counted.
+        """

@@ -33,8 +33,7 @@ class Envelope(msgspec.Struct, frozen=True):
 class Defect(msgspec.Struct, frozen=True, kw_only=True):
     """Why a delivery cannot be read as it was sent; it can be settled like any other.
 
-    *size* is that of the whole body, of which only the beginning may be kept. *properties* are the
-    raw ones if they cannot be decoded: the message then has none.
+    *size* is that of the whole body. *properties* are the raw ones if they cannot be decoded.
     """
 
     reason: str
@@ -79,8 +78,7 @@ class Published(enum.Enum):
 class BrokerPort(Protocol):
     """The blocking side: schedulers declare and publish through it.
 
-    Safe to share between threads. What tests/integration/test_broker_contract.py does not
-    assert is not promised.
+    Safe to share between threads.
     """
 
     def declare(self, queues: Iterable[str]) -> None:
@@ -89,26 +87,21 @@ class BrokerPort(Protocol):
         Raises:
             BrokerUnavailable: nothing is known; repeat the call.
         """
-        ...
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
         """Publish all, in order, bounded in time, and say of each what is known.
 
         Never raises for a broker that is away: that is `UNKNOWN`.
         """
-        ...
 
     def is_reachable(self) -> bool:
         """Whether the broker can be reached, as far as is known without waiting.
 
-        Asking regularly reveals each lasting outage, without a publish. While it is False a publish
-        sends nothing. The adapter logs the outage.
+        Asking regularly reveals each lasting outage. While it is False a publish sends nothing.
         """
-        ...
 
     def close(self) -> None:
         """Let go of the connection."""
-        ...
 
 
 class AsyncConsumerPort(Protocol):
@@ -124,73 +117,48 @@ class AsyncConsumerPort(Protocol):
     ) -> None:
         """Begin to hand deliveries to *on_delivery*, at most *prefetch* unsettled at a time.
 
-        Returns once consuming has begun. Messages of one queue come in order; those of a consumer
-        that vanished come first, marked *redelivered*. While several queues have messages, their
-        shares are as their *weights*, 1 for a queue without one: none starves. Each message is
-        delivered, with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`. A queue
-        that cannot be consumed is tried again, and does not hold up the others. A second call adds
-        a consumer with its own *prefetch*.
+        Messages of one queue come in order; those of a consumer that vanished come first, marked
+        *redelivered*. While several queues have messages, their shares are as their *weights*, 1 by
+        default: none starves. Each message is delivered, with a `Defect` if it cannot be read, or
+        is larger than `LARGEST_TAKEN`. A queue that cannot be consumed is tried again, and does not
+        hold up the others. A second call adds a consumer with its own *prefetch*.
 
         Raises:
             BrokerUnavailable: none of them is consumed; repeat the call.
         """
-        ...
 
     async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
         """Begin to consume a queue beside all others, one delivery at a time, until `leave`.
 
-        It waits for no broker. A queue that cannot be consumed is `left_out`, and tried again: it
-        says nothing of what `consume` has begun. One that was begun goes on as it is.
+        A queue that cannot be consumed is `left_out`, and tried again.
 
         Raises:
             BrokerUnavailable: it was not begun; repeat the call.
         """
-        ...
 
     async def leave(self, queue: str) -> None:
-        """Consume no more what `consume_apart` has begun; what is in hand can still be settled.
-
-        It may wait for that. A queue that was not begun is left alone.
-        """
-        ...
+        """Consume no more what `consume_apart` has begun; what is in hand can still be settled."""
 
     def is_consuming(self) -> bool:
-        """Whether all that `consume` began is consumed, proven within half a minute.
-
-        False before the first `consume`, after `pause` or `close`, and while a connection is lost.
-        Any thread may ask.
-        """
-        ...
+        """Whether all that `consume` began is consumed, proven within half a minute."""
 
     def left_out(self) -> Collection[str]:
-        """Name the queues that were begun and cannot be consumed for now; any thread may ask.
-
-        The others are consumed meanwhile: `is_consuming` says nothing of these.
-        """
-        ...
+        """Name the queues that were begun and cannot be consumed for now; any thread may ask."""
 
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""
-        ...
 
     async def resume(self) -> None:
-        """Take deliveries again, as before `pause`: those still in hand count as they did.
-
-        Without a pause it does nothing. A broker that is away is asked until it is back.
-        """
-        ...
+        """Take deliveries again, as before `pause`; a broker that is away is asked until it is."""
 
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery. Its failure is harmless: the message comes again."""
-        ...
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
         """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
-        ...
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue."""
-        ...
 
 
 class AsyncPublisherPort(Protocol):
@@ -198,20 +166,16 @@ class AsyncPublisherPort(Protocol):
 
     async def publish(self, envelope: Envelope) -> Published:
         """Publish one message, bounded in time. Never raises for a broker that is away."""
-        ...
 
     async def close(self) -> None:
         """Let go of the connection. What was under way is unknown."""
-        ...
 
 
 class AsyncBrokerPort(AsyncConsumerPort, AsyncPublisherPort, Protocol):
     """The asynchronous side: the worker consumes and publishes through it, from one event loop.
 
-    The halves may come to speak through different clients (ADR 4). What
-    tests/integration/test_async_broker_contract.py does not assert is not promised.
+    The halves may come to speak through different clients (ADR 4).
     """
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue."""
-        ...

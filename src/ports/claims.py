@@ -1,15 +1,20 @@
 """Claiming due instants, and finding what the broker should have and has not."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
 import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.planning import Planner
 
 
@@ -17,13 +22,12 @@ from cronhare.domain.schedules.planning import Planner
 class Batch:
     """What one look at the plans did.
 
-    *looked* counts the schedules, and *more* says whether others may be due; *claimed* are the
-    executions that this call inserted, but for those *held* back, which are counted; *skipped*
-    counts the instants recorded as skipped;
-    *problems* pairs schedules that cannot be planned with the reason, where that is new. *busy*
-    counts those left out for a minute, as another session holds their plans or the rows they are
-    written to, or as not even their problem can be written. *gates* hold some of the batch back:
-    what they wait for may have ended meanwhile, so they are for `let_go`.
+    *looked* counts the schedules, *more* says whether others may be due; *claimed* are the
+    executions that this call inserted, *held* counts those that gates hold back, *skipped* the
+    instants recorded as skipped; *problems* pairs schedules that cannot be planned with the reason,
+    where that is new. *busy* counts those left out for a minute, as another session holds their
+    rows, or as not even their problem can be written. What *gates* wait for may have ended
+    meanwhile: they are for `let_go`.
     """
 
     looked: int = 0
@@ -55,24 +59,17 @@ class LetGo:
 
 
 class ClaimStorePort(Protocol):
-    """The plans and the claims. Safe to share between threads, processes and hosts.
+    """The plans and the claims. *now* is the ledger's own clock, `now()`, or a test's.
 
     `overdue`, `unfinished`, `lapsed` and `run_by` may answer executions with a *problem*: their
     rows are broken. By then they are quarantined, with a row in the archive, and found no more.
-    One that could not be quarantined is answered in the state in which it was found, logged, and
-    passed over for a minute by all but `unfinished`.
-
-    Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or a test's.
-    What tests/integration/test_claim_store_contract.py does not assert is not promised.
-
-    Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
-    repeated. What the ledger refuses is set apart (ADR 15); a method raises `LedgerRefused` only
-    where not even that can be written.
+    One that could not be quarantined is answered as it was found, logged, and passed over for a
+    minute by all but `unfinished`. What the ledger refuses is set apart (ADR 15); a method raises
+    `LedgerRefused` only where not even that can be written.
     """
 
     def now(self) -> datetime:
         """The ledger's time: the one clock that decides what is due and what has lapsed."""
-        ...
 
     def claim_due(
         self,
@@ -88,22 +85,18 @@ class ClaimStorePort(Protocol):
 
         One transaction, which ends early once `INSTANTS_AT_ONCE` were looked at. Concurrent
         callers see disjoint plans, or wait; each key is claimed by exactly one of them, which
-        alone is answered the execution. *planner* sees whether a schedule was edited since it was
-        planned. *since* leaves out plans that were due before it, *until* those due after it.
-
-        A schedule that *planner* cannot plan stays due for others, as `cursor_after` says.
+        alone is answered the execution. Plans due before *since* or after *until* are left out. A
+        schedule that *planner* cannot plan stays due for others, as `cursor_after` says.
         """
-        ...
 
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
         """Plan up to *limit* schedules that have no plan, or were edited after it was made.
 
-        *since* bounds the search to rows that changed after it; None compares all rows. No call
-        waits for a plan that another session, a replica's or a person's, holds.
+        *since* bounds the search to rows that changed after it; None compares all. No call waits
+        for a plan that another session holds.
         """
-        ...
 
     def plan_problems(
         self,
@@ -117,76 +110,56 @@ class ClaimStorePort(Protocol):
     ) -> tuple[Batch, int]:
         """Plan up to *limit* schedules whose plans have a problem, by id, with ids above *after*.
 
-        Answers the last id as well, to go on from. An instant that was set aside is caught up as
-        if it had been due since. *since* bounds the search to rows that changed after it, and that
-        are due for no replica.
+        Answers the last id as well. An instant that was set aside is caught up as if it had been
+        due since. *since* bounds the search to rows that changed after it, and are due for nobody.
         """
-        ...
 
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
         """The earliest due instant of all plans, or of those later than *after*; or None."""
-        ...
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """Note that these attempts' messages are in a queue: claimed → published.
+        """Note that these attempts' messages are in a queue, but for those that have moved on.
 
-        Those that have moved on are left alone. A message that waits for its time
-        (`next_attempt_at` later than *now*) is overdue from that time on. Each that is sent again
-        waits longer, as `domain/lifecycle/redelivery.py` says.
+        A message that waits for its time (`next_attempt_at`) is overdue from then on. Each that is
+        sent again waits longer, as `domain/lifecycle/redelivery.py` says.
         """
-        ...
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """End these, whose messages are in other programs' queues, unless they have moved on."""
-        ...
 
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """Let *overdue* find what was last sent before *since*: the broker may have lost it.
 
-        Looks at up to *limit* published or retrying executions, by id, with ids above *after*;
+        Looks at up to *limit* published or retrying executions with ids above *after*, by id;
         answers the id to go on from, or None at the end. One that waits for its time is found a
-        little after it. What was sent later, or is sent again in a moment anyway, is left alone.
+        little after it.
         """
-        ...
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """Find what should have begun and has not: claimed, published or retrying for too long.
 
-        Finding one postpones its `check_at` a little: if it is not confirmed it is found again.
-        Concurrent callers get different ones.
+        Finding one postpones its `check_at` a little. Concurrent callers get different ones.
         """
-        ...
 
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
-        """List what is claimed, published or retrying, by id, with ids above *after*.
-
-        For a start beside a broker whose queues are empty.
-        """
-        ...
+        """List what is claimed, published or retrying with ids above *after*, by id."""
 
     def owners(self) -> Collection[str]:
         """Name the owners of all running attempts."""
-        ...
 
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """Find running attempts whose lease has lapsed; one that ends at *now* has lapsed."""
-        ...
 
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         """Find the running attempts that *nodes* own, lapsed or not."""
-        ...
 
     def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """End what waits and is not to begin any more, for one of two reasons.
+        """End what waits and is not to begin any more; answers what has ended now.
 
         Where a person has written `cancel_requested` into its row it is cancelled. One that has
-        never begun, and may begin no more by its `Execution.expires_at`, is skipped.
-
-        Looks at *limit* waiting executions at most, and with the next call at those that follow;
-        answers what has ended now, either way. What runs is its worker's to end; see
-        `AttemptStorePort`.
+        never begun, and may begin no more by its `Execution.expires_at`, is skipped. Looks at
+        *limit* waiting executions at most, and with the next call at those that follow.
         """
-        ...
 
     def regain(self, *, now: datetime, limit: int) -> int:
         """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
@@ -196,7 +169,6 @@ class ClaimStorePort(Protocol):
         `domain/lifecycle/leap_waits.py`.
         At most *limit* of each; answers how many.
         """
-        ...
 
     def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
         """Let go what waits at these gates and is kept back no more, the earliest due first.
@@ -205,18 +177,12 @@ class ClaimStorePort(Protocol):
         Under `cancel_previous` the newest replaces those before it. No call waits for a row that
         another session has locked; it is to be called once whatever had a place has ended.
         """
-        ...
 
     def gates(self, *, after: str, limit: int) -> Sequence[str]:
-        """Name up to *limit* gates at which something waits, by name, after the one given."""
-        ...
+        """Name up to *limit* gates at which something waits, by name, beyond *after*."""
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
-        """Note that the messages which follow these last attempts need not be sent again.
-
-        They are in a queue, or cannot be made from what the archive says.
-        """
-        ...
+        """Note that the messages which follow these last attempts need not be sent again."""
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """Find unresolved ends of attempts whose messages may be in no queue, the earliest first.
@@ -225,4 +191,61 @@ class ClaimStorePort(Protocol):
         A row from before `check_at` was kept counts as published, and so does a broken row: its
         message would only be parked.
         """
-        ...
+
+
+@attrs.frozen(kw_only=True)
+class Advance:
+    """One step of a replay: how it stands now, and what begins, to be published."""
+
+    replay: Replay
+    executions: Sequence[Execution] = ()
+
+
+class ReplayStorePort(Protocol):
+    """Keeps replays. Every call can be repeated, but for `order` without a request."""
+
+    def order(
+        self, order: ReplayOrder | BackfillOrder, *, now: datetime, request: UUID | None = None
+    ) -> Replay:
+        """Begin a replay of what the archive has now; or a backfill, by the schedule as it is then.
+
+        A *request* that was made before is answered the replay that it began; of concurrent callers
+        with one request exactly one begins it.
+        """
+
+    def asked_by(self, request: UUID) -> Replay | None:
+        """Give the replay or backfill that a request began; None if it has begun none."""
+
+    def have_run(self, scheduler_id: int, due: Sequence[datetime]) -> Collection[datetime]:
+        """Give those of a schedule's instants that have a run: not one that was skipped."""
+
+    def replays(self, *, limit: int, before: int | None = None) -> Sequence[Replay]:
+        """List replays, the newest first; those *before* one of them, if it is given."""
+
+    def replay(self, replay_id: int) -> Replay | None:
+        """Find one."""
+
+    def halt(self, replay_id: int, *, reason: str, now: datetime) -> Replay | None:
+        """Stop an active replay: nothing of it begins any more. None if there is none."""
+
+    def resume(self, replay_id: int, *, now: datetime) -> Replay | None:
+        """Let a stopped replay go on, without its rule to stop: a person has looked at it."""
+
+    def advance(
+        self,
+        *,
+        now: datetime,
+        node: str,
+        policy: RetryPolicy,
+        random_fraction: Callable[[], float],
+    ) -> Advance | None:
+        """Take one step of the active replay that has waited longest; None if none is due.
+
+        In one transaction, and by one caller at a time, it learns what became of those that have
+        begun, looks at some more of the archive, decides (`next_step`), and lets as many begin as
+        that says. What is locked waits for a later step; what cannot be replayed is refused alone.
+        A replay of which the database refuses something is stopped, and says why. One that cannot
+        be taken on at all is passed over for a minute, once the call has failed. *policy* holds for
+        executions without one. Of a backfill each instant is claimed once, by *node*; one that has
+        a run is refused alone.
+        """

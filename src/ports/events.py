@@ -1,15 +1,19 @@
-"""The outbox: which targets are to be told of which events, and telling them."""
+"""Events and alerts: which targets are to be told of what, and telling them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
+from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert, Signs
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.pings import RunEnd
+from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
+from cronhare.domain.lifecycle.system_alerts import SystemSigns
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.task import TaskRef
 
@@ -61,11 +65,9 @@ class NotifierPort(Protocol):
         Raises:
             NotDelivered: with the reason, in a line.
         """
-        ...
 
     async def close(self) -> None:
         """End what still runs, and release all resources."""
-        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -92,21 +94,12 @@ class Page:
 
 
 class EventStorePort(Protocol):
-    """The outbox of a ledger. Safe to share between threads, processes and hosts.
-
-    What tests/integration/test_event_store_contract.py does not assert is not promised. Every
-    method may raise `LedgerUnavailable`, and can be repeated: an event has at most one row for each
-    target, whoever adds it, and how often.
-    """
+    """The outbox: an event has at most one row for each target, whoever adds it, how often."""
 
     def bad_ends(
         self, *, source: str, refs: Collection[TaskRef], now: datetime, limit: int
     ) -> Sequence[Archived]:
-        """Find bad ends of *source* whose event is due, the earliest first.
-
-        So are those without a source whose task has one of the numbers *refs*.
-        """
-        ...
+        """Find bad ends whose event is due, of *source* or of tasks *refs* without one, by time."""
 
     def announce(
         self,
@@ -116,36 +109,28 @@ class EventStorePort(Protocol):
         until: datetime | None,
         once: Collection[str] = (),
     ) -> int:
-        """Take care of bad ends: add what targets are to be told, and find them no more.
+        """Add what targets are to be told of bad ends, by their numbers in the archive.
 
-        By their numbers in the archive, all in one transaction. Of two callers one adds the rows of
-        a bad end. With *until* they are found again from then on, as somebody else may be told. A
-        recovery that is expected already is expected after the later bad end: until then targets
-        that are told *once* are told of no other (`without_repeats`), unless telling them of the
-        last was given up. Answers how many were taken.
+        All in one transaction; of two callers one adds the rows of a bad end, and is answered in
+        the count. They are found no more, or with *until* from then on, as somebody else may be
+        told. A recovery that is expected already is expected after the later bad end: until then
+        targets that are told *once* hear of no other (`without_repeats`), unless telling them of
+        the last was given up.
         """
-        ...
 
     def add(self, rows: Sequence[OutboxRow]) -> int:
         """Add what is not there yet; answers how many."""
-        ...
 
     def waiting(self, targets: Collection[str], *, source: str) -> Mapping[str, int]:
-        """Count what waits for each of these targets; those for which nothing does are left out."""
-        ...
+        """Count what waits for each of these targets; without those for which nothing does."""
 
     def due(self, targets: Collection[str], *, source: str, due_by: datetime) -> Collection[str]:
-        """Say for which of these targets something was due by then.
-
-        That is never what happened more than `EXPIRES_AFTER` before: nobody is told of it any more.
-        """
-        ...
+        """Say for which targets something was due by then, unless older than `EXPIRES_AFTER`."""
 
     def pending(
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
-        """Count what was `due` by then for a target by the kinds of events; at most *most*."""
-        ...
+        """Count what was `due` by then for a target, by the kinds of events; at most *most*."""
 
     def take(
         self,
@@ -161,10 +146,8 @@ class EventStorePort(Protocol):
     ) -> Sequence[OutboxRow]:
         """Take what is `due` for a target, the earliest first; each is one caller's for the lease.
 
-        Of one *kind* of events, and what was *due_by* another time than *now*, if these are given.
-        A try is counted before it is begun. After the lease it is due for all.
+        *kind* is one of events, *due_by* another time than *now*. A try is counted as it begins.
         """
-        ...
 
     def settle(
         self,
@@ -176,59 +159,40 @@ class EventStorePort(Protocol):
         error: str | None = None,
     ) -> bool:
         """Note what came of a try; False if another process has begun the next one."""
-        ...
 
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
-        """Let what was given up or has expired *before* be due as if it were new.
+        """Let what was given up or has expired *before* be due as if it were new; says how many.
 
-        *rows* are what is to be told now, which may say something else than when it was given up.
-        Answers how many of them had been. What a clock gave up that has been set back since
-        (`was_ahead`) is due at once.
+        *rows* are what is to be told now, which may differ from what was given up. What a clock
+        gave up that has been set back since (`was_ahead`) is due at once.
         """
-        ...
 
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
         """List the recoveries that are expected, by rising ids beyond *after*."""
-        ...
 
     def first_success(
         self, scheduler_id: int, *, after: datetime, by: datetime
     ) -> Execution | None:
-        """Find the first execution of a schedule that has succeeded *after* a time, and *by* now.
-
-        What ended later than now was noted by a clock ahead: it may have come before the bad end.
-        """
-        ...
+        """Find a schedule's first execution that has succeeded *after* a time, and *by* now."""
 
     def recover(self, expected: OutboxRow, event: Event, *, now: datetime) -> bool:
-        """Tell of a recovery from now on.
-
-        False if somebody else does, or a later bad end was announced since *expected* was read.
-        """
-        ...
+        """Tell of a recovery; False if another does, or a later bad end has been announced."""
 
     def schedule_ids(self, names: Collection[str], *, source: str) -> Mapping[int, str]:
         """Give the names of schedules of a source by their ids."""
-        ...
 
     def arrivals(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """Find due instants that were claimed to run at *since* or later; in pages as `skips`.
+        """Find what due instants began at *since* or later; in pages as `skips`.
 
-        Left out are what was skipped, and runs that no due instant began: by hand, at a start or a
-        boot, of a backfill, of what stays alive.
+        Not what was skipped, or begun by hand, at a start or boot, by a backfill, to stay alive.
         """
-        ...
 
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """Find what was recorded as skipped at *since* or later, by rising ids beyond *after*.
-
-        Whoever asks for page after page finds each of them, however many there are.
-        """
-        ...
+        """Find what was recorded as skipped at *since* or later, by rising ids beyond *after*."""
 
     def begun_late(
         self,
@@ -242,69 +206,134 @@ class EventStorePort(Protocol):
     ) -> Page:
         """Find what began more than *by* after it was due, or has not begun until then.
 
-        Looked at is what has not ended, begun or not; and what has succeeded or failed at *since*
-        or later (`MAY_BE_LATE`). So whoever looks back so far finds what began late and ended while
-        nobody looked. Left out are what a backfill asks for, which is late on purpose, and what
-        was replayed, its first attempt long over.
-
-        In pages as `skips`, but *limit* counts what is looked at: a page may hold less, or nothing,
-        and not be the last.
+        Of what has not ended, or ended at *since* or later (`MAY_BE_LATE`); not of a backfill,
+        which is late on purpose, or a replay. In pages as `skips`, but *limit* counts what is
+        looked at: a page may hold less, or nothing, and not be the last.
         """
-        ...
 
     def begun_or_ended(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        """Find runs that run, or ended at *since* or later and well or badly; in pages as `skips`.
-
-        Left out is what was cancelled, skipped or handed over.
-        """
-        ...
+        """Find runs that run, or succeeded or failed at *since* or later; in pages as `skips`."""
 
     def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
         """Say how the last attempts of runs ended, and what they wrote last."""
-        ...
 
     def regain(self, *, farthest: datetime, now: datetime) -> int:
-        """Let what waits until after *farthest* be due now; answers how much that was.
+        """Let what waits until after *farthest*, as a clock was ahead, be due now; says how much.
 
-        No wait reaches so far: a clock was ahead when it began, and has been set right since. A
-        recovery that is expected after a bad end to come is expected from now on. In bounded steps:
-        the rest is found by the next call.
+        A recovery that is expected after a bad end to come is expected from now on. In bounded
+        steps: the rest is found by the next call.
         """
-        ...
 
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
     ) -> Expired:
         """Give up what happened *before* and was not told; delete what is over since *kept_since*.
 
-        A recovery is expected for longer, as its schedule may be rare: after a bad end that came
-        before *expected_since* no more. What somebody has taken, or tries again later, is given up
-        after that.
-
-        In bounded steps: the rest is found by the next call.
+        A recovery is expected no more after a bad end before *expected_since*. What somebody has
+        taken, or tries again later, is given up after that. In bounded steps, as `regain`.
         """
-        ...
 
     def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
         """Give the targets that have heard of events, by their keys; rows are kept for a month."""
-        ...
 
     def deliveries(self, beginnings: Collection[str]) -> Sequence[OutboxRow]:
         """List the rows of events whose keys have one of these beginnings, up to a hex digit."""
-        ...
 
     def failing(self, target: str, *, source: str) -> OutboxRow | None:
-        """Give the event that a target fails with: it was tried in vain, and is to be tried again.
-
-        Of several such events it is the one whose next try is latest. None if there is none; events
-        that nobody has tried yet may wait all the same.
-        """
-        ...
+        """Give the event that was tried in vain for a target, and whose next try is the latest."""
 
     def rows(
         self, *, states: Collection[OutboxState] = (), schedule: str | None = None, limit: int
     ) -> Sequence[OutboxRow]:
         """List the outbox, newest first."""
-        ...
+
+
+@attrs.frozen(kw_only=True)
+class AlertChanges:
+    """What `keep` has changed."""
+
+    raised: Collection[RaisedAlert] = ()
+    cleared: Collection[RaisedAlert] = ()
+
+
+class AlertStorePort(Protocol):
+    """Keeps alerts, for all processes together.
+
+    Those of schedules are kept by the *source* of the file that asks for them; those of the whole
+    ledger have none.
+    """
+
+    def begin(
+        self,
+        *,
+        now: datetime,
+        every: timedelta,
+        source: str | None = None,
+        instead_of: datetime | None = None,
+    ) -> bool:
+        """Begin to judge those of a source: of all callers one may, if nobody began in *every*.
+
+        Who began before and has not kept anything yet is waited for, until twice *every*; not one
+        that begins anew *instead_of* what it began itself.
+        """
+
+    def signs(self, *, now: datetime, retries: int) -> Signs:
+        """Read what alerts are judged by, at a cost that does not grow with the ledger.
+
+        More than *retries* of an execution are too many.
+        """
+
+    def system_signs(self, *, now: datetime, served: Collection[str]) -> SystemSigns:
+        """Read who waits for a scheduler, the broker or a worker, but for the nodes themselves.
+
+        What waits in the queues that are *served* is not looked at. The cost grows with what waits.
+        """
+
+    def schedule_signs(
+        self, scheduler_ids: Collection[int], *, usual: Collection[int], now: datetime
+    ) -> Sequence[ScheduleSigns]:
+        """Read how runs of due instants went; of *usual* schedules also what is usual.
+
+        That is read for what runs, or ended last, and took so long that it may alert. The cost
+        grows with the number of schedules, and with what of them has not ended.
+        """
+
+    def of_no_file(
+        self, refs: Collection[TaskRef], *, limit: int
+    ) -> Mapping[int, tuple[str, TaskRef]]:
+        """Find the enabled schedules that no jobs file has, and whose task is one of *refs*."""
+
+    def keep(
+        self,
+        alerts: Collection[Alert],
+        *,
+        now: datetime,
+        ended_at: datetime,
+        source: str | None = None,
+    ) -> AlertChanges:
+        """Note what held of a source at *now*, when judging began; it has ended at *ended_at*.
+
+        Each change is made by one judge: nothing is noted when another has ended that had begun
+        after *now*. Where nobody had ended judging for `UNJUDGED_AFTER`, what held before counts as
+        held until *now*. What has not held for `CLEAR_AFTER` is cleared, and forgotten
+        `CLEARED_KEPT` later; so is what nobody has judged for as long, of other sources.
+        """
+
+    def judged_at(self) -> datetime | None:
+        """Say when judging the whole ledger ended last; None where nobody has ended it ever."""
+
+    def revision(self) -> Hashable:
+        """Give what differs after each change of what `raised` and `cleared` list; it is cheap."""
+
+    def page(
+        self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
+    ) -> tuple[Sequence[RaisedAlert], bool]:
+        """List alerts in the order of their places, at most *limit*, and say if others follow."""
+
+    def raised(self) -> Sequence[RaisedAlert]:
+        """List the alerts that hold, by their keys."""
+
+    def cleared(self) -> Sequence[RaisedAlert]:
+        """List those that are cleared and not forgotten, nor raised again, by their keys."""

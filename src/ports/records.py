@@ -1,33 +1,50 @@
 """What people read from the ledger, and what they ask of it: runs, cancels, replays."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
 from cronhare.domain.access.audit import KEPT_FOR
-from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
-from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
-from .runner import AttemptResult, Captured
+if TYPE_CHECKING:  # a command that lists executions has no use for what diagnoses and audits
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import datetime
 
-if TYPE_CHECKING:
-    # Here: a list of executions has no failures, and diagnoses nothing.
+    from cronhare.domain.access.audit import AuditEntry, Intent, Result
+    from cronhare.domain.access.sessions import Session
+    from cronhare.domain.access.tokens import Token
+    from cronhare.domain.diagnosis.broker import BrokerFacts
+    from cronhare.domain.diagnosis.lanes import LaneReport
+    from cronhare.domain.diagnosis.ledger import LedgerFacts
     from cronhare.domain.diagnosis.overdue import LastClaim
+    from cronhare.domain.diagnosis.servers import InMemory, Unreachable
+    from cronhare.domain.execution import Execution, State
     from cronhare.domain.lifecycle.archive import Archived
     from cronhare.domain.lifecycle.failures import Failure, Unproven
+    from cronhare.domain.lifecycle.statistics import (
+        By,
+        ExecutionCount,
+        FailureCount,
+        ScheduleResults,
+    )
+    from cronhare.domain.overlaps import Ran
+    from cronhare.domain.retries.breaker import Breaker
+    from cronhare.domain.retries.budget import Budget
+    from cronhare.domain.schedules.task import TaskRef
+    from cronhare.domain.topology import Topology
+
+    from .runner import Captured
 
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """One start of an execution, as the ledger keeps it. *ending* is None while it runs.
-
-    *problem* says what is wrong with its row, if it is broken.
-    """
+    """One start of an execution; *ending* is None while it runs. A *problem* is its row's."""
 
     execution_id: int
     attempt: int
@@ -44,29 +61,10 @@ class Attempt:
     left_running: int | None = None
     problem: str | None = None
 
-    @staticmethod
-    def end(ran: AttemptResult, now: datetime) -> dict[str, Any]:
-        """Give the fields of the row that its end writes."""
-        outcome = ran.outcome
-        return {
-            "finished_at": now,
-            "ending": outcome.ending.value,
-            "exit_code": outcome.exit_code,
-            "signal": outcome.signal,
-            "pid": ran.pid,
-            "error": None if outcome.error is None else outcome.error.as_json(),
-            "peak_memory": ran.peak_memory,
-            "cpu_seconds": ran.cpu_seconds,
-            "left_running": ran.left_running,
-        }
-
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """What an attempt wrote; up to *as_of*, if that is given: it still runs, or was lost.
-
-    *problem* is as in `Attempt`.
-    """
+    """What an attempt wrote; up to *as_of*, if that is given: it still runs, or was lost."""
 
     attempt: int
     stdout: Captured
@@ -78,10 +76,7 @@ class Output:
 
 @attrs.frozen(kw_only=True)
 class Reported:
-    """What an attempt has reported, and how much it has written, without the output itself.
-
-    *as_of* and *problem* are as in `Output`.
-    """
+    """What an attempt has reported, and how many bytes it has written; else as `Output`."""
 
     execution_id: int
     attempt: int
@@ -93,11 +88,7 @@ class Reported:
 
 @attrs.frozen(kw_only=True)
 class Unheard:
-    """How many events of a topic were completed although nobody listened, and the last of them.
-
-    It is the metric `app_schedule_job_no_listener_total` (S3.3 in docs/compatibility.md). An event
-    that a row or a message numbers is called by its type and number.
-    """
+    """How many events of a topic were completed although nobody listened, and the last of them."""
 
     topic: str
     count: int
@@ -108,10 +99,9 @@ class Unheard:
 class ExecutionFilter:
     """Which executions to list, newest first: claimed at *since* or later, and before *until*.
 
-    *task* is a task's name, or its reference (`report 25`); *numbers* are those that a task of that
-    name has, for executions without a name, and follow from it. The next page is of those *before*
-    the last id of this one. With *stays_alive* they are those alone that were begun to stay alive:
-    see `began_to_stay_alive`.
+    *task* is a task's name, or its reference (`report 25`); *numbers* follow from it, for
+    executions without a name. The next page is of those *before* the last id of this one.
+    *stays_alive* asks for what `began_to_stay_alive`.
     """
 
     schedule: str | None = None
@@ -128,11 +118,7 @@ class ExecutionFilter:
 
 @attrs.frozen(kw_only=True)
 class Retention:
-    """How long rows are kept (C13 in docs/compatibility.md).
-
-    *completed_rows* is per schedule; runs at a boot in the last day are kept in addition. What is
-    kept of a class of tasks stands in the rows of its schedules; see `ClassRetention`.
-    """
+    """How long rows are kept (C13), and how many of a schedule; see also `ClassRetention`."""
 
     completed: timedelta = timedelta(seconds=604_800)
     completed_rows: int = 1_000
@@ -143,10 +129,7 @@ class Retention:
 
 @attrs.frozen(kw_only=True)
 class QueueLoad:
-    """The unfinished executions of one queue in one state.
-
-    *oldest_due_at* is None only if their rows are broken.
-    """
+    """The unfinished executions of one queue in one state; *oldest_due_at* if readable."""
 
     queue: str
     state: State
@@ -155,61 +138,37 @@ class QueueLoad:
 
 
 class RecordsPort(Protocol):
-    """The ledger as people see it. Every method may raise `LedgerUnavailable`.
-
-    What the ledger refuses is not done at all: `LedgerRefused`. Only `clean_up` passes over it.
-
-    What tests/integration/test_records_contract.py does not assert is not promised.
-    """
+    """The ledger as people see it. What it refuses is not done at all: `LedgerRefused`."""
 
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
         """List executions, newest first."""
-        ...
 
     def execution(self, execution_id: int) -> Execution | None:
         """Find one execution."""
-        ...
 
     def attempts(self, execution_id: int) -> Sequence[Attempt]:
         """List the attempts of an execution, oldest first."""
-        ...
 
     def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
-        """List the outputs of an execution's attempts from *since* on, oldest first.
-
-        Empty ones are left out.
-        """
-        ...
+        """List what an execution's attempts from *since* on wrote, if anything, oldest first."""
 
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
-        """List what the attempts of these executions have reported, oldest attempt first.
-
-        Those that wrote and reported nothing are left out.
-        """
-        ...
+        """List what the attempts of these have written and reported, if anything, oldest first."""
 
     def unheard(self, *, limit: int) -> Sequence[Unheard]:
         """Tell how many events nobody listened to (S3.3, C27), in the order of their topics."""
-        ...
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """Find the execution of an instant: by its *key*, or the skipped row that covers it."""
-        ...
 
     def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
-        """Find the newest execution of each schedule that was not skipped.
-
-        One that has not ended counts as newer than those that have.
-        """
-        ...
+        """Find the newest execution of each that was not skipped; first what has not ended."""
 
     def queues(self) -> Sequence[QueueLoad]:
         """Count unfinished executions by queue and state."""
-        ...
 
-    def last_claim(self) -> "LastClaim | None":
+    def last_claim(self) -> LastClaim | None:
         """The newest claim of a due instant; None if there is none of late."""
-        ...
 
     def archive(
         self,
@@ -217,39 +176,28 @@ class RecordsPort(Protocol):
         *,
         before: int | None = None,
         limit: int = 100,
-    ) -> "Sequence[Archived]":
-        """List the rows of the archive that a filter takes, newest first.
+    ) -> Sequence[Archived]:
+        """List the rows of the archive that a filter takes, newest first, with ids *before* one."""
 
-        The next page is of those *before* the last id of this one.
-        """
-        ...
-
-    def archived(self, ids: Collection[int]) -> "Sequence[Archived]":
+    def archived(self, ids: Collection[int]) -> Sequence[Archived]:
         """Find rows of the archive, newest first, resolved or not."""
-        ...
 
     def count_failures(self, which: FailureFilter) -> int:
         """Count the rows of the archive that a filter takes."""
-        ...
 
     def keep_failure(
-        self, failure: "Failure", *, now: datetime, node: str
-    ) -> "Archived | Unproven | None":
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
         """Make sure that a failure which a worker reported, ours or not, is in the archive.
 
-        Answers its new row; None if it needs none, because the ledger says so too.
-
-        With a ticket it is about an attempt of ours. It ends one that waits only if it is `proven`,
-        and one that was handed over in any case: see `Failure.judge`. Otherwise nothing changes,
-        and the answer is `Unproven` unless that attempt of that schedule has failed for good.
-
-        Without a ticket it gets an execution of its own, as if it had run here: it can be
-        replayed. If its schedule is unknown, or the system's own, the row stands alone.
+        Answers its new row; None if it needs none, because the ledger says so too. With a ticket it
+        is about an attempt of ours, and judged by `Failure.judge`; what that does not let end
+        anything is `Unproven`. Without one it gets an execution of its own, as if it had run here:
+        it can be replayed. If its schedule is unknown, or the system's own, the row stands alone.
 
         Raises:
             LedgerBusy: another session holds its rows: ask later.
         """
-        ...
 
     def run_now(
         self,
@@ -264,23 +212,20 @@ class RecordsPort(Protocol):
         """Claim a manual run, to be published by the next reconciler that looks.
 
         With a *head_start* the caller publishes it, and reconcilers leave it alone for so long.
-        *params* replaces the schedule's own. The schedule's next due instant does not move.
-        Repeating a *key* answers the run that is there. What stays alive gets no second run: of
-        concurrent callers exactly one begins it.
+        *params* replaces the schedule's own; its next due instant does not move. Repeating a *key*
+        answers the run that is there. What stays alive gets no second run, whoever asks at once.
 
         Raises:
             RunsAlready: it stays alive, and has a run.
             NotToBeRun: see there; nothing was claimed.
             LedgerRefused: likewise.
         """
-        ...
 
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
         """Request an execution's cancel; answers its state now, None if it is unknown.
 
         One that waits is cancelled at once; one that runs is soon stopped by its worker.
         """
-        ...
 
     def replay(
         self,
@@ -292,25 +237,221 @@ class RecordsPort(Protocol):
     ) -> Sequence[Execution]:
         """Replay failed or quarantined executions at once, with a fresh retry allowance.
 
-        *head_start* is as in `run_now`.
-
-        They are claimed anew, and their archive rows resolved, in one transaction; those that
-        are resolved already are left alone and not answered. Of several rows of one execution the
-        oldest is resolved; the others wait for another replay. Many are for `ReplayStorePort`.
+        They are claimed anew, and their archive rows resolved, in one transaction; those that are
+        resolved already are not answered. Of several rows of one execution the oldest is resolved.
+        *head_start* is as in `run_now`. Many are for `ReplayStorePort`.
         """
-        ...
 
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
         """Resolve archive rows without a run; answers how many."""
-        ...
 
     def clean_up(
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
         """Delete executions older than their *retention*, in bounded steps; answers how many.
 
-        *between* is called after each step; what it raises ends the cleanup. The archive stays, and
-        so do the executions of its unresolved rows: they can still be inspected, and replayed.
-        Limits of retries that were idle for long are deleted as well, and not counted.
+        *between* is called after each step; what it raises ends the cleanup. The archive stays,
+        with the executions of its unresolved rows. What is refused is passed over. Idle limits of
+        retries go as well.
         """
-        ...
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """What a picture of many executions needs of one; see `Execution`."""
+
+    id: int
+    state: State
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    attempt: int
+
+    @property
+    def seconds(self) -> float | None:
+        """From its first start to its end, with the waits between attempts."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return max(0.0, (self.finished_at - self.started_at).total_seconds())
+
+
+@attrs.frozen
+class Coming:
+    """A schedule's next due instant."""
+
+    name: str
+    due_at: datetime
+
+
+class OverviewPort(Protocol):
+    """Asks for many at once."""
+
+    def recent(self, scheduler_ids: Collection[int], *, each: int) -> Mapping[int, Sequence[Run]]:
+        """List the newest runs of schedules, skipped ones too, oldest first, at most *each* of one.
+
+        Those that have not ended are the newest. A schedule that has none is left out.
+        """
+
+    def coming(self, since: datetime, until: datetime, *, limit: int) -> Sequence[Coming]:
+        """List the users' schedules due next from *since* on, before *until*, the first first."""
+
+    def count_coming(self, since: datetime, until: datetime) -> Mapping[datetime, int]:
+        """Count schedules, the system's too, by their next due instant in such a window."""
+
+    def count_unplanned(self, *, most: int) -> int:
+        """Count the users' enabled schedules whose newest edit nobody has planned, up to *most*.
+
+        The cost grows with the number of schedules.
+        """
+
+    def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
+        """List executions that were due before *since*, and have not begun: in no order."""
+
+    def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
+        """Count executions by their state, up to *most* of each."""
+
+    def count_unresolved(self, *, most: int) -> int:
+        """Count the failures that nobody has dealt with, up to *most*."""
+
+    def count_alerts(self, *, most: int) -> int:
+        """Count the alerts that hold among *most* rows of such: those that can be listed."""
+
+
+class StatisticsPort(Protocol):
+    """Counts rows; groups come with the newest day first, if by day, then the largest number."""
+
+    def failures(
+        self, which: FailureFilter, *, by: Sequence[By], limit: int
+    ) -> Sequence[FailureCount]:
+        """Count the failures that a filter takes, by what *by* names; at most *limit* groups."""
+
+    def executions(
+        self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
+    ) -> Sequence[ExecutionCount]:
+        """Count executions claimed from *since* on, before *until*, and as `failures` does.
+
+        Without skipped ones and the system's own; not by what only failures have: `OF_FAILURES`.
+        """
+
+    def last_results(self, *, limit: int) -> ScheduleResults:
+        """Tell how the runs of *limit* schedules that may run again last ended, by their ids.
+
+        They are due again, or enabled and without times; not the system's own. Each is one look
+        into an index.
+        """
+
+    def rows(self) -> Mapping[str, int]:
+        """Tell how many executions, failures, events there are at most: the span of their ids."""
+
+
+@attrs.frozen(kw_only=True)
+class RanInWindow:
+    """Attempts, those of the newest executions first; without those claimed before *since*.
+
+    None if all are here.
+    """
+
+    ran: Sequence[Ran]
+    since: datetime | None = None
+
+
+class TimelineStorePort(Protocol):
+    """Finds what ran in a window."""
+
+    def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
+        """List the attempts that ran in a window, at most *limit*; not what took over a day."""
+
+
+class LimitStorePort(Protocol):
+    """Reads and resets limits; a broken row is left out, and told: it holds nothing back."""
+
+    def budgets(self, *, limit: int) -> Sequence[Budget]:
+        """List the budgets of the first *limit* queues that were asked for a retry, by name."""
+
+    def budget(self, queue: str) -> Budget | None:
+        """Find the budget of a queue."""
+
+    def breakers(self, *, limit: int) -> Sequence[Breaker]:
+        """List the breakers of the first *limit* tasks that failed under one, by the tasks."""
+
+    def breaker(self, task: str) -> Breaker | None:
+        """Find the breaker of a task: `report 25`."""
+
+    def reset(self, task: str) -> bool:
+        """Close a task's breaker, and let it count anew; False if it has none."""
+
+
+@attrs.frozen(kw_only=True)
+class AuditFilter:
+    """Which entries are meant: all conditions hold, and None is no condition."""
+
+    since: datetime | None = None
+    actor: str | None = None
+    target: str | None = None
+
+
+class AuditStorePort(Protocol):
+    """Keeps entries."""
+
+    def begin(self, intents: Sequence[Intent]) -> Sequence[int]:
+        """Write entries without an outcome, durably, all or none; answers their ids in order."""
+
+    def finish(self, results: Sequence[Result]) -> None:
+        """Write what became of entries. One that has its outcome keeps it; safe to repeat."""
+
+    def entries(
+        self, which: AuditFilter, *, before: int | None, limit: int
+    ) -> Sequence[AuditEntry]:
+        """List the newest *limit* entries, newest first; those with an id below *before*."""
+
+
+class AccessStorePort(Protocol):
+    """Keeps tokens and sessions by their digests."""
+
+    def create(self, token: Token, *, now: datetime) -> bool:
+        """Keep a token; False if another has its name and is valid. One that is not is replaced."""
+
+    def tokens(self) -> Sequence[Token]:
+        """List tokens by name, those as well that are no more valid."""
+
+    def any_token(self) -> bool:
+        """Whether a token was ever made."""
+
+    def token(self, digest: str) -> Token | None:
+        """Find a token by its digest, valid or not."""
+
+    def used(self, digest: str, *, now: datetime) -> None:
+        """Note that a token was used; nothing, if that was within `USED_EVERY`."""
+
+    def revoke(self, name: str, *, now: datetime) -> Token | None:
+        """Revoke a token, with its sessions; answers it, None if there is none. Safe to repeat."""
+
+    def begin(self, session: Session, *, now: datetime) -> None:
+        """Keep a session, and delete those that are over."""
+
+    def session(self, digest: str) -> tuple[Session, Token] | None:
+        """Find a session by the digest of its cookie, with the token that it was begun with."""
+
+    def end(self, digest: str) -> None:
+        """Delete a session. Safe to repeat."""
+
+
+LedgerAnswer: TypeAlias = "LedgerFacts | Unreachable"
+BrokerAnswer: TypeAlias = "BrokerFacts | InMemory | Unreachable"
+
+
+class BrokerInspectionPort(Protocol):
+    """Looks at a broker. Changes nothing, and leaves no message where all is well."""
+
+    def inspect(self, topology: Topology) -> BrokerAnswer:
+        """Compare the broker with *topology*, in bounded time; an outage is an answer, too."""
+
+    def probe(self) -> Sequence[LaneReport] | InMemory | Unreachable:
+        """Send one message through each empty delay lane, in bounded time."""
+
+
+class LedgerInspectionPort(Protocol):
+    """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
+
+    def inspect(self) -> LedgerAnswer:
+        """Describe the database and its rows, in bounded time; an outage is an answer, too."""

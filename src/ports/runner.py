@@ -63,10 +63,9 @@ NOTHING_CAPTURED: Final = Captured()
 class AttemptResult:
     """One attempt that is over.
 
-    *peak_memory* is in bytes, *cpu_seconds* is user and system time together; both are None
-    if nothing was started. *left_running* counts the processes that it left in the background,
-    which were killed; None if it did not end by itself. *unheard* says that it was an event, and
-    nobody listens.
+    *peak_memory* is in bytes, *cpu_seconds* user and system time; both are None if nothing was
+    started. *left_running* counts the processes that it left in the background, which were killed;
+    None if it did not end by itself. *unheard*: it was an event, and nobody listens.
     """
 
     outcome: Outcome
@@ -135,36 +134,25 @@ class StopReason(enum.Enum):
 class TaskRunnerPort(Protocol):
     """Runs attempts, each isolated from us and from the others.
 
-    Used from one event loop. What tests/integration/test_runner_contract.py does not assert is
-    not promised.
+    Used from one event loop.
     """
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        """Run one attempt to its end, whatever that end is.
+        """Run one attempt to its end: not started, timed out, crashed are outcomes, too.
 
-        Never raises for what the task does: a command that cannot be started, a timeout, a crash
-        are outcomes. When it returns, nothing of the attempt is left running. The task's timeout
-        counts from the start, and anew from each progress report.
+        When it returns, nothing of the attempt is left running. The task's timeout counts from the
+        start, and anew from each progress report.
         """
-        ...
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """Stop a running attempt: TERM, 5 seconds, KILL; KILL at once for a lost lease.
 
-        To wind down is a TERM alone: another reason may follow.
-
-        `run` then returns `reason.ending`, unless the task ended by itself first. Safe to repeat.
-        False if no such execution runs here.
+        To wind down is a TERM alone. `run` then returns `reason.ending`, unless the task ended by
+        itself first. Safe to repeat. False if no such execution runs here.
         """
-        ...
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        """Give what a running attempt has written and reported so far.
-
-        None if its `mark` is not beyond that, or if no such execution runs here.
-        """
-        ...
+        """Give what a running attempt has written so far; None unless its `mark` is *beyond*."""
 
     async def close(self) -> None:
         """Kill all attempts that still run, and release all resources."""
-        ...

@@ -1,16 +1,18 @@
-"""The users' table: schedules as drafts, and as they are stored."""
+"""The users' table: schedules as drafts and as they are stored, their edits, lists and names."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
+from cronhare.domain.load.timings import Timings
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.idle import Idle
 from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.task import TaskRef
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +42,7 @@ class StoredSchedule:
 
 @attrs.frozen(kw_only=True)
 class StoredCalendar:
-    """A calendar as it is stored. *draft* is None for a broken one; *problem* then says why."""
+    """A calendar as it is stored; of a broken one *problem* says why."""
 
     name: str
     source: str | None
@@ -49,36 +51,22 @@ class StoredCalendar:
 
 
 class ScheduleStorePort(Protocol):
-    """The schedules that people write. Every method may raise `LedgerUnavailable`.
-
-    What tests/integration/test_schedule_store_contract.py does not assert is not promised.
-    """
+    """The schedules that people write."""
 
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
-        """List schedules by name; all of them if no names are given.
-
-        The system's own are left out. A row without a name answers to `#` and its id.
-        """
-        ...
+        """List the users' schedules by name, or `#` and their id; all, if no names are given."""
 
     def near(self, name: str, *, limit: int) -> Collection[str]:
-        """Find names that may be meant by *name*: its neighbours in their order, at most *limit*.
-
-        They are all that there are, if these are no more than half of that.
-        """
-        ...
+        """Find names that may be meant by *name*: at most *limit* neighbours in their order."""
 
     def on_queues(self) -> Mapping[str, int]:
         """Count the enabled schedules of each task queue; what stays alive has one of its own."""
-        ...
 
     def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
-        """Name the enabled schedules that stay alive; no row of theirs is read in full.
+        """Name the enabled schedules that stay alive; with *since* those edited after it.
 
-        With *since* those alone that were edited after it; as rows may commit late, and be written
-        by a clock that is behind, somebody who asks so has to ask for all now and then.
+        As rows may commit late, somebody who asks so has to ask for all now and then.
         """
-        ...
 
     def save(
         self,
@@ -92,18 +80,14 @@ class ScheduleStorePort(Protocol):
         dropped: Collection[str] = (),
         on_progress: OnProgress = unwatched,
     ) -> None:
-        """Create or replace schedules by name, and change others: all or none.
-
-        One that is refused refuses them all, with `LedgerRefused`: a file is not applied by half.
+        """Create or replace schedules by name, change others: all, or with `LedgerRefused` none.
 
         *task_names* maps schedules to their tasks' names within their source; that is no edit:
-        `updated_at` and the plan stay. Of the *disabled* only the status changes, if it was on.
-        Unknown names are left out of both. Numbers of an owner that a draft does not say stay.
-        *calendars* are created or replaced as well, *dropped* ones removed; that is no edit of any
-        schedule, whose next decision is by them. *on_progress* hears of the schedules as they are
-        written, from none to all, and from none again if that has to be repeated.
+        `updated_at` and the plan stay. Of the *disabled* only the status changes. Numbers of an
+        owner that a draft does not say stay. *calendars* are created or replaced, *dropped* ones
+        removed; no schedule is edited by that. *on_progress* hears of the schedules as they are
+        written, and from none again if that has to be repeated.
         """
-        ...
 
     def create(
         self, draft: ScheduleDraft, *, now: datetime, request: str | None = None
@@ -115,42 +99,124 @@ class ScheduleStorePort(Protocol):
         Raises:
             LedgerRefused: the table refuses a value, or takes the name for another's.
         """
-        ...
 
     def made_by(self, request: str | None, *, name: str) -> int | None:
-        """Find the schedule of that name, of no source, that was created with this *request*.
+        """Find the id of the schedule of that name, of no source, that this *request* created.
 
-        Without one: of which no request is known. Answers its id, whatever became of it since; None
-        if there is none.
+        Without one: of which no request is known.
         """
-        ...
 
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
         """Find a schedule by its id, whatever it is named; not one of the system's own."""
-        ...
 
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
-        """Enable or disable schedules; answers those whose status changed.
+        """Enable or disable schedules, broken ones too; answers those whose status changed.
 
-        That is an edit, of the status alone: an enabled one is planned from *now* on. A broken row
-        is switched as well. Unknown names are left out.
+        That is an edit, of the status alone: an enabled one is planned from *now* on.
         """
-        ...
 
     def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
         """List calendars by name; all of them if no names are given."""
-        ...
 
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
-        """Pause a schedule, as `paused_anew` says; answers the pause, None if it is unknown.
-
-        That is no edit: `updated_at` and the plan stay. A row that cannot be read is replaced.
-        """
-        ...
+        """Pause a schedule, as `paused_anew` says, which is no edit; None if it is unknown."""
 
     def resume(self, name: str, *, now: datetime) -> Pause | None:
-        """End a schedule's pause at *now*; answers it as it is then, None if there is none.
+        """End a schedule's pause at *now*; answers it as it is then, None if there is none."""
 
-        A row that cannot be read is removed.
+
+@attrs.frozen(kw_only=True)
+class ScheduleFilter:
+    """Which schedules are meant; *search* is a part of the name or description, of any case."""
+
+    search: str | None = None
+    enabled: bool | None = None
+    paused: bool | None = None
+    source: str | None = None
+
+
+@attrs.frozen
+class Outdated:
+    """The row is no more as it was when the change was thought of: nothing was changed."""
+
+    current: StoredSchedule
+
+
+@attrs.frozen
+class KeptByRuns:
+    """The row stays: so many *executions* that are not to be deleted belong to it."""
+
+    executions: int
+
+
+class ScheduleEditsPort(Protocol):
+    """Edits and deletes the users' schedules one by one."""
+
+    def edit(
+        self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
+    ) -> StoredSchedule | Outdated | None:
+        """Make a row say what a draft does, its name and source excepted; None if there is none.
+
+        With *seen* only if that is its `updated_at` still: of concurrent callers that have seen the
+        same, one edits and the others are answered `Outdated`.
+
+        Raises:
+            LedgerRefused: the table refuses a value.
         """
-        ...
+
+    def delete(
+        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
+    ) -> StoredSchedule | Outdated | KeptByRuns | None:
+        """Delete a row that no execution belongs to; answers it as it was. *seen* is as in `edit`.
+
+        *with_history* its executions go first, in several transactions; not if one is unfinished or
+        its failure unresolved.
+        """
+
+
+#: Nobody counts further: people are told that there are more.
+MOST_COUNTED: Final = 10_000
+
+
+class ScheduleListPort(Protocol):
+    """Lists the users' schedules in parts."""
+
+    def page(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        """List schedules by name, then those without one by id; from *after* the name of one."""
+
+    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
+        """Count the schedules that a filter takes; `MOST_COUNTED` + 1 if there are more."""
+
+
+class NamesPort(Protocol):
+    """Looks names up."""
+
+    def numbers_of(self, task: str) -> Collection[TaskRef]:
+        """Find the numbers that schedules give a task of that name: by the newest of them."""
+
+    def has_task(self, task: str, numbers: Collection[TaskRef]) -> bool:
+        """Tell whether a schedule, an execution or a failure is of a task: see `is_meant`."""
+
+    def has_queue(self, queue: str) -> bool:
+        """Tell whether a schedule, an execution that has not ended, or a failure names a queue."""
+
+    def has_type(self, type_: str) -> bool:
+        """Tell whether a schedule or a failure is of a task of that type."""
+
+    def sources(self) -> Collection[str]:
+        """Name the jobs files that schedules are of."""
+
+    def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
+        """Find names of tasks that may be meant by *name*, as `ScheduleStorePort.near` does."""
+
+
+class TimingStorePort(Protocol):
+    """Counts schedules by when they are due."""
+
+    def timings(self) -> Timings:
+        """Count the users' enabled schedules with times by when they are due, and by jitter."""
+
+    def version(self) -> str:
+        """Name what the answer rests on: another text once a schedule was written or deleted."""

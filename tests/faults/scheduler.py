@@ -24,7 +24,7 @@ from cronhare.entrypoints.cli.app import main
 from cronhare.entrypoints.container import Container
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.claims import Batch
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 #: So soon something late is sent again here. A message that is only slow is then sent twice: the
 #: fences have more to do than with the graces of everyday.

@@ -50,9 +50,9 @@ from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.attempts import Finish, Limited
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
-from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedules import ScheduleFilter
 from tests.frozen_clock import FrozenClock
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import FAILURE, IN_30_S, NOON, Ledger, draft, sql_ledger

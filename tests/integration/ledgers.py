@@ -54,33 +54,36 @@ from cronhare.domain.retries.retry import (
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.access import AccessStorePort
-from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,
     Finish,
+    NodeStorePort,
     Recorded,
+    RedeliveryStorePort,
     StartAnswer,
     StartRequest,
 )
-from cronhare.ports.audit import AuditStorePort
-from cronhare.ports.claims import Batch, ClaimStorePort
-from cronhare.ports.events import EventStorePort
-from cronhare.ports.limits import LimitStorePort
-from cronhare.ports.names import NamesPort
-from cronhare.ports.nodes import NodeStorePort
-from cronhare.ports.overview import OverviewPort
-from cronhare.ports.records import ExecutionFilter, RecordsPort
-from cronhare.ports.redeliveries import RedeliveryStorePort
-from cronhare.ports.replays import Advance, ReplayStorePort
+from cronhare.ports.claims import Advance, Batch, ClaimStorePort, ReplayStorePort
+from cronhare.ports.events import AlertStorePort, EventStorePort
+from cronhare.ports.records import (
+    AccessStorePort,
+    AuditStorePort,
+    ExecutionFilter,
+    LimitStorePort,
+    OverviewPort,
+    RecordsPort,
+    StatisticsPort,
+    TimelineStorePort,
+)
 from cronhare.ports.runner import AttemptResult
-from cronhare.ports.schedule_edits import ScheduleEditsPort
-from cronhare.ports.schedule_lists import ScheduleListPort
-from cronhare.ports.schedules import ScheduleStorePort
-from cronhare.ports.statistics import StatisticsPort
-from cronhare.ports.timeline import TimelineStorePort
-from cronhare.ports.timings import TimingStorePort
+from cronhare.ports.schedules import (
+    NamesPort,
+    ScheduleEditsPort,
+    ScheduleListPort,
+    ScheduleStorePort,
+    TimingStorePort,
+)
 from tests.frozen_clock import FrozenClock
 from tests.memory_ledger import compiled_once, memory_engine
 from tests.ports import NO_NACKS, ids_of

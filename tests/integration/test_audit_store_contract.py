@@ -3,8 +3,7 @@
 from typing import Any
 
 from cronhare.domain.access.audit import Action, AuditEntry, AuditOutcome, Intent, Result
-from cronhare.ports.audit import AuditFilter
-from cronhare.ports.records import Retention
+from cronhare.ports.records import AuditFilter, Retention
 from tests.actors import ADA, CI
 from tests.integration.ledgers import SECOND, Ledger
 

@@ -47,7 +47,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
 from tests.frozen_clock import FrozenClock
 from tests.integration import amqp
 from tests.integration.ledgers import (

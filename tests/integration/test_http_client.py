@@ -14,7 +14,7 @@ import pytest
 
 from cronhare.adapters.http.client import HttpClient
 from cronhare.domain.addresses import AllowedHosts, WebAddress
-from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
+from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from tests.services.certificates import certified
 
 pytestmark = pytest.mark.integration

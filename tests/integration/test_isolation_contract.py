@@ -10,7 +10,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports.attempts import Busy, Finish, Limited, Refused
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
 from tests.integration.ledgers import FOR_GOOD, HOUR, LEASE, LOSS, MINUTE, SUCCESS, Ledger, Shell
 from tests.integration.rules import (

@@ -11,7 +11,7 @@ from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_ledger
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.integration.ledgers import MINUTE, Ledger, Shell
 
 SEQUENCE = "pg_get_serial_sequence('SchedulerExecution', 'id')"

@@ -36,7 +36,7 @@ from cronhare.entrypoints.web.page.pages import Pages
 from cronhare.entrypoints.web.page.rendering import LONGEST_SHOWN, Renderer
 from cronhare.entrypoints.web.page.views import live
 from cronhare.entrypoints.web.problems import Problem
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
 from tests.actors import ADA
 from tests.integration.ledgers import Ledger

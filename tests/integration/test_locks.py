@@ -14,7 +14,7 @@ from cronhare.adapters.sql.mapping.execution_rows import BY_IDS
 from cronhare.adapters.sql.schema.tables import by_id, executions, holds, nodes, plans
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.redeliveries import Holder
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, empty, sql_ledger
 

@@ -14,7 +14,7 @@ from cronhare.adapters.sql import (
     open_engine,
     upgrade,
 )
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft
 from tests.services import mariadb

@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 from tests.integration.ledgers import Ledger, Shell, draft
 from tests.integration.rules import some
 from tests.ports import ids_of

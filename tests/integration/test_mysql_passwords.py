@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from cronhare.adapters.sql import check_schema, open_engine
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from tests.services.certificates import certified
 from tests.services.mysql_wire import OK, greeting, packet
 

@@ -22,7 +22,7 @@ from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, draft, sql_ledger

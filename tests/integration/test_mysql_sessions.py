@@ -20,7 +20,7 @@ from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.transactions import database
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until

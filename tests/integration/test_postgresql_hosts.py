@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft, sql_ledger
 from tests.services import postgresql

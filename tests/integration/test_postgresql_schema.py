@@ -14,7 +14,7 @@ from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
 from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.domain.execution import State
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger

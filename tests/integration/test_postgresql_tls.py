@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from cronhare.adapters.sql import check_schema, open_engine
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from tests.services import postgresql
 from tests.services.certificates import Certified, certified
 

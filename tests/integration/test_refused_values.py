@@ -23,7 +23,7 @@ from cronhare.domain.retries.retry import Complete, RetryPolicy
 from cronhare.domain.schedules.boot import Boot
 from cronhare.entrypoints.processes.worker import run_at_start, run_for
 from cronhare.ports.attempts import Finish, Refused
-from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (

@@ -8,8 +8,7 @@ import pytest
 from cronhare.adapters.sql import schedule_edits
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.schedule_edits import KeptByRuns, Outdated
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule
 from tests.integration.ledgers import HOUR, MINUTE, Ledger, at_once, draft
 
 

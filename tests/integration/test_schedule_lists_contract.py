@@ -3,8 +3,8 @@
 import pytest
 
 from cronhare.domain.schedules.pause import Pause
-from cronhare.ports import schedule_lists
-from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports import schedules
+from cronhare.ports.schedules import ScheduleFilter
 from tests.integration.ledgers import Ledger, draft
 
 ALL = ScheduleFilter()
@@ -58,7 +58,7 @@ def test_many_schedules_are_counted_up_to_a_bound(
 ) -> None:
     module = type(ledger.lists).__module__
     monkeypatch.setattr(f"{module}.MOST_COUNTED", 2)
-    assert schedule_lists.MOST_COUNTED > 2
+    assert schedules.MOST_COUNTED > 2
     ledger.save(draft("a"), draft("b", status=False))
     assert ledger.lists.count(ALL, now=ledger.now) == 2
 

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
 from cronhare.domain.execution import State
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, sql_ledger
 

@@ -15,7 +15,7 @@ from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger

@@ -15,8 +15,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.ports.schedule_edits import Outdated
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import Outdated, StoredSchedule
 from tests.integration.ledgers import at_once
 from tests.integration.web import Answer, Site, site
 

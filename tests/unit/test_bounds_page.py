@@ -128,7 +128,7 @@ from cronhare.entrypoints.web.page import forms as web_forms
 from cronhare.entrypoints.web.page.live import broadcast as web_broadcast
 from cronhare.entrypoints.web.page.live import feeds as web_feeds
 from cronhare.entrypoints.web.page.live import stream as web_stream
-from cronhare.ports import http
+from cronhare.ports import system as http_port
 from cronhare.ports.records import Retention
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
@@ -280,9 +280,9 @@ BOUNDS: dict[str, list[str]] = {
         f"{http_header.MOST_HEADERS} headers of {http_header.LONGEST_VALUE:,} characters",
         f"names of {http_header.LONGEST_NAME}",
         f"a body of {size(requests.LARGEST_BODY)}",
-        f"{http.LONGEST_REQUEST // MINUTE} min",
+        f"{http_port.LONGEST_REQUEST // MINUTE} min",
     ],
-    "an answer over HTTP": [size(http.KEPT_OF_ANSWER), size(exchange._LARGEST_FRAME)],
+    "an answer over HTTP": [size(http_port.KEPT_OF_ANSWER), size(exchange._LARGEST_FRAME)],
     "requests over HTTP at a time": [
         f"{http_client.MOST_AT_A_TIME}",
         f"{connecting.MOST_ADDRESSES} addresses",

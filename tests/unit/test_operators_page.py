@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from cronhare.adapters.extras import EXTRAS
+from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.settings.settings_file import CONFIG
-from cronhare.ports.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operators.md").read_text(encoding="utf-8")

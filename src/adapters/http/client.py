@@ -9,7 +9,7 @@ from typing import Final
 from cronhare.adapters.connections.bounded_socket import Deadline
 from cronhare.adapters.connections.connection import look_up
 from cronhare.domain.addresses import AllowedHosts
-from cronhare.ports.http import LONGEST_REQUEST, HttpAnswer, HttpFailed, HttpRequest
+from cronhare.ports.system import LONGEST_REQUEST, HttpAnswer, HttpFailed, HttpRequest
 
 from .connecting import LookUp
 from .exchange import Exchange

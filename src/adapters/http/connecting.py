@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from cronhare.domain.addresses import Address, AllowedHosts, WebAddress
-from cronhare.ports.http import HttpRefused
+from cronhare.ports.system import HttpRefused
 
 #: Addresses of one name that are tried.
 MOST_ADDRESSES: Final = 4

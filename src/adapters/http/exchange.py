@@ -11,7 +11,7 @@ from cronhare.adapters.connections.bounded_socket import Deadline
 from cronhare.adapters.connections.connection import Connection
 from cronhare.domain.addresses import AllowedHosts
 from cronhare.domain.texts.echo import shown
-from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
+from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
 from .connecting import LookUp, allowed_addresses
 from .requests import sent_headers

@@ -6,7 +6,7 @@ from typing import Final
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.http_header import MOST_HEADERS, fault_of_name, fault_of_value
-from cronhare.ports.http import HttpRefused, HttpRequest
+from cronhare.ports.system import HttpRefused, HttpRequest
 
 _METHOD: Final = re.compile(r"[A-Z]{1,32}")
 

@@ -18,7 +18,8 @@ from cronhare.domain.schedules.http_call import (
     code_of_status,
 )
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.http import (
+from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
+from cronhare.ports.system import (
     LONGEST_REQUEST,
     HttpAnswer,
     HttpFailed,
@@ -26,7 +27,6 @@ from cronhare.ports.http import (
     HttpRefused,
     HttpRequest,
 )
-from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
 
 #: Characters of an answer's body in the failure's sentence.
 _LONGEST_LINE: Final = 200

@@ -8,7 +8,7 @@ from datetime import timedelta
 from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.domain.topology import MAIN_QUEUE, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from .deliveries import Consumer, Session
 from .engine import Engine

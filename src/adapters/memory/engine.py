@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from .deliveries import Deliveries, Session
 from .routing import MICROSECOND, DeclaredTopology, MemoryQueue, Stored, routed_copy

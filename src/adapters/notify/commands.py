@@ -4,11 +4,11 @@ from typing import Final
 
 import msgspec
 
+from cronhare.domain.environment import EVENT_VARIABLES
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.notify import ByCommand, ByListener, Target, type_of
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.environment import EVENT_VARIABLES
 from cronhare.ports.events import NotDelivered
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 

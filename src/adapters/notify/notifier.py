@@ -16,8 +16,8 @@ from cronhare.domain.schedules.notify import (
 )
 from cronhare.domain.schedules.untellable import NO_MAIL_SERVER
 from cronhare.ports.events import MailContent, NotDelivered
-from cronhare.ports.http import HttpPort
 from cronhare.ports.runner import TaskRunnerPort
+from cronhare.ports.system import HttpPort
 
 from .apprise_sender import AppriseSender
 from .commands import by_command, by_listener

@@ -18,7 +18,7 @@ from cronhare.domain.lifecycle.pings import MOST_TRIES, START_WITHIN, read_ping
 from cronhare.domain.retries.retry_after import read_retry_after
 from cronhare.domain.schedules.notify import ByPing, ByWebhook, Target
 from cronhare.ports.events import NotDelivered
-from cronhare.ports.http import HttpAnswer, HttpFailed, HttpPort, HttpRefused, HttpRequest
+from cronhare.ports.system import HttpAnswer, HttpFailed, HttpPort, HttpRefused, HttpRequest
 
 #: Bytes of an answer that are read: it says nothing but its status.
 _MOST_OF_ANSWER: Final = 1_024

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, Row, bindparam, delete, insert, or_, select, upda
 from cronhare.domain.access import Scope
 from cronhare.domain.access.sessions import Session
 from cronhare.domain.access.tokens import USED_EVERY, Token
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from .schema.tables import page_sessions, tokens
 from .schema.types import UtcDateTime

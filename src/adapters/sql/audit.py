@@ -9,8 +9,8 @@ from sqlalchemy import Engine, bindparam, delete, func, insert, select, update
 
 from cronhare.domain.access import Channel
 from cronhare.domain.access.audit import Action, AuditEntry, AuditOutcome, Intent, Result
-from cronhare.ports.audit import AuditFilter
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.records import AuditFilter
+from cronhare.ports.system import ClockPort
 
 from .mapping.own_rows import OwnTable
 from .schema.tables import audit

@@ -23,8 +23,8 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, U
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 from .cooldown import Cooldown
 

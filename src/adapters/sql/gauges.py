@@ -37,9 +37,8 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.overview import Coming, Run
-from cronhare.ports.records import QueueLoad
+from cronhare.ports.records import Coming, QueueLoad, Run
+from cronhare.ports.system import ClockPort
 
 from .mapping.execution_rows import BY_IDS, batches, display_name, find_executions
 from .mapping.own_rows import OwnTable

@@ -22,7 +22,7 @@ from cronhare.domain.lifecycle import transitions
 from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
 from .dialect import Locked, StatementFailed
 from .mapping.archive_rows import ARCHIVE, archive_values

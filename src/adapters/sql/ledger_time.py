@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import Engine
 
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from .transactions.database import Database, StorePart, repeatable
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, bindparam, case, delete, func, insert, or_, select, update
 
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from .mapping.own_rows import OwnTable, whole
 from .schema.tables import holds, nodes

@@ -21,9 +21,8 @@ from sqlalchemy import (
 from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleFilter
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import KeptByRuns, Outdated, ScheduleFilter, StoredSchedule
+from cronhare.ports.system import ClockPort
 
 from .mapping.exactly import exactly
 from .mapping.schedule_rows import moment_or_long_ago, row_values

@@ -7,10 +7,8 @@ from typing import Final
 from sqlalchemy import Connection, Engine, bindparam, func, select
 
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.schedule_edits import ScheduleFilter
-from cronhare.ports.schedule_lists import MOST_COUNTED
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter, StoredSchedule
+from cronhare.ports.system import ClockPort
 
 from .mapping.execution_rows import id_of_display_name
 from .schedule_edits import conditions_of

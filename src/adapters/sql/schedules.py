@@ -28,9 +28,9 @@ from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
+from cronhare.ports.system import ClockPort
 
 from .mapping.calendar_rows import read_drafts, save_calendars
 from .mapping.execution_rows import batches, display_name, id_of_display_name

@@ -39,7 +39,7 @@ from cronhare.domain.load.timings import SameTiming, Timings
 from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
 from cronhare.domain.schedules.schedule import ByHand
 from cronhare.domain.schedules.task import SYSTEM
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from .dialect import Dialect
 from .gauges import last_results, spans

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 #: If wall clock and stopwatch differ by more, one was set, or the machine was suspended.
 STEP: Final = timedelta(seconds=1)

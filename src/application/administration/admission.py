@@ -17,8 +17,8 @@ from cronhare.domain.access.tokens import (
     looks_like_token,
     make_token,
 )
-from cronhare.ports.access import AccessStorePort
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports.records import AccessStorePort
 
 from .audit_trail import AuditTrail
 

@@ -11,8 +11,7 @@ from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.schedules.untold import why_untold
-from cronhare.ports.alerts import AlertStorePort
-from cronhare.ports.events import EventStorePort
+from cronhare.ports.events import AlertStorePort, EventStorePort
 
 from ..events.alerting import schedules_of_no_file
 from ..events.subscribers import Subscribers

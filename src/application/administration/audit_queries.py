@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from cronhare.ports.audit import AuditFilter, AuditStorePort
+from cronhare.ports.records import AuditFilter, AuditStorePort
 
 from .views.audit import AuditView
 

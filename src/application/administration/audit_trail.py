@@ -10,8 +10,8 @@ import attrs
 
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import Action, AuditOutcome, Intent, Result
-from cronhare.ports.audit import AuditStorePort
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports.records import AuditStorePort
 
 from ..logs import say
 

@@ -24,7 +24,7 @@ from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.replays import ReplayStorePort
+from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .audit_trail import AuditTrail

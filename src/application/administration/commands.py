@@ -22,10 +22,10 @@ from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
 from cronhare.domain.texts.listing import plural
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.bell import BellPort
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+from cronhare.ports.system import BellPort
 
 from .audit_trail import AuditTrail
 from .audit_values import plain, values_of_filter

@@ -10,8 +10,8 @@ from cronhare.domain.load.curves import DayLoad, day_load
 from cronhare.domain.nodes import container_id
 from cronhare.domain.overlaps import Ran, overlaps
 from cronhare.domain.retries.leaps import has_passed
-from cronhare.ports.timeline import TimelineStorePort
-from cronhare.ports.timings import TimingStorePort
+from cronhare.ports.records import TimelineStorePort
+from cronhare.ports.schedules import TimingStorePort
 
 from .views.days import LoadView, TimelineView
 

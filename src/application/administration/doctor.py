@@ -38,7 +38,7 @@ from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
-from cronhare.ports.inspection import (
+from cronhare.ports.records import (
     BrokerAnswer,
     BrokerInspectionPort,
     LedgerAnswer,

@@ -13,9 +13,9 @@ from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive, served, serving
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
-from cronhare.ports.replays import ReplayStorePort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant

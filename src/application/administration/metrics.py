@@ -10,9 +10,8 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.lifecycle.statistics import By
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.ports.nodes import NodeStorePort
-from cronhare.ports.records import RecordsPort
-from cronhare.ports.statistics import StatisticsPort
+from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.records import RecordsPort, StatisticsPort
 
 from .retry_limits import RetryLimitDesk
 from .views.metrics import MOST_SERIES, MetricsView

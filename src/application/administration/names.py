@@ -14,10 +14,9 @@ from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.names import NamesPort
-from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter
-from cronhare.ports.schedules import ScheduleStorePort
+from cronhare.ports.schedules import NamesPort, ScheduleStorePort
 
 from .lookup import LOOKED_AT, find_schedule, not_found
 

@@ -10,7 +10,7 @@ from cronhare.domain.access.audit import Action
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.attempts import NodeStorePort
 
 from .audit_trail import AuditTrail
 from .audit_values import plain

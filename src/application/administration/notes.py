@@ -24,7 +24,7 @@ from cronhare.domain.schedules.unreached import (
 )
 from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.echo import echo
-from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.attempts import NodeStorePort
 
 from .difference import Change, ChangedKind, ScheduleChange
 from .files_together import FileContent

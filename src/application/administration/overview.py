@@ -7,8 +7,7 @@ from typing import Final
 from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
-from cronhare.ports.overview import OverviewPort, Run
-from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.records import ExecutionFilter, OverviewPort, RecordsPort, Run
 
 from .queries import Queries
 from .views.overview import ComingMinute, FailingView, OverviewView

@@ -19,7 +19,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
-from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -41,7 +41,7 @@ from .views.work import NodesView, QueueView
 
 if TYPE_CHECKING:
     # Here: most questions ask no broker, and name nothing.
-    from cronhare.ports.inspection import BrokerInspectionPort
+    from cronhare.ports.records import BrokerInspectionPort
 
     from .names import Names
 

@@ -11,8 +11,8 @@ from cronhare.domain.access.audit import Action
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.records import RecordsPort
-from cronhare.ports.replays import ReplayStorePort
 
 from .audit_trail import AuditTrail
 from .audit_values import values_of_filter

@@ -15,7 +15,7 @@ from cronhare.domain.retries.budget import said
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.naming import called
-from cronhare.ports.limits import LimitStorePort
+from cronhare.ports.records import LimitStorePort
 
 from .audit_trail import AuditTrail
 from .audit_values import plain

@@ -11,7 +11,7 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import State
 from cronhare.domain.run_calendar import Moment, RunCalendar, lay_out
 from cronhare.domain.schedules.schedule import DEFAULT_ZONE
-from cronhare.ports.overview import OverviewPort, Run
+from cronhare.ports.records import OverviewPort, Run
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .lookup import find_schedule, understood

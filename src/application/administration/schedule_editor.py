@@ -12,8 +12,13 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.records import RecordsPort
-from cronhare.ports.schedule_edits import KeptByRuns, Outdated, ScheduleEditsPort
-from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+from cronhare.ports.schedules import (
+    KeptByRuns,
+    Outdated,
+    ScheduleEditsPort,
+    ScheduleStorePort,
+    StoredSchedule,
+)
 
 from .audit_trail import AuditTrail
 from .audit_values import differing, values_of

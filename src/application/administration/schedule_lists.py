@@ -7,9 +7,7 @@ import attrs
 
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.ports.records import RecordsPort
-from cronhare.ports.schedule_edits import ScheduleFilter
-from cronhare.ports.schedule_lists import ScheduleListPort
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import ScheduleFilter, ScheduleListPort, StoredSchedule
 
 from .names import Names
 from .views.schedules import SchedulePage, ScheduleView

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.statistics import By
-from cronhare.ports.statistics import StatisticsPort
+from cronhare.ports.records import StatisticsPort
 
 from .names import Names
 from .views.statistics import ExecutionCountView, FailureCountView

@@ -8,7 +8,7 @@ import attrs
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.access.audit import Action
 from cronhare.domain.access.tokens import digest_of, make_token, new_token
-from cronhare.ports.access import AccessStorePort
+from cronhare.ports.records import AccessStorePort
 
 from .audit_trail import AuditTrail
 from .lookup import NotFound

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.events import EventStorePort
-from cronhare.ports.ledger import LedgerRefused
 
 from ..logs import say
 

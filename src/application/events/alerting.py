@@ -21,8 +21,7 @@ from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.alert_rules import AlertConditions
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
-from cronhare.ports.alerts import AlertStorePort
-from cronhare.ports.events import EventStorePort
+from cronhare.ports.events import AlertStorePort, EventStorePort
 
 from .adding import Adder
 from .judging import LedgerJudge, say_changes

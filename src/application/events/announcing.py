@@ -15,9 +15,9 @@ from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, OutboxRow
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.texts.listing import counted
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.events import EventStorePort
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.system import ClockPort
 
 from ..logs import say
 from .alerting import AlertWatch

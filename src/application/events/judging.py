@@ -12,8 +12,8 @@ from cronhare.domain.lifecycle.alerts import EVERY, Alert, judge
 from cronhare.domain.lifecycle.system_alerts import judge_system
 from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.retries.leaps import has_passed
-from cronhare.ports.alerts import AlertChanges, AlertStorePort
-from cronhare.ports.nodes import NodeStorePort
+from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.events import AlertChanges, AlertStorePort
 
 from ..logs import say
 

@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.schedule_alerts import judge_schedule
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.alert_rules import AlertConditions
 from cronhare.domain.schedules.notify import Subscriptions
-from cronhare.ports.alerts import AlertChanges, AlertStorePort
+from cronhare.ports.events import AlertChanges, AlertStorePort
 
 from ..logs import say
 

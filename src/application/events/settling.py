@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState, wait_after
 from cronhare.domain.retries.backoff import Waits
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
 from cronhare.ports.events import EventStorePort, NotDelivered
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 from ..ledger_threads import LedgerThreads
 from ..logs import say

@@ -17,8 +17,7 @@ from cronhare.domain.texts.moments import say_time
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.metrics import SILENT, MetricsPort
-from cronhare.ports.tracing import NOT_TRACED, SpanKind, TracingPort
+from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort
 
 from ..logs import say
 from .missing_queues import MOST_NAMED, MissingQueues, Sent

@@ -13,8 +13,8 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import MOST_REPORTS, alive, served
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.texts.listing import counted, listed
+from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.broker import BrokerPort, Published
-from cronhare.ports.nodes import NodeStorePort
 
 from ..logs import say
 from .execution_publisher import envelope, is_carried

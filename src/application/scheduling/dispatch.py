@@ -13,8 +13,7 @@ from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
 from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
 from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
 from cronhare.ports.claims import Batch, ClaimStorePort
-from cronhare.ports.metrics import SILENT, MetricsPort
-from cronhare.ports.tracing import NOT_TRACED, TracingPort
+from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher

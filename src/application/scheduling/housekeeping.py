@@ -18,10 +18,10 @@ from cronhare.ports.attempts import (
     Refused,
     StartRequest,
 )
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
+from cronhare.ports.system import ClockPort
 
 from ..logs import say
 from ..worker.leases import ROW_LOCKED

@@ -5,7 +5,7 @@ import logging
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.lanes import judge_lanes
 from cronhare.domain.diagnosis.servers import InMemory, Unreachable
-from cronhare.ports.inspection import BrokerInspectionPort
+from cronhare.ports.records import BrokerInspectionPort
 
 from ..logs import say
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
 from cronhare.ports.attempts import AttemptStorePort, Busy
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 from ..logs import say
 

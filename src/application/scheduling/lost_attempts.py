@@ -12,8 +12,8 @@ from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskErr
 from cronhare.domain.retries.retry import decide
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.runner import AttemptResult
+from cronhare.ports.system import SILENT, MetricsPort
 
 from ..limit_log import log_limits
 from ..outcome_log import log_outcome

@@ -11,7 +11,7 @@ from cronhare.domain.lease_times import silence
 from cronhare.domain.nodes import Node, departed
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 from ..logs import say
 from .lost_attempts import LostAttempts

@@ -18,8 +18,8 @@ from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.broker import BrokerPort, BrokerUnavailable
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import SILENT, MetricsPort
 
 from ..logs import place_of, say
 from ..publishing.execution_publisher import ExecutionPublisher

@@ -10,7 +10,7 @@ import attrs
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.ports.replays import ReplayStorePort
+from cronhare.ports.claims import ReplayStorePort
 
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher

@@ -23,8 +23,8 @@ from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import ToQueue
 from cronhare.ports.attempts import Busy, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
-from cronhare.ports.tracing import NOT_TRACED, TracingPort
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
+from cronhare.ports.system import NOT_TRACED, TracingPort
 
 from ..logs import say
 from ..publishing.execution_publisher import envelope

@@ -32,10 +32,10 @@ from cronhare.domain.schedules.topic import NoListener, say_unheard
 from cronhare.domain.texts.naming import called
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import Attempt
 from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, TaskRunnerPort
-from cronhare.ports.tracing import TracingPort
+from cronhare.ports.system import TracingPort
 
 from ..logs import place_of, say
 from ..redelivery.delay import without_delay_count

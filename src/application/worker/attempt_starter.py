@@ -8,7 +8,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
 from cronhare.domain.retries.limits import RetryLimits
 from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 
 from .batching import Batcher
 from .leases import LeaseKeeper

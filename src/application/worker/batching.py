@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 from ..ledger_threads import LedgerThreads
 

@@ -25,14 +25,12 @@ from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import MOST_QUEUES
-from cronhare.ports.attempts import Deferred, Refused, StartRequest
+from cronhare.ports.attempts import Deferred, RedeliveryStorePort, Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
-from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import Attempt
-from cronhare.ports.redeliveries import RedeliveryStorePort
 from cronhare.ports.runner import TaskRunnerPort
-from cronhare.ports.tracing import NOT_TRACED, SpanKind, TracingPort
+from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort
 
 from ..log_limiter import LogLimiter
 from ..logs import say

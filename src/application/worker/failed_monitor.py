@@ -17,9 +17,9 @@ from cronhare.domain.lifecycle.failures import Failure, Unproven, read_failed
 from cronhare.domain.messages.messages import AttemptRef, Unreadable
 from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort
+from cronhare.ports.system import ClockPort
 
 from ..ledger_threads import LedgerThreads
 from ..logs import say

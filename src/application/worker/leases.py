@@ -11,10 +11,9 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lease_times import given_up_after
 from cronhare.ports.attempts import AttemptStorePort
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import StopReason
+from cronhare.ports.system import SILENT, ClockPort, MetricsPort
 
 from ..logs import say
 

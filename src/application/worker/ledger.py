@@ -13,8 +13,8 @@ import attrs
 from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 from ..ledger_threads import LedgerThreads
 from ..logs import say

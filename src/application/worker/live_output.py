@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from cronhare.ports.attempts import AttemptStorePort
-from cronhare.ports.clock import ClockPort
 from cronhare.ports.runner import TaskRunnerPort, Written
+from cronhare.ports.system import ClockPort
 
 from .leases import LeaseKeeper
 

@@ -23,9 +23,8 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.naming import called
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
-from cronhare.ports.ledger import LedgerBusy, LedgerRefused, LedgerUnavailable
-from cronhare.ports.metrics import MetricsPort
-from cronhare.ports.tracing import TracingPort
+from cronhare.ports.errors import LedgerBusy, LedgerRefused, LedgerUnavailable
+from cronhare.ports.system import MetricsPort, TracingPort
 
 from ..let_go_log import log_let_go
 from ..limit_log import log_limits

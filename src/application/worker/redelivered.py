@@ -12,9 +12,9 @@ import attrs
 from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.redeliveries import Holder, crashes_of
 from cronhare.domain.texts.listing import counted
+from cronhare.ports.attempts import RedeliveryStorePort
 from cronhare.ports.broker import Delivery
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from cronhare.ports.redeliveries import RedeliveryStorePort
+from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
 
 from .ledger import WorkerLedger
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 #: Seconds between two looks.
 LOOK_EVERY: Final = 10.0

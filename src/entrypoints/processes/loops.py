@@ -16,7 +16,7 @@ from cronhare.application.logs import say
 from cronhare.application.outages import Outage
 from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
 from ..probes.turns import Turn
 from ..signals.shutdown import Shutdown

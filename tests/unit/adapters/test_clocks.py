@@ -5,7 +5,7 @@ import pytest
 from freezegun import freeze_time
 
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock
 
 START = datetime(2026, 3, 29, 0, 59, 59, 250_000, tzinfo=UTC)

@@ -12,8 +12,8 @@ from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.http_call import MOST_HEADERS, OUR_HEADERS, HttpCall
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts import http_header
-from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from cronhare.ports.runner import Invocation, StopReason
+from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
 EIGHT = datetime(2025, 12, 12, 8, tzinfo=UTC)
 SHOP = WebAddress.parse("https://shop.example/nightly?key=SECRET")

@@ -10,7 +10,7 @@ from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.http_call import MOST_HEADERS, HttpCall
 from cronhare.domain.schedules.task import Task
-from cronhare.ports.http import HttpRequest
+from cronhare.ports.system import HttpRequest
 
 URL = 'url = "https://shop.example/hook?key=SECRET"'
 

@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock
 
 LEDGER = datetime(2026, 3, 28, 8, tzinfo=UTC)

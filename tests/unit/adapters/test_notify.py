@@ -29,8 +29,8 @@ from cronhare.domain.schedules.notify import (
     Target,
 )
 from cronhare.ports.events import MailContent, NotDelivered
-from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from cronhare.ports.runner import Invocation
+from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from tests.scripted_runner import ScriptedRunner
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

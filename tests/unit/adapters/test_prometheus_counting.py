@@ -12,8 +12,8 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.ports.broker import Published
-from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.metrics import SILENT, MetricsPort
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import SILENT, MetricsPort
 from tests.unit.executions import NOON, execution
 
 SECOND = timedelta(seconds=1)

@@ -10,7 +10,7 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.transactions import database
 from cronhare.adapters.sql.transactions.database import repeatable
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 POSTGRESQL = dialect_of(open_engine("postgresql+psycopg://cron@localhost/cron"))
 MYSQL = dialect_of(open_engine("mysql+pymysql://cron@localhost/cron"))

@@ -48,10 +48,9 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
-from cronhare.ports.metrics import SILENT, MetricsPort
 from cronhare.ports.records import ExecutionFilter, Retention
 from cronhare.ports.runner import Invocation
-from cronhare.ports.tracing import NOT_TRACED, TracingPort
+from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 from tests.frozen_clock import FrozenClock
 from tests.memory_ledger import memory_engine
 from tests.scripted_runner import Script, ScriptedRunner, succeed

@@ -28,10 +28,10 @@ from cronhare.ports.attempts import (
     StartRequest,
 )
 from cronhare.ports.claims import Batch
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Written
+from cronhare.ports.system import ClockPort
 
 #: What a rule says of ends.
 REFUSED = "it ended (somehow), but that is refused: nobody writes this"

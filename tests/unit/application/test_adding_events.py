@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import EventKind
 from cronhare.domain.schedules.schedule import OverlapPolicy
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 from tests.unit.application.endings import SUCCESS, always
 from tests.unit.application.test_events import (
     EVERY_MINUTE,

@@ -11,7 +11,7 @@ from cronhare.application.administration.token_desk import TokenDesk, TokenNameT
 from cronhare.domain.access import Scope
 from cronhare.domain.access.sessions import LONGEST_SESSION
 from cronhare.domain.access.tokens import make_token
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.actors import ADA
 from tests.unit.application.house import House
 

@@ -16,8 +16,7 @@ from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
 from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
-from cronhare.ports.alerts import AlertChanges
-from cronhare.ports.events import NotDelivered
+from cronhare.ports.events import AlertChanges, NotDelivered
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
     EVERY_MINUTE,

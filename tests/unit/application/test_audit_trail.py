@@ -20,7 +20,7 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.actors import ADA, CI
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import NOON, REPORT, House

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from cronhare.application.worker.batching import Batcher
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import Inline
 
 

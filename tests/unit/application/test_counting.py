@@ -9,7 +9,7 @@ from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.ports.broker import Published
-from cronhare.ports.metrics import SilentMetrics
+from cronhare.ports.system import SilentMetrics
 from tests.unit.application.deliveries import begin, due, live, run
 from tests.unit.application.endings import always, failure, one_by_one
 from tests.unit.application.house import LEASE, House

@@ -13,7 +13,7 @@ from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskErr
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
     SECOND,

@@ -11,7 +11,7 @@ from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline
 

@@ -24,7 +24,7 @@ from cronhare.domain.retries.budget import Budget
 from cronhare.domain.schedules.notify import ByCommand, Subscriptions, Target
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
-from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 AWAY = Unreachable(Cause.ABSENT, "nobody answers")

@@ -36,8 +36,8 @@ from cronhare.domain.schedules.notify import (
     by_number,
 )
 from cronhare.domain.schedules.schedule import OverlapPolicy
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
-from cronhare.ports.ledger import LedgerUnavailable
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import SUCCESS, always, failure, one_by_one

@@ -13,7 +13,7 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
-from cronhare.ports.ledger import LedgerBusy
+from cronhare.ports.errors import LedgerBusy
 from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due

@@ -17,7 +17,7 @@ from cronhare.domain.retries.backoff import REST
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, both_begin, due
 from tests.unit.application.endings import Seen, always, failure

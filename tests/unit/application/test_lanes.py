@@ -8,7 +8,7 @@ from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
 from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
 from cronhare.domain.topology import LANES, Topology
-from cronhare.ports.inspection import BrokerInspectionPort
+from cronhare.ports.records import BrokerInspectionPort
 from tests.unit.application.conftest import Lines
 
 OPEN = [LaneReport(lane, LaneState.OPEN) for lane in range(LANES)]

@@ -17,7 +17,7 @@ from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import Fail, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed, ToQuarantine
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.actors import ADA
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines

@@ -7,7 +7,7 @@ import pytest
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.domain.execution import State
 from cronhare.ports.attempts import StartRequest
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock
 from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import begin, both_begin, deliver, due, foreign_body, run

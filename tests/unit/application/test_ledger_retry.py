@@ -12,7 +12,7 @@ from cronhare.application.worker.ledger import (
     Draining,
     LedgerRetry,
 )
-from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.unit.application.conftest import Lines
 

@@ -10,7 +10,7 @@ from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.node_desk import NodeDesk, NotDrainable
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
-from cronhare.ports.audit import AuditFilter
+from cronhare.ports.records import AuditFilter
 from tests.actors import ADA
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, SECOND

@@ -9,7 +9,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lease_times import TIME_TO_END, silence
 from cronhare.domain.nodes import Node
 from cronhare.ports.attempts import StartRequest
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin

@@ -14,7 +14,7 @@ from cronhare.application.publishing.publish_pipeline import AT_ONCE
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import NOON, House
 
 PATIENCE = 5.0

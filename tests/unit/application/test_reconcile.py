@@ -12,7 +12,7 @@ from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.attempts import StartRequest
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines

@@ -21,7 +21,7 @@ from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.retries.outcome import Outcome
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.attempts import StartAnswer, StartRequest
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import Invocation
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import deliver, due, foreign_body

@@ -8,8 +8,7 @@ from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports.schedule_edits import ScheduleFilter
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
 from tests.unit.application.house import REPORT, House
 
 

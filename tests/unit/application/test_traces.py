@@ -13,7 +13,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import TRACE_HEADER, task_body
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
-from cronhare.ports.tracing import NOT_TRACED
+from cronhare.ports.system import NOT_TRACED
 from tests.unit.application.deliveries import deliver, due, foreign_body, live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House

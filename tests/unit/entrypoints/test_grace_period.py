@@ -12,8 +12,8 @@ from cronhare.domain.execution import State
 from cronhare.domain.lease_times import measured_every, renewed_every
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.attempts import StartRequest
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import ClockPort
 from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import due
 from tests.unit.application.house import LEASE, House

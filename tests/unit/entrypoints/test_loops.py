@@ -8,7 +8,7 @@ import time
 import pytest
 
 from cronhare.entrypoints.processes.loops import DEAF, Loop
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 #: Seconds: whoever waits for so long hangs.
 HANGS = 60.0

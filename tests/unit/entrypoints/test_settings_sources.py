@@ -7,9 +7,9 @@ import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.domain.addresses import LedgerServer, parse_ledger
+from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
-from cronhare.ports.environment import ATTEMPT_VARIABLES
 
 SECRET = "c4nary"
 URL = f"mysql://u:{SECRET}@127.0.0.1/cron"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import attrs
 
+from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.domain.texts.printable import printable
-from cronhare.ports.environment import ATTEMPT_VARIABLES
 from cronhare.ports.runner import Invocation
 
 from ..warden.warden import IPC_FD

@@ -7,7 +7,7 @@ from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Locked

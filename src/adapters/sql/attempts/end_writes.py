@@ -11,7 +11,6 @@ from cronhare.domain.lifecycle.archive import Archived, archive_end
 from cronhare.domain.lifecycle.transitions import end, overruled
 from cronhare.domain.retries.outcome import Ending
 from cronhare.ports.attempts import Finish
-from cronhare.ports.records import Attempt
 
 from ..dialect import Dialect
 from ..mapping.archive_rows import ARCHIVE, archive_values
@@ -85,8 +84,21 @@ def _write_attempts(
     rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
     for execution, finish in ended:
         succeeded = finish.ran.outcome.ending is Ending.SUCCEEDED
-        this = {"ended_id": execution.id, "ended_attempt": execution.attempt}
-        rows[_END_WELL if succeeded else _END_BADLY].append(this | Attempt.end(finish.ran, now))
+        ran, outcome = finish.ran, finish.ran.outcome
+        row = {
+            "ended_id": execution.id,
+            "ended_attempt": execution.attempt,
+            "finished_at": now,
+            "ending": outcome.ending.value,
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "pid": ran.pid,
+            "error": None if outcome.error is None else outcome.error.as_json(),
+            "peak_memory": ran.peak_memory,
+            "cpu_seconds": ran.cpu_seconds,
+            "left_running": ran.left_running,
+        }
+        rows[_END_WELL if succeeded else _END_BADLY].append(row)
     for statement, values in rows.items():
         if values:
             dialect.update_many(connection, statement, values)

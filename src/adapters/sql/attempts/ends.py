@@ -1,7 +1,7 @@
 """Ending attempts, by their result or as lost: a batch is read and judged, then written."""
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -9,8 +9,11 @@ import msgspec
 from sqlalchemy import Connection, Row, bindparam, select
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.transitions import Standing, may_finish, may_give_up
-from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.lifecycle.retry_limits import AttemptEnd
+from cronhare.domain.lifecycle.transitions import Standing, may_finish, may_give_up, state_after
+from cronhare.domain.retries.limits import UNLIMITED
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.retry import Fail, Quarantine, RetryAfter
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 
 from ..isolation import Written, pass_over, set_apart, write_each
@@ -21,7 +24,6 @@ from ..transactions.database import StorePart, repeatable_unless_locked
 from .end_writes import write_ends
 from .standing import UNLOCKED_STANDING, locked_elsewhere
 
-_STATES = frozenset(State)
 _RECORDED = (
     select(
         attempts.c.execution_id,
@@ -141,7 +143,15 @@ class AttemptEnds(StorePart):
     ) -> Sequence[Recorded]:
         """Write the ends of running attempts, with the verdicts that the retries' limits leave."""
         dialect = self._database.dialect
-        standing = [finish.standing(execution) for execution, finish in asked]
+        standing = [
+            AttemptEnd(
+                execution=execution,
+                ending=finish.ran.outcome.ending,
+                verdict=finish.verdict,
+                limits=finish.limits,
+            )
+            for execution, finish in asked
+        ]
         ruled = rule_on_retries(connection, dialect, standing, now=now)
         ended = [
             (
@@ -171,24 +181,30 @@ def _answered_again(
     ids = [finish.execution.id for finish, answer in pairs if answer == Superseded()]
     if not ids:
         return answers
-    rows = connection.execute(_RECORDED, {"ids": ids, "node": node})
+    rows: Any = connection.execute(_RECORDED, {"ids": ids, "node": node})
     recorded = {(row.execution_id, row.attempt): row for row in rows}
 
     def again(finish: Finish) -> Recorded:
         row = recorded.get((finish.execution.id, finish.execution.attempt))
-        if row is None or row.state not in _STATES:  # written by hand
-            return Superseded()
-        due_at = row.next_attempt_at
-        return finish.repeated(
-            row.ending,
-            state=State(row.state),
-            attempt=row.due,
-            last_error=row.last_error,
-            next_attempt_at=due_at if isinstance(due_at, datetime) else None,
-            now=now,
-        )
+        return Superseded() if row is None else _repeated(finish, row, now)
 
     return [again(finish) if answer == Superseded() else answer for finish, answer in pairs]
+
+
+def _repeated(finish: Finish, row: Row[Any], now: datetime) -> Recorded:
+    """Answer a finish whose attempt has ended already; what was given up as lost has no result."""
+    if row.ending != finish.ran.outcome.ending or row.ending == Ending.LOST:
+        return Superseded()
+    wanted, is_limited = state_after(finish.verdict), finish.limits != UNLIMITED
+    if row.due != finish.execution.attempt:
+        is_next = row.state == State.RETRYING and row.due == finish.execution.attempt + 1
+        if is_limited and is_next:
+            delay = max((row.next_attempt_at or now) - now, timedelta(0))
+            return Limited(RetryAfter(delay, row.last_error or ""))
+        return wanted
+    if is_limited and row.state == State.FAILED and wanted is State.RETRYING:
+        return Limited(Fail(row.last_error or ""))
+    return State(row.state)
 
 
 def _as_it_stands(connection: Connection, execution: Execution, row: Row[Any]) -> Execution:

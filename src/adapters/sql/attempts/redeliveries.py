@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, Row, bindparam, delete, insert, select
 
 from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from ..schema.tables import holds, nodes
 from ..schema.types import UtcDateTime

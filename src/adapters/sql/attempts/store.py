@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine
 
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from ..transactions.database import Database
 from .adoption import Adoption

@@ -11,7 +11,7 @@ from sqlalchemy import Select
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 from ..isolation import Written, pass_over, set_apart, write_each
 from ..mapping.transition_columns import write_changes

@@ -12,8 +12,8 @@ from cronhare.application.logs import say
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports.claims import Batch
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
+from cronhare.ports.system import ClockPort
 
 from ..cooldown import Cooldown, excluding
 from ..dialect import Locked, StatementFailed

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.diagnosis.database import Requirements
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 from ..dialect import Connect, Meaning, PlanRow, dialect_of, with_dialect
 from ..schema.named_rows import named_rows

@@ -33,8 +33,8 @@ from cronhare.domain.lifecycle.alerts import (
     is_superseded,
 )
 from cronhare.domain.lifecycle.events import LONGEST_NAME
-from cronhare.ports.alerts import AlertChanges
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.events import AlertChanges
+from cronhare.ports.system import ClockPort
 
 from ..mapping.exactly import exactly
 from ..mapping.execution_rows import batches

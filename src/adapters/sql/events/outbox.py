@@ -33,8 +33,8 @@ from cronhare.domain.lifecycle.events import (
     without_repeats,
 )
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
-from cronhare.ports.clock import ClockPort
 from cronhare.ports.events import Expired
+from cronhare.ports.system import ClockPort
 
 from ..mapping.execution_rows import batches
 from ..mapping.own_rows import OwnTable

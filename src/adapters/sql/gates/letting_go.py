@@ -12,7 +12,7 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.gates import gates_of, place_in_line, replace_by
 from cronhare.domain.lifecycle.transitions import hold, let_go
 from cronhare.ports.claims import LetGo
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 
 from ..cooldown import excluding
 from ..dialect import Locked

@@ -11,8 +11,8 @@ from cronhare.domain.diagnosis.nodes import Owner
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 from ..dialect import dialect_of
 from ..gauges import awaited, earliest, last_claim, loads, outstanding, overdue, unresolved

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, delete, select
 
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from ..transactions.database import Database, repeatable
 from .table import BREAKERS, BUDGETS, LimitTable

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
 from cronhare.domain.texts.echo import echo
-from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnmade
+from cronhare.ports.errors import LedgerNewer, LedgerOutdated, LedgerUnmade
 
 from ..dialect import UPGRADE, dialect_of
 from ..transactions.database import connected, translate_errors

@@ -25,7 +25,7 @@ from cronhare.domain.retries.outcome import (
 from cronhare.domain.retries.retry import Fail
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.ledger import LedgerBusy
+from cronhare.ports.errors import LedgerBusy
 
 from ..dialect import Dialect, Locked
 from ..mapping.archive_rows import ARCHIVE, archive_values, read_archived

@@ -27,9 +27,8 @@ from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.overlaps import Ran
 from cronhare.domain.schedules.keys import ALIVE
 from cronhare.domain.schedules.standalone import PREFIX
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.records import ExecutionFilter
-from cronhare.ports.timeline import RanInWindow
+from cronhare.ports.records import ExecutionFilter, RanInWindow
+from cronhare.ports.system import ClockPort
 
 from ..mapping.exactly import exactly
 from ..mapping.execution_rows import SCHEDULE_NAME, display_name, id_of_display_name

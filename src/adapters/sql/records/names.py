@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, func, literal, 
 from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
-from cronhare.ports.clock import ClockPort
+from cronhare.ports.system import ClockPort
 
 from ..mapping.task_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
 from ..schedule_names import IS_USERS

@@ -32,9 +32,9 @@ from cronhare.domain.lifecycle.replay_pace import (
     resumed,
 )
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.replays import Advance
+from cronhare.ports.claims import Advance
+from cronhare.ports.errors import LedgerRefused
+from cronhare.ports.system import ClockPort
 
 from ..attempts.standing import locked_elsewhere
 from ..cooldown import Cooldown, excluding

@@ -30,7 +30,7 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.domain.schedules.retention import LATELY, ClassRetention, KeptClass, by_class
-from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.records import Retention
 
 from ..audit import forget_audit

@@ -12,7 +12,6 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import begins_by_hand
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.task_report import TaskReport
-from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import (
     Attempt,
     ExecutionFilter,
@@ -23,6 +22,7 @@ from cronhare.ports.records import (
     Unheard,
 )
 from cronhare.ports.runner import Captured
+from cronhare.ports.system import ClockPort
 
 from ..mapping.execution_rows import (
     BY_IDS,

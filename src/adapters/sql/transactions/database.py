@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.retries.backoff import Waits
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports.system import ClockPort
 
 from ..dialect import (
     UPGRADE,

@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.nodes import is_a_scheduler
-from cronhare.ports.overview import Coming
+from cronhare.ports.records import Coming
 
 from .executions import ExecutionView
 from .work import NodesView

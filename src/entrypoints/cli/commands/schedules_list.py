@@ -9,7 +9,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_due, say_left, say_near
 from cronhare.domain.texts.no_times import say_no_times
-from cronhare.ports.schedule_edits import ScheduleFilter
+from cronhare.ports.schedules import ScheduleFilter
 
 from ..output import print_line, state
 from ..rows import Columns, print_rows

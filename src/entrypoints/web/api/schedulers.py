@@ -17,8 +17,7 @@ from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports.schedule_edits import ScheduleFilter
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import ScheduleFilter, StoredSchedule
 
 from ..access import actor_of
 from ..asking import Asking

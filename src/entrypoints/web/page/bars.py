@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.application.administration.views.overview import ComingMinute
 from cronhare.domain.execution import State
-from cronhare.ports.overview import Run
+from cronhare.ports.records import Run
 
 from .outcomes import tone
 

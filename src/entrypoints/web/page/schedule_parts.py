@@ -7,7 +7,7 @@ from typing import Any, Final
 from cronhare.application.administration.jobs_files import change_by_file
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.texts.naming import called
-from cronhare.ports.overview import Run
+from cronhare.ports.records import Run
 
 from .addresses import schedule_path
 from .bars import DURATION_HEIGHT, DURATION_WIDTH, duration_bars

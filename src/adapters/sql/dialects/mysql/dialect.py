@@ -26,7 +26,7 @@ from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Require
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 
 from ...dialect import TransactionRolledBack, with_dialect
 from ...mapping.execution_rows import NEW_COLUMNS, new_values

@@ -29,8 +29,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnmade
+from cronhare.ports.errors import LedgerUnmade
+from cronhare.ports.system import ClockPort
 
 from ...dialect import UPGRADE, Connect, Meaning, PlanRow, with_dialect
 from ...mapping.execution_rows import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.domain.texts.echo import shown
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 
 
 def make_file(path: Path) -> None:

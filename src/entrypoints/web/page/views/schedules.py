@@ -10,8 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.application.administration.overview import SPARKS
-from cronhare.ports.schedule_edits import ScheduleFilter
-from cronhare.ports.schedule_lists import MOST_COUNTED
+from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter
 
 from ..asked import asked_among
 from ..bars import SPARK_HEIGHT, SPARK_WIDTH, sparkline
