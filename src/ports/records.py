@@ -118,7 +118,7 @@ class ExecutionFilter:
 
 @attrs.frozen(kw_only=True)
 class Retention:
-    """How long rows are kept (C13), and how many of a schedule; see also `ClassRetention`."""
+    """How long rows are kept, and how many (C13 in docs/compatibility.md): `ClassRetention`."""
 
     completed: timedelta = timedelta(seconds=604_800)
     completed_rows: int = 1_000
