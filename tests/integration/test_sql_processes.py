@@ -27,6 +27,9 @@ SCHEDULES = 400
 NODES = ("ant", "bee", "cat", "dog")
 PATIENCE = 60.0
 
+ROOT = Path(__file__).parents[2]
+MODULE = "tests.integration.test_sql_processes"
+
 
 @attrs.frozen
 class Stage:
@@ -92,8 +95,8 @@ def claim_for_ever(stage: Stage, node: str) -> Iterator[str]:
 def start(
     work: Callable[[Stage, str], Iterator[str]], stage: Stage, node: str
 ) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, work.__name__, str(stage.folder), node]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", MODULE, work.__name__, str(stage.folder), node]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
 def test_four_processes_share_a_new_file_and_claim_each_key_once(tmp_path: Path) -> None:
