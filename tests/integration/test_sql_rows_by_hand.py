@@ -444,7 +444,10 @@ def test_a_calendar_of_rows_is_heeded_by_the_rows_that_name_it(
     ledger: Ledger, shell: Shell
 ) -> None:
     ledger.clock.move_to(datetime.now(UTC))
-    ledger.save(draft("charge"), draft("innocent"))
+    # Due in a while, so that no minute ends meanwhile, and in the minute after that.
+    first = (ledger.now + 5 * MINUTE).replace(second=0, microsecond=0)
+    twice = f"{first.minute},{(first + MINUTE).minute} * * * *"
+    ledger.save(draft("charge", schedule=twice), draft("innocent", schedule=twice))
     shell("INSERT INTO Calendar (name, timezone) VALUES ('closed', 'Europe/Berlin')")
     shell(
         "INSERT INTO CalendarWindow (calendar, during, label) "
@@ -454,7 +457,7 @@ def test_a_calendar_of_rows_is_heeded_by_the_rows_that_name_it(
     ledger.clock.move_to(datetime.now(UTC))  # edits by hand have the server's time
     ledger.plan_edited()
 
-    ledger.clock.advance(MINUTE)
+    ledger.clock.move_to(first)
     closed = ledger.claim_due()
     shell("DELETE FROM CalendarWindow WHERE label = 'Stocktaking'")
     ledger.clock.advance(MINUTE)
