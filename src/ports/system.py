@@ -103,7 +103,7 @@ class SilentMetrics(MetricsPort):
     """Counts nothing: nobody asks this process."""
 
 
-SILENT: Final[MetricsPort] = SilentMetrics()  # type: ignore[abstract]  # nothing is meant
+SILENT: Final[MetricsPort] = SilentMetrics()  # type: ignore[abstract]  # it does nothing
 
 
 class SpanKind(enum.Enum):
@@ -157,10 +157,10 @@ class _NoTracing(TracingPort):
         return _NOWHERE
 
 
-_NOWHERE: Final = nullcontext(_NoSpan())  # type: ignore[abstract]  # nothing is meant
+_NOWHERE: Final = nullcontext(_NoSpan())  # type: ignore[abstract]  # it does nothing
 
 #: Traces nothing.
-NOT_TRACED: Final[TracingPort] = _NoTracing()  # type: ignore[abstract]  # likewise
+NOT_TRACED: Final[TracingPort] = _NoTracing()  # type: ignore[abstract]  # it does nothing
 
 #: Bytes of an answer's body that are kept, unless a caller asks for fewer or more.
 KEPT_OF_ANSWER: Final = 64 * 1024
