@@ -26,7 +26,8 @@ from production import opened
 from samples import size
 from sqlalchemy import select, update
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.schema.tables import (
     attempts,
     executions,

@@ -9,7 +9,8 @@ from pathlib import Path
 import attrs
 from a_full_ledger import fill
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from tests.services import databases, mariadb, postgresql
 
 #: Names a ledger that is there already, or a kind of server that is to be started.

@@ -16,7 +16,8 @@ from pymysql import Connection
 from samples import TRUE, WRITTEN, drafts
 from sqlalchemy import event, make_url
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.lifetime import tune_gc

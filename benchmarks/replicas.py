@@ -23,7 +23,7 @@ from rig import ShiftedClock
 from samples import BUSY, LIMIT, QUIET, size
 from sqlalchemy import Engine, make_url
 
-from cronhare.adapters.sql import SqlClaimStore
+from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.scheduler import scheduler_round

@@ -11,7 +11,7 @@ import attrs
 from dependency_injector import providers
 from samples import TRUE, WRITTEN, drafts
 
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.lifetime import tune_gc

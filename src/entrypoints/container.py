@@ -36,30 +36,26 @@ if TYPE_CHECKING:
     from cronhare.adapters.notify.reminders import ReminderRunner
     from cronhare.adapters.process.runner import ProcessRunner
     from cronhare.adapters.prometheus.counting import PrometheusMetrics
-    from cronhare.adapters.sql import (
-        SqlAccessStore,
-        SqlAlertStore,
-        SqlAttemptStore,
-        SqlAuditStore,
-        SqlClaimStore,
-        SqlEventStore,
-        SqlLedgerTime,
-        SqlLimitStore,
-        SqlNames,
-        SqlNodeStore,
-        SqlOverview,
-        SqlRecords,
-        SqlRedeliveryStore,
-        SqlReplayStore,
-        SqlScheduleEdits,
-        SqlScheduleLists,
-        SqlScheduleStore,
-        SqlStatistics,
-        SqlTimelineStore,
-        SqlTimingStore,
-        open_engine,
-    )
-    from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+    from cronhare.adapters.sql.access import SqlAccessStore
+    from cronhare.adapters.sql.attempts.store import SqlAttemptStore, SqlRedeliveryStore
+    from cronhare.adapters.sql.audit import SqlAuditStore
+    from cronhare.adapters.sql.claims.store import SqlClaimStore
+    from cronhare.adapters.sql.database import SqlLedgerTime
+    from cronhare.adapters.sql.dialects import open_engine
+    from cronhare.adapters.sql.events.alerts import SqlAlertStore
+    from cronhare.adapters.sql.events.outbox import SqlEventStore
+    from cronhare.adapters.sql.gauges import SqlOverview
+    from cronhare.adapters.sql.limits.judging import SqlLimitStore
+    from cronhare.adapters.sql.nodes import SqlNodeStore
+    from cronhare.adapters.sql.records.inspection import SqlInspection
+    from cronhare.adapters.sql.records.lists import SqlTimelineStore
+    from cronhare.adapters.sql.records.names import SqlNames
+    from cronhare.adapters.sql.records.replays import SqlReplayStore
+    from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
+    from cronhare.adapters.sql.records.store import SqlRecords
+    from cronhare.adapters.sql.schedules.edits import SqlScheduleEdits
+    from cronhare.adapters.sql.schedules.lists import SqlScheduleLists
+    from cronhare.adapters.sql.schedules.store import SqlScheduleStore
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.access import Scope
 from cronhare.domain.access.tokens import make_token
 from cronhare.domain.schedules.draft import ScheduleDraft

@@ -15,7 +15,11 @@ import attrs
 from sqlalchemy import URL, make_url
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
+from cronhare.adapters.sql.claims.store import SqlClaimStore
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
+from cronhare.adapters.sql.records.store import SqlRecords
+from cronhare.adapters.sql.schedules.store import SqlScheduleStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.retries.retry import RetryPolicy

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Engine, event
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.adapters.sql import SqlClaimStore
+from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.schedules.planning import Plan, Planned, Planner

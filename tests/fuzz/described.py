@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.retries.retry import Quarantine

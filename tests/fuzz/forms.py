@@ -19,7 +19,7 @@ from urllib.parse import quote_from_bytes, quote_plus, urlencode
 
 import attrs
 
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container

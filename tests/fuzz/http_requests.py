@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
+from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain

@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 
 import attrs
 
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.access import Scope, tries
 from cronhare.domain.access.tokens import digest_of, make_token
 from cronhare.entrypoints.container import Container

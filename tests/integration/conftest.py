@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.entrypoints.settings.settings import Settings
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event, text
 
-from cronhare.adapters.sql import SqlAlertStore, SqlEventStore, open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.events.alerts import SqlAlertStore
+from cronhare.adapters.sql.events.outbox import SqlEventStore
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON
 

@@ -8,7 +8,7 @@ import pytest
 from dependency_injector import providers
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.schedules.boot import Boot
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded

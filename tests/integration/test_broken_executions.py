@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces

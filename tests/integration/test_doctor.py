@@ -17,11 +17,11 @@ from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
-from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import loads, outstanding
-from cronhare.adapters.sql.inspection import schedule_groups
-from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.records.inspection import SqlInspection
+from cronhare.adapters.sql.schedules import lists as schedule_groups
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.finding import Severity

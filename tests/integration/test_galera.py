@@ -8,10 +8,11 @@ import attrs
 import pytest
 from sqlalchemy import Engine, ExceptionContext, event, text
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.database import Database, repeatable
 from cronhare.adapters.sql.dialect import TransactionRolledBack
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
-from cronhare.adapters.sql.transactions.database import Database, repeatable
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from tests.frozen_clock import FrozenClock

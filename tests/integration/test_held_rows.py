@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.gauges import overdue

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_ledger
 from cronhare.domain.execution import Execution

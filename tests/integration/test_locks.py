@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Connection, Select, select, update
 
-from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore, open_engine
-from cronhare.adapters.sql.claims import statements
+from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
+from cronhare.adapters.sql.claims import plans as statements
 from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
-from cronhare.adapters.sql.mapping.execution_rows import BY_IDS
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.rows.executions import BY_IDS
 from cronhare.adapters.sql.schema.tables import by_id, executions, holds, nodes, plans
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.redeliveries import Holder

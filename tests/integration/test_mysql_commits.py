@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import asdict
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.ports.errors import LedgerUnavailable

@@ -9,7 +9,8 @@ from threading import Thread
 
 import pytest
 
-from cronhare.adapters.sql import check_schema, open_engine
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from tests.services.certificates import certified
 from tests.services.mysql_wire import OK, greeting, packet

@@ -15,10 +15,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import URL, Engine, event
 
-from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
+from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskRef

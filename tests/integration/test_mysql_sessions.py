@@ -11,13 +11,13 @@ import pymysql
 import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
-from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialect import TransactionRolledBack
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
-from cronhare.adapters.sql.transactions import database
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.errors import LedgerUnavailable
@@ -61,7 +61,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 1")
     )
-    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.database.REPEAT_FOR", 0.0)
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
     monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
     patient = (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 50")
     monkeypatch.setattr(mysql_sessions, "_SESSION", patient)
-    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.database.REPEAT_FOR", 0.0)
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
     waiting = sql_ledger(ledger.clock, engine)
     with shell.cursor() as cursor:

@@ -9,7 +9,8 @@ import attrs
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.nodes import (
     DISCONNECTED_AFTER,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft, sql_ledger

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Engine, inspect
 
-from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
 from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
+from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.domain.execution import State
 from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter

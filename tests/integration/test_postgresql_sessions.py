@@ -11,9 +11,10 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Engine, event, text
 
-from cronhare.adapters.sql import check_schema, open_engine
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
-from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.adapters.sql.migrations.upgrade import check_schema
+from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis.database import judge_database
 from cronhare.domain.diagnosis.finding import Severity
@@ -159,7 +160,7 @@ def test_of_a_commit_without_an_answer_the_caller_is_told(
 def test_a_server_that_stands_still_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
     monkeypatch.setattr(server_sessions, "CONNECT_SECONDS", 2)
-    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.database.REPEAT_FOR", 0.0)
     with postgresql.private() as own:
         engine = open_engine(own.url.render_as_string(hide_password=False))
         with engine.connect() as connection:

@@ -10,7 +10,8 @@ from string import ascii_lowercase
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlAlertStore, open_engine
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.lifecycle.alerts import alert, trial
 from cronhare.domain.lifecycle.events import OutboxRow

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 
 from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.sql.attempts import starts
+from cronhare.adapters.sql.database import Database
 from cronhare.adapters.sql.isolation import set_apart
-from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.application.administration.difference import Change
 from cronhare.application.administration.jobs_files import change_by_file
 from cronhare.domain.schedules.task import Task

@@ -9,8 +9,9 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
-from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations import upgrade as schema
+from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.ports.errors import LedgerOutdated
 from tests.frozen_clock import FrozenClock

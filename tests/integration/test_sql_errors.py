@@ -11,8 +11,9 @@ from shutil import rmtree
 import pytest
 from sqlalchemy import Engine, event
 
-from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
+from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.domain.execution import State
 from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from tests.frozen_clock import FrozenClock

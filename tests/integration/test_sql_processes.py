@@ -13,7 +13,11 @@ from pathlib import Path
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
+from cronhare.adapters.sql.claims.store import SqlClaimStore
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
+from cronhare.adapters.sql.records.store import SqlRecords
+from cronhare.adapters.sql.schedules.store import SqlScheduleStore
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from sqlalchemy import URL, event
 
-from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.planning import Plan, Planned

@@ -10,8 +10,9 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations import upgrade as schema
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef

@@ -12,7 +12,8 @@ import attrs
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from tests.integration.shell import PROGRAM, clean_environment
 from tests.services.finding import free_port
 from tests.services.proxy import proxy

@@ -14,7 +14,9 @@ import attrs
 import pytest
 from sqlalchemy import Engine, text
 
-from cronhare.adapters.sql import SqlRecords, SqlScheduleStore, open_engine
+from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.records.store import SqlRecords
+from cronhare.adapters.sql.schedules.store import SqlScheduleStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.keys import manual_key

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from sqlalchemy import text
 
-from cronhare.adapters.sql.schedule_edits import SqlScheduleEdits
+from cronhare.adapters.sql.schedules.edits import SqlScheduleEdits
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container

@@ -22,13 +22,13 @@ from cronhare.adapters.rabbitmq.publisher import suspects
 from cronhare.adapters.rabbitmq.topology import steps
 from cronhare.adapters.rabbitmq.wire import frames, properties, versions
 from cronhare.adapters.sql import cooldown, gauges
-from cronhare.adapters.sql.attempts import redeliveries as held_again
+from cronhare.adapters.sql.attempts import store as held_again
 from cronhare.adapters.sql.dialects import sessions as server_sessions
-from cronhare.adapters.sql.mapping import bounded_cache as cached
-from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import backfill as backfill_steps
 from cronhare.adapters.sql.records import replays
 from cronhare.adapters.sql.records import retention as retention_steps
+from cronhare.adapters.sql.rows import own as cached
+from cronhare.adapters.sql.rows.schedules import LONGEST_RETENTION
 from cronhare.adapters.sql.schema import tables
 from cronhare.adapters.system import fifo_bell
 from cronhare.application.administration.views import alerts as shown_alerts

@@ -11,9 +11,9 @@ from cronhare.domain.access.sessions import Session
 from cronhare.domain.access.tokens import USED_EVERY, Token
 from cronhare.ports.system import ClockPort
 
+from .database import Database, repeatable
 from .schema.tables import page_sessions, tokens
 from .schema.types import UtcDateTime
-from .transactions.database import Database, repeatable
 
 _NAMED: Final = tokens.c.name == bindparam("token_name")
 _WITH_DIGEST: Final = tokens.c.digest == bindparam("of")

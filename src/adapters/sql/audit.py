@@ -12,10 +12,10 @@ from cronhare.domain.access.audit import Action, AuditEntry, AuditOutcome, Inten
 from cronhare.ports.records import AuditFilter
 from cronhare.ports.system import ClockPort
 
-from .mapping.own_rows import OwnTable
+from .database import Database, repeatable
+from .rows.own import OwnTable
 from .schema.tables import audit
 from .schema.types import UtcDateTime
-from .transactions.database import Database, repeatable
 
 _INSERT: Final = insert(audit)
 _FINISH: Final = (

@@ -40,13 +40,13 @@ from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.ports.records import Coming, QueueLoad, Run
 from cronhare.ports.system import ClockPort
 
-from .mapping.execution_rows import BY_IDS, batches, display_name, find_executions
-from .mapping.own_rows import OwnTable
-from .mapping.schedule_rows import STAMP
-from .schedule_names import IS_ON, IS_USERS
+from .database import Database, StorePart, repeatable
+from .rows.executions import BY_IDS, batches, display_name, find_executions
+from .rows.own import OwnTable
+from .rows.schedules import STAMP
+from .schedules.names import IS_ON, IS_USERS
 from .schema.tables import alerts, executions, failed_tasks, outbox, plans, schedulers
 from .schema.types import UtcDateTime
-from .transactions.database import Database, StorePart, repeatable
 
 #: So many of what waits are counted for an alert: more make no other one.
 MOST_COUNTED: Final = 10_000

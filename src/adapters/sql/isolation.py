@@ -24,11 +24,10 @@ from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
+from .database import Database, repeatable
 from .dialect import Locked, StatementFailed
-from .mapping.archive_rows import ARCHIVE, archive_values
-from .mapping.execution_rows import BY_IDS, executions_of
-from .mapping.transition_columns import write_fields
-from .transactions.database import Database, repeatable
+from .rows.changes import ARCHIVE, archive_values, write_fields
+from .rows.executions import BY_IDS, executions_of
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -8,10 +8,10 @@ from sqlalchemy import Engine, bindparam, case, delete, func, insert, or_, selec
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
 from cronhare.ports.system import ClockPort
 
-from .mapping.own_rows import OwnTable, whole
+from .database import Database, repeatable
+from .rows.own import OwnTable, whole
 from .schema.tables import holds, nodes
 from .schema.types import duration, milliseconds
-from .transactions.database import Database, repeatable
 
 _AHEAD: Final = nodes.c.seen_at > bindparam("latest", type_=nodes.c.seen_at.type)
 _NODES: Final = (

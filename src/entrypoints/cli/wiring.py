@@ -36,7 +36,7 @@ def opened(container: "Container") -> "Container":
     Raises:
         LedgerUnavailable: as `open_ledger`.
     """
-    from cronhare.adapters.sql import check_schema
+    from cronhare.adapters.sql.migrations.upgrade import check_schema
 
     check_schema(container.engine())
     return container

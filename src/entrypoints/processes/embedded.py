@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
-from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.system.fifo_bell import FifoListener, listen
 from cronhare.application.administration.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_files import JobsFileApplier

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy import Engine
 
-from cronhare.adapters.sql import check_schema
+from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.application.logs import say
 from cronhare.application.outages import Outage
 from cronhare.domain.retries.backoff import Waits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.extras import EXTRAS, ExtraMissing, require
-from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.entrypoints.rabbitmq import check_usable
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql.dialect import inserts
-from cronhare.adapters.sql.mapping.execution_rows import NEW_COLUMNS
+from cronhare.adapters.sql.rows.executions import NEW_COLUMNS
 from cronhare.adapters.sql.schema.types import to_text
 
 NOON = to_text(datetime(2026, 3, 2, 12, tzinfo=UTC))

@@ -5,11 +5,11 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from cronhare.adapters.sql import database
+from cronhare.adapters.sql.database import repeatable
 from cronhare.adapters.sql.dialect import Meaning, TransactionRolledBack, dialect_of
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
-from cronhare.adapters.sql.transactions import database
-from cronhare.adapters.sql.transactions.database import repeatable
 from cronhare.ports.errors import LedgerUnavailable
 
 POSTGRESQL = dialect_of(open_engine("postgresql+psycopg://cron@localhost/cron"))

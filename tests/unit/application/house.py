@@ -14,14 +14,12 @@ from sqlalchemy import Engine
 
 from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
-from cronhare.adapters.sql import (
-    SqlAuditStore,
-    SqlNames,
-    SqlNodeStore,
-    SqlRedeliveryStore,
-    SqlScheduleStore,
-)
-from cronhare.adapters.sql.mapping.archive_rows import ARCHIVE, archive_values
+from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
+from cronhare.adapters.sql.audit import SqlAuditStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.records.names import SqlNames
+from cronhare.adapters.sql.rows.changes import ARCHIVE, archive_values
+from cronhare.adapters.sql.schedules.store import SqlScheduleStore
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.jobs_files import JobsFileApplier

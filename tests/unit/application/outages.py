@@ -8,7 +8,9 @@ from functools import partial
 import attrs
 from sqlalchemy import Engine
 
-from cronhare.adapters.sql import SqlAttemptStore, SqlClaimStore, SqlRecords
+from cronhare.adapters.sql.attempts.store import SqlAttemptStore
+from cronhare.adapters.sql.claims.store import SqlClaimStore
+from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.catching_up import CatchUp

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.sql import SqlAccessStore
+from cronhare.adapters.sql.access import SqlAccessStore
 from cronhare.application.administration.admission import Admission
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.token_desk import TokenDesk, TokenNameTaken

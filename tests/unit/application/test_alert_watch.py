@@ -7,7 +7,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.sql import SqlAlertStore
+from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.events import alerting, schedule_judging
 from cronhare.application.events.schedule_judging import ScheduleJudgement

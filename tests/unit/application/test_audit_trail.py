@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from cronhare.adapters.sql import SqlAuditStore, SqlReplayStore
+from cronhare.adapters.sql.audit import SqlAuditStore
+from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.administration.audit_queries import AuditQueries
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import CannotPause

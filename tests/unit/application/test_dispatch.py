@@ -377,7 +377,7 @@ def test_it_sleeps_until_the_earliest_plan_or_the_next_refresh(house: House) -> 
 def test_what_has_just_become_due_goes_before_what_was_missed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cronhare.adapters.sql.claims.apply_plans.INSTANTS_AT_ONCE", 50)
+    monkeypatch.setattr("cronhare.adapters.sql.claims.plans.INSTANTS_AT_ONCE", 50)
     for number in range(5):
         house.add(f"behind-{number}")
     house.dispatcher.tick(house.now)

@@ -10,7 +10,9 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlAlertStore, SqlEventStore, SqlNodeStore
+from cronhare.adapters.sql.events.alerts import SqlAlertStore
+from cronhare.adapters.sql.events.outbox import SqlEventStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.events import announcing, backlog, finding, relay, settling
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer

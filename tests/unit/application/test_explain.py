@@ -7,7 +7,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.sql import SqlReplayStore
+from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.administration.explain import Explanation, explain, explain_execution
 from cronhare.application.administration.lookup import find_schedule
 from cronhare.application.administration.views.failures import FailureView

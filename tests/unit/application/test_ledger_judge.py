@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.sql import SqlAlertStore, SqlNodeStore
+from cronhare.adapters.sql.events.alerts import SqlAlertStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.events.judging import LONGEST_GAP, LedgerJudge
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport

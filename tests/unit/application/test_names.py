@@ -4,7 +4,10 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.adapters.sql import SqlEventStore, SqlNodeStore, SqlReplayStore, SqlStatistics
+from cronhare.adapters.sql.events.outbox import SqlEventStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.records.replays import SqlReplayStore
+from cronhare.adapters.sql.records.statistics import SqlStatistics
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries

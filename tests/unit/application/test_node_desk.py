@@ -5,7 +5,8 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlAuditStore, SqlNodeStore
+from cronhare.adapters.sql.audit import SqlAuditStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.node_desk import NodeDesk, NotDrainable

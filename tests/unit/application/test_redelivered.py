@@ -13,7 +13,8 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlNodeStore, SqlRedeliveryStore
+from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.redelivery import delay
 from cronhare.application.worker import ledger, redelivered
 from cronhare.domain.execution import State

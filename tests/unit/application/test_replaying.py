@@ -4,7 +4,7 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from cronhare.adapters.sql import SqlReplayStore
+from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.scheduling.replaying import Replayer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import BackfillOrder

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.adapters.sql import SqlNodeStore
+from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.publishing.sending_bell import (
     HEAD_START,

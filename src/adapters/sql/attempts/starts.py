@@ -1,10 +1,12 @@
-"""Starting attempts: a batch is read and judged, then written with one statement per table."""
+"""What the start of attempts writes: their executions, and a row for each of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import attrs
+from sqlalchemy import Connection, Select, and_, bindparam, delete, exists, insert, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import start_fence
@@ -13,15 +15,95 @@ from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.transitions import is_held
 from cronhare.ports.attempts import Busy, Refused, StartAnswer, StartRequest
 
-from ..gates.gate_rows import MissingGates, make_gates
-from ..gates.passing_starts import GatedStarts, pass_gates
+from ..database import StorePart, repeatable_unless_locked
+from ..dialect import Dialect
+from ..gates.passing import GatedStarts, pass_gates
+from ..gates.rows import MissingGates, make_gates
 from ..isolation import Written, set_apart, write_each
-from ..limits.catching_up import SpreadStarts
-from ..mapping.execution_rows import OWNED_BY_IDS, find_executions
-from ..mapping.transition_columns import Change, write_changes
-from ..transactions.database import StorePart, repeatable_unless_locked
-from .standing import locked_elsewhere
-from .start_writes import write_starts
+from ..limits.judging import SpreadStarts
+from ..rows.changes import Change, write_changes
+from ..rows.executions import OWNED_BY_IDS, find_executions
+from ..schema.tables import THESE, attempts, by_id, executions, outputs
+from ..schema.types import UtcDateTime
+
+_NOW = bindparam("now", type_=UtcDateTime)
+
+_THIS_ATTEMPT = and_(
+    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
+)
+_RECORD = insert(attempts).from_select(
+    ["execution_id", "attempt", "node", "started_at"],
+    select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(
+        THESE, ~exists().where(_THIS_ATTEMPT)
+    ),
+)
+#: An execution was put back by hand, and its attempt has a row, perhaps output: both begin anew. A
+#: duplicate row would refuse the starts of the whole batch.
+_RECORD_ANEW = (
+    update(attempts)
+    .where(exists().where(_THIS_ATTEMPT, THESE))
+    .values(
+        node=bindparam("owner"),
+        started_at=_NOW,
+        **dict.fromkeys(
+            (
+                "finished_at",
+                "ending",
+                "exit_code",
+                "signal",
+                "pid",
+                "error",
+                "peak_memory",
+                "cpu_seconds",
+                "left_running",
+            )
+        ),
+    )
+)
+_FORGET_OUTPUT = delete(outputs).where(
+    exists().where(
+        outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, THESE
+    )
+)
+
+
+def write_starts(
+    connection: Connection, dialect: Dialect, started: Sequence[Change], *, now: datetime, node: str
+) -> None:
+    """Write the starts of attempts, whose executions are locked, for *node*."""
+    if not started:
+        return
+    write_changes(connection, dialect, started)
+    ids = [before.id for before, _ in started]
+    recorded = connection.execute(_RECORD, {"ids": ids, "now": now}).rowcount
+    if recorded < len(ids):
+        connection.execute(_RECORD_ANEW, {"ids": ids, "owner": node, "now": now})
+        connection.execute(_FORGET_OUTPUT, {"ids": ids})
+
+
+_IDS = by_id(select(executions.c.id))
+
+STANDING: Select[Any] = by_id(
+    select(
+        executions.c.id,
+        executions.c.state,
+        executions.c.owner,
+        executions.c.lease_until,
+        executions.c.attempt,
+        executions.c.version,
+        executions.c.deaths,
+        executions.c.cancel_requested,
+    )
+)
+UNLOCKED_STANDING = STANDING.with_for_update(skip_locked=True)
+
+
+def locked_elsewhere(connection: Connection, not_found: Collection[int]) -> Collection[int]:
+    """Give the ids that exist although a look with `SKIP LOCKED` has not found them."""
+    if not not_found:
+        return ()
+    return frozenset(connection.scalars(_IDS, {"ids": list(not_found)}))
+
 
 _UNLOCKED = OWNED_BY_IDS.with_for_update(skip_locked=True)
 

@@ -1,15 +1,202 @@
-"""Attempts in SQL: the store is made of a part for each step of an attempt's life."""
+"""Attempts in SQL: the store, what runs, and what a worker meets beside its attempts."""
 
-from sqlalchemy import Engine
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+from sqlalchemy import Engine, Row, bindparam, delete, insert, select, update
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.transitions import is_held, may_finish
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports import runner
+from cronhare.ports.attempts import Busy, Refused, Renewal
+from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
-from ..transactions.database import Database
-from .adoption import Adoption
+from ..claims.by_hand import claim_by_hand, find_by_key
+from ..database import Database, StorePart, repeatable, repeatable_unless_locked
+from ..dialect import Locked
+from ..isolation import Written, set_apart, write_each
+from ..rows.executions import keep_outputs, output_values
+from ..schema.tables import by_id, executions, holds, nodes, topic_tallies
+from ..schema.types import UtcDateTime
 from .ends import AttemptEnds
-from .running import RunningAttempts
-from .starts import AttemptStarts
-from .unheard import UnheardEvents
+from .starts import STANDING, UNLOCKED_STANDING, AttemptStarts
+
+_RENEW = (
+    by_id(update(executions))
+    # As `transitions.renew`, without a look at whole rows.
+    .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
+)
+
+
+class RunningAttempts(StorePart):
+    """The part of `AttemptStorePort` that is about attempts which run."""
+
+    def renew(
+        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
+    ) -> Renewal:
+        """See `AttemptStorePort.renew`. What cannot be renewed is no longer held."""
+
+        @repeatable_unless_locked
+        def renew(part: Sequence[int]) -> Written[Renewal]:
+            with self._database.write("renewing leases") as connection:
+                seen = connection.execute(UNLOCKED_STANDING, {"ids": part}).all()
+                rows = [row for row in seen if is_held(row, node)]
+                held = frozenset(row.id for row in rows)
+                if held:
+                    connection.execute(_RENEW, {"ids": list(held), "until": now + lease})
+                rest = list(set(part).difference(row.id for row in seen))
+                busy = connection.execute(STANDING, {"ids": rest}).all() if rest else ()
+            renewal = Renewal(
+                held=held,
+                cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
+                busy=frozenset(row.id for row in busy if is_held(row, node)),
+            )
+            return Written([renewal], changed=bool(held))
+
+        def refused(id_: int, why: Exception) -> Sequence[Renewal]:
+            set_apart(self._database, id_, str(why), now, still=lambda seen: is_held(seen, node))
+            return ()
+
+        def locked(id_: int) -> Sequence[Renewal]:
+            return [Renewal(held=frozenset(), cancel_requested=frozenset(), busy=frozenset({id_}))]
+
+        renewals = write_each(list(execution_ids), renew, refused=refused, locked=locked)
+        return Renewal(
+            held=frozenset().union(*(each.held for each in renewals)),
+            cancel_requested=frozenset().union(*(each.cancel_requested for each in renewals)),
+            busy=frozenset().union(*(each.busy for each in renewals)),
+        )
+
+    def keep_written(self, written: Sequence[runner.Written], *, now: datetime, node: str) -> None:
+        """See `AttemptStorePort.keep_written`. What is refused is left for the end to judge."""
+
+        @repeatable_unless_locked
+        def keep(part: Sequence[runner.Written]) -> Written[None]:
+            ids = [one.execution_id for one in part]
+            with self._database.write("keeping what attempts have written") as connection:
+                # Locked, so that an end, which replaces the output, comes last.
+                rows = connection.execute(UNLOCKED_STANDING, {"ids": ids})
+                held = {row.id: row for row in rows if is_held(row, node)}
+                kept = [
+                    output_values(one.execution_id, one.attempt, one, as_of=now)
+                    for one in part
+                    if (row := held.get(one.execution_id))
+                    and may_finish(row, one.attempt, node=node)
+                ]
+                keep_outputs(connection, self._database.dialect, kept)
+            return Written((), changed=bool(kept))
+
+        def left(_: runner.Written, __: Exception) -> Sequence[None]:
+            return ()
+
+        write_each(written, keep, refused=left, doubted=left, locked=lambda _: ())
+
+
+_COUNT: Final = (
+    update(topic_tallies)
+    .where(topic_tallies.c.topic == bindparam("its_topic"))
+    .values(
+        no_listener=topic_tallies.c.no_listener + 1, last_at=bindparam("now", type_=UtcDateTime)
+    )
+)
+_BEGIN: Final = insert(topic_tallies)
+
+
+class UnheardEvents(StorePart):
+    """The part of `AttemptStorePort` that counts them."""
+
+    @repeatable
+    def count_unheard(self, topic: str, *, now: datetime) -> None:
+        with self._database.write("counting an event without a listener") as connection:
+            if not connection.execute(_COUNT, {"its_topic": topic, "now": now}).rowcount:
+                row = {"topic": topic, "no_listener": 1, "last_at": now}
+                connection.execute(_BEGIN, row)  # whoever met us there is counted by a repetition
+
+
+#: No message is delivered to so many nodes within a day; what people insert is not read.
+MOST: Final = 1_000
+
+_OF: Final = holds.c.message == bindparam("message_is")
+_OLD: Final = delete(holds).where(_OF, holds.c.at < bindparam("before", type_=UtcDateTime))
+_MINE: Final = delete(holds).where(_OF, holds.c.node == bindparam("node_is"))
+_OTHERS: Final = (
+    select(holds, nodes.c.seen_at)
+    .outerjoin(nodes, nodes.c.name == holds.c.node)
+    .where(_OF, holds.c.node != bindparam("node_is"))
+    .order_by(holds.c.at.desc())
+    .limit(MOST)
+)
+
+
+class SqlRedeliveryStore:
+    """Satisfies `RedeliveryStorePort`. Each method is one transaction."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
+        mine = {"message_is": message, "node_is": holder.node}
+        row = {
+            "message": message,
+            "node": holder.node,
+            "host": holder.host,
+            "boot": holder.boot,
+            "at": now,
+        }
+        with self._database.write("noting a message that came again") as connection:
+            connection.execute(_OLD, {"message_is": message, "before": now - KEPT_FOR})
+            connection.execute(_MINE, mine)
+            found = connection.execute(_OTHERS, mine).all()
+            connection.execute(insert(holds), row)
+        return [_read(each) for each in reversed(found) if isinstance(each.at, datetime)]
+
+    @repeatable
+    def let_go(self, message: str, *, node: str) -> None:
+        with self._database.write("noting that a message is at hand no more") as connection:
+            connection.execute(_MINE, {"message_is": message, "node_is": node})
+
+
+def _read(row: Row[Any]) -> Hold:
+    holder = Holder(node=str(row.node), host=str(row.host), boot=str(row.boot))
+    seen_at = row.seen_at if isinstance(row.seen_at, datetime) else None
+    return Hold(holder=holder, at=row.at, seen_at=seen_at)
+
+
+class Adoption(StorePart):
+    """The part of `AttemptStorePort` that adopts messages."""
+
+    def adopt(
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
+    ) -> Execution | Refused | Busy:
+        @repeatable_unless_locked
+        def find_or_claim() -> Execution:
+            with self._database.write("adopting a message") as connection:
+                return find_by_key(connection, message.scheduler_id, key) or claim_by_hand(
+                    connection,
+                    self._database.dialect,
+                    message.scheduler_id,
+                    key=key,
+                    now=now,
+                    node=node,
+                    task=TaskRef(message.type, message.id),
+                    params=message.params_scheduler,
+                    queue=queue,
+                    deaths=deaths,
+                )
+
+        try:
+            return find_or_claim()
+        except Locked:
+            return Busy()
+        except (LedgerRefused, NotToBeRun) as refusal:
+            return Refused(str(refusal))
 
 
 class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds, Adoption, UnheardEvents):

@@ -29,9 +29,8 @@ from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 from ..dialect import Dialect
-from ..mapping.calendar_rows import find_calendars
-from ..mapping.own_rows import OwnTable
-from ..mapping.pauses import read_pause
+from ..rows.own import OwnTable
+from ..rows.schedules import find_calendars, read_pause
 from ..schema.tables import by_id, executions, pauses, tallies
 from ..schema.types import UtcDateTime
 

@@ -1,14 +1,95 @@
-"""Statements that select plans and schedules in pages, each behind the one before."""
+"""Pages of schedules: which are due, edited or could not be planned, and who waits for a clock."""
 
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, func, or_, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
-from ..mapping.schedule_rows import STAMP
-from ..schema.tables import plans, schedulers
+from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.lifecycle import leap_waits
+from cronhare.domain.schedules.planning import Plan, Planned, Planner
+from cronhare.ports.claims import Batch
+
+from ..cooldown import Cooldown
+from ..dialect import Dialect
+from ..rows.changes import write_changes
+from ..rows.executions import BY_IDS, batches, display_name, find_executions
+from ..rows.schedules import STAMP
+from ..schema.tables import attempts, executions, plans, schedulers
 from ..schema.types import HandWritten, UtcDateTime
-from .apply_plans import select_schedules, with_pauses
+from .plans import select_schedules, with_pauses
+
+
+class Page:
+    """The schedules that one call looks at.
+
+    Of those with a reason, and of those that were refused of late and not edited since, it only
+    says what is wrong.
+    """
+
+    def __init__(self, planner: Planner, problems: Cooldown, *, limit: int, now: datetime) -> None:
+        """*problems* are the schedules that were refused of late, each with the reason."""
+        self.now = now
+        self.reasons: dict[int, str] = {}
+        self._planner = planner
+        self._problems = problems
+        self._of_late = problems.at(now)
+        self._limit = limit
+        self._rows: Sequence[Row[Any]] = ()
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The schedules by id, in the order in which they were found."""
+        ids = [row.id or row.planned_id for row in self._rows]
+        return {id_: display_name(row.name, id_) for id_, row in zip(ids, self._rows, strict=True)}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more behind it."""
+        return len(self._rows) == self._limit
+
+    def note(self, rows: Sequence[Row[Any]], only: Sequence[int] | None) -> None:
+        """Take note of what was found, unless it is a part of that: *only* some."""
+        if only is None:
+            self._rows = rows
+
+    def plan(self, planned: Planned) -> Plan:
+        """Plan a schedule, or say what is wrong."""
+        id_ = planned.schedule.id
+        reason = self.reasons.get(id_)
+        if reason is None and planned.edited:
+            self._problems.forget(id_)
+        elif reason is None:
+            reason = self._of_late.get(id_)
+        return self._planner(planned) if reason is None else Plan(problem=reason)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Join what several transactions did."""
+    return Batch(
+        looked=sum(one.looked for one in batches),
+        claimed=tuple(chain.from_iterable(one.claimed for one in batches)),
+        held=sum(one.held for one in batches),
+        skipped=sum(one.skipped for one in batches),
+        problems=tuple(chain.from_iterable(one.problems for one in batches)),
+        busy=sum(one.busy for one in batches),
+        gates=tuple(chain.from_iterable(one.gates for one in batches)),
+    )
+
 
 #: A place in the order in which schedules were written: updated_at, and the id.
 Place = tuple[object, int]
@@ -80,3 +161,65 @@ def is_later(place: Place, floor: Place) -> bool:
         case (datetime() as at, int(id_)), (datetime() as floor_at, int(floor_id)):
             return (at, id_) > (floor_at, floor_id)
     return False
+
+
+_SOON: Final = bindparam("soon", type_=UtcDateTime)
+_BEFORE: Final = and_(
+    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt - 1
+)
+_NEW: Final = and_(
+    executions.c.started_at.is_(None),
+    or_(executions.c.attempt > 1, executions.c.executed_at > _SOON),
+)
+#: What may wait for as long as a clock was ahead; nearly always there is nothing. All of it is
+#: looked at: what the domain lets wait on would hide the others from a look that has a limit.
+DOUBTFUL_WAITS: Final = (
+    select(executions.c.id)
+    .select_from(executions.outerjoin(attempts, _BEFORE))
+    .where(
+        executions.c.state.in_(sorted(state.value for state in STARTABLE)),
+        executions.c.check_at > _SOON,
+        executions.c.next_attempt_at > _SOON,
+        or_(_NEW, attempts.c.finished_at > _SOON),
+    )
+)
+_ENDS: Final = select(attempts.c.execution_id, attempts.c.attempt, attempts.c.finished_at).where(
+    attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+    attempts.c.finished_at > _SOON,
+)
+
+
+def find_waits(
+    connection: Connection, doubtful: Select[Any], *, soon: datetime, now: datetime, limit: int
+) -> Sequence[int]:
+    """Give the ids of so many at most that a clock keeps waiting; nothing is locked."""
+    ids = connection.scalars(doubtful, {"soon": soon}).all()
+    found = (
+        before.id
+        for part in batches(ids, limit)
+        for before, _ in _judged(connection, part, soon=soon, now=now)
+    )
+    return [*islice(found, limit)]
+
+
+def regain_waits(
+    connection: Connection, dialect: Dialect, ids: Collection[int], *, soon: datetime, now: datetime
+) -> list[int]:
+    """Let those wait from now on that a clock keeps, and give their ids; they are locked."""
+    changes = _judged(connection, ids, soon=soon, now=now)
+    write_changes(connection, dialect, changes)
+    return [before.id for before, _ in changes]
+
+
+def _judged(
+    connection: Connection, ids: Collection[int], *, soon: datetime, now: datetime
+) -> Sequence[tuple[Execution, Execution]]:
+    found = find_executions(connection, BY_IDS, ids)
+    rows = connection.execute(_ENDS, {"ids": list(found) or [0], "soon": soon})
+    ends = {(row.execution_id, row.attempt): row.finished_at for row in rows}
+    judged = (
+        (one, leap_waits.regain(one, ended_at=ends.get((one.id, one.attempt - 1)), now=now))
+        for one in found.values()
+        if one.problem is None and one.state in STARTABLE
+    )
+    return [(before, after) for before, after in judged if after is not None]

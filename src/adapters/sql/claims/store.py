@@ -16,19 +16,17 @@ from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
 from ..cooldown import Cooldown, excluding
+from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Locked, StatementFailed
-from ..gates.letting_go import LettingGo
+from ..gates.passing import LettingGo
 from ..isolation import REFUSED, Written, write_each
-from ..mapping.schedule_rows import moment_or_long_ago
+from ..rows.schedules import moment_or_long_ago
 from ..schema.tables import FOUND_BY_KEY, plans, schedulers
-from ..transactions.database import Database, repeatable, repeatable_unless_locked
 from . import pages
-from .apply_plans import apply_plans
-from .asked_ends import AskedEnds
-from .page import Page, joined
-from .published_marks import PublishedMarks
-from .reconciliation import ReconcilerQueries
-from .unconfirmed_ends import UnconfirmedEnds
+from .ends import AskedEnds, UnconfirmedEnds
+from .pages import Page, joined
+from .plans import apply_plans
+from .reconciliation import PublishedMarks, ReconcilerQueries
 
 _DUE: Final = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
 log = logging.getLogger(__name__)

@@ -36,11 +36,10 @@ from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.ports.events import AlertChanges
 from cronhare.ports.system import ClockPort
 
-from ..mapping.exactly import exactly
-from ..mapping.execution_rows import batches
-from ..mapping.own_rows import OwnTable
+from ..database import Database, repeatable
+from ..rows.executions import batches, exactly
+from ..rows.own import OwnTable
 from ..schema.tables import alerts, judgements
-from ..transactions.database import Database, repeatable
 from .signs import Signals
 
 #: Alerts that one statement names.

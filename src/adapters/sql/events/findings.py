@@ -28,12 +28,12 @@ from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Page
 
-from ..mapping.archive_rows import read_archived
-from ..mapping.execution_rows import BY_IDS, EXECUTION, batches, executions_of, find_executions
-from ..mapping.own_rows import OwnTable
+from ..database import StorePart, repeatable
+from ..rows.changes import read_archived
+from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions
+from ..rows.own import OwnTable
 from ..schema.tables import attempts, executions, failed_tasks, outputs, schedulers
 from ..schema.types import UtcDateTime
-from ..transactions.database import StorePart, repeatable
 
 #: Schedules, and runs, that one statement asks for; and runs with output, each of up to 256 KiB.
 _AT_ONCE: Final = 500

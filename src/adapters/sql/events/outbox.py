@@ -36,11 +36,11 @@ from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.ports.events import Expired
 from cronhare.ports.system import ClockPort
 
-from ..mapping.execution_rows import batches
-from ..mapping.own_rows import OwnTable
+from ..database import Database, repeatable
+from ..rows.executions import batches
+from ..rows.own import OwnTable
 from ..schema.tables import failed_tasks, outbox
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable
 from .findings import Findings
 
 #: Rows that one transaction gives up, deletes, or brings back.

@@ -38,13 +38,13 @@ from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 
+from ..database import repeatable
 from ..gauges import SystemSignsPart
-from ..mapping.execution_rows import BY_IDS, batches, display_name, find_executions
-from ..mapping.own_rows import OwnTable
-from ..mapping.task_columns import COLUMN_OF_TYPE
+from ..rows.executions import BY_IDS, batches, display_name, find_executions
+from ..rows.own import OwnTable
+from ..rows.schedule_columns import COLUMN_OF_TYPE
 from ..schema.tables import attempts, executions, failed_tasks, outputs, plans, schedulers
 from ..schema.types import UtcDateTime
-from ..transactions.database import repeatable
 
 #: Schedules, or runs, that one statement asks for.
 _AT_ONCE: Final = 500

@@ -27,14 +27,12 @@ from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.errors import LedgerBusy
 
+from ..database import StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Dialect, Locked
-from ..mapping.archive_rows import ARCHIVE, archive_values, read_archived
-from ..mapping.exactly import exactly
-from ..mapping.execution_rows import BY_IDS, find_executions
-from ..mapping.transition_columns import write_changes
+from ..rows.changes import ARCHIVE, archive_values, read_archived, write_changes
+from ..rows.executions import BY_IDS, exactly, find_executions
 from ..schema.tables import failed_tasks, schedulers
 from ..schema.types import UtcDateTime
-from ..transactions.database import StorePart, repeatable, repeatable_unless_locked
 
 _ROW: Final = failed_tasks.c
 _ARCHIVE = select(failed_tasks).order_by(_ROW.id.desc())
@@ -166,10 +164,7 @@ def _keep(
     connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
     """Archive a failure that the ledger does not know; None if it does."""
-    from ..claims.manual_claims import (  # noqa: PLC0415 - lists do without
-        claim_by_hand,
-        find_by_key,
-    )
+    from ..claims.by_hand import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
     if failure.ticket is not None:
         id_ = failure.ticket.execution_id

@@ -26,12 +26,10 @@ from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
-from ..claims.apply_plans import select_schedules, with_pauses
+from ..claims.plans import select_schedules, with_pauses
 from ..dialect import Dialect
-from ..mapping.calendar_rows import find_calendars
-from ..mapping.execution_rows import batches
-from ..mapping.idle_plans import read_idle
-from ..mapping.schedule_rows import schedule_of
+from ..rows.executions import batches
+from ..rows.schedules import find_calendars, read_idle, schedule_of
 from ..schema.tables import executions, plans, replay_items, schedulers
 
 #: So many instants, or rows of the archive, one step looks at. An instant has up to four keys.

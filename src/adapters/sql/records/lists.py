@@ -30,11 +30,10 @@ from cronhare.domain.schedules.standalone import PREFIX
 from cronhare.ports.records import ExecutionFilter, RanInWindow
 from cronhare.ports.system import ClockPort
 
-from ..mapping.exactly import exactly
-from ..mapping.execution_rows import SCHEDULE_NAME, display_name, id_of_display_name
+from ..database import Database, repeatable
+from ..rows.executions import SCHEDULE_NAME, display_name, exactly, id_of_display_name
 from ..schema.tables import attempts, executions, schedulers
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable
 from .archive import rows_of_task
 
 _ROW: Final = executions.c

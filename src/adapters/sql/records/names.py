@@ -10,10 +10,10 @@ from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.ports.system import ClockPort
 
-from ..mapping.task_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
-from ..schedule_names import IS_USERS
+from ..database import Database, repeatable
+from ..rows.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
+from ..schedules.names import IS_USERS
 from ..schema.tables import executions, failed_tasks, schedulers
-from ..transactions.database import Database, repeatable
 from .archive import rows_of_task
 
 _ROW: Final = schedulers.c

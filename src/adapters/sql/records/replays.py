@@ -36,16 +36,15 @@ from cronhare.ports.claims import Advance
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
-from ..attempts.standing import locked_elsewhere
+from ..attempts.starts import locked_elsewhere
 from ..cooldown import Cooldown, excluding
+from ..database import Database, repeatable
 from ..dialect import Dialect, Locked, StatementFailed
-from ..mapping.archive_rows import read_archived
-from ..mapping.execution_rows import BY_IDS, find_executions
-from ..mapping.own_rows import REPLAY
-from ..mapping.transition_columns import write_changes
+from ..rows.changes import read_archived, write_changes
+from ..rows.executions import BY_IDS, find_executions
+from ..rows.own import REPLAY
 from ..schema.tables import executions, failed_tasks, replay_items, replays
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable
 from .archive import known_id, resolve, those_of
 from .backfill import COLLECTED_AT_ONCE, Collected, PastInstants, have_run
 

@@ -34,10 +34,11 @@ from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.records import Retention
 
 from ..audit import forget_audit
-from ..gates.forgetting import forget_gates
+from ..database import Database, repeatable_unless_locked
+from ..gates.passing import forget_gates
 from ..isolation import Written, write_each
-from ..mapping.execution_rows import batches
-from ..mapping.retentions import LONGEST_RETENTION, read_retention
+from ..rows.executions import batches
+from ..rows.schedules import LONGEST_RETENTION, read_retention
 from ..schema.tables import (
     AWAITS_A_PERSON,
     THESE,
@@ -48,7 +49,6 @@ from ..schema.tables import (
     schedulers,
 )
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable_unless_locked
 
 #: So many executions, or failures of a replay, are looked at or deleted in one transaction.
 STEP = 1_000

@@ -24,18 +24,12 @@ from cronhare.ports.records import (
 from cronhare.ports.runner import Captured
 from cronhare.ports.system import ClockPort
 
-from ..mapping.execution_rows import (
-    BY_IDS,
-    EXECUTION,
-    batches,
-    executions_of,
-    find_executions,
-)
-from ..mapping.own_rows import ATTEMPT, OUTPUT, TALLY
-from ..mapping.transition_columns import write_changes
+from ..database import Database, repeatable
+from ..rows.changes import write_changes
+from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions
+from ..rows.own import ATTEMPT, OUTPUT, TALLY
 from ..schema.tables import attempts, executions, outputs, topic_tallies
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
 from .lists import newest
 
@@ -138,7 +132,7 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
-        from ..claims.manual_claims import find_by_key  # noqa: PLC0415 - lists do without
+        from ..claims.by_hand import find_by_key  # noqa: PLC0415 - lists do without
 
         with self._database.read("looking for an instant") as connection:
             own = find_by_key(connection, scheduler_id, key)
@@ -180,10 +174,7 @@ class SqlRecords(ArchiveRecords):
         node: str,
         head_start: timedelta = timedelta(0),
     ) -> Execution:
-        from ..claims.manual_claims import (  # noqa: PLC0415 - lists do without
-            claim_by_hand,
-            find_by_key,
-        )
+        from ..claims.by_hand import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
         changes: dict[str, Any] = {} if params is None else {"params": params}
         with self._database.write("claiming a manual run") as connection:
@@ -216,7 +207,7 @@ class SqlRecords(ArchiveRecords):
     def clean_up(
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
-        from ..limits.cleanup import forget_idle_limits  # noqa: PLC0415 - lists do without
+        from ..limits.judging import forget_idle_limits  # noqa: PLC0415 - lists do without
         from .retention import clean_up  # noqa: PLC0415 - likewise
 
         forget_idle_limits(self._database, now)

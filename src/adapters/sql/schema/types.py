@@ -4,11 +4,13 @@ They are written as text, `2025-12-12 08:00:00.000000`: of one length, so that t
 compare as the moments do where they are kept as such. Most databases have a type for them.
 """
 
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Boolean, DateTime, Dialect
+from sqlalchemy import Boolean, Connection, DateTime, Dialect, Row, Select
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from ..dialects import columns_in
@@ -138,3 +140,21 @@ def milliseconds(duration: timedelta | None) -> int | None:
 def duration(milliseconds: int | None) -> timedelta | None:
     """Read a duration."""
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+
+#: Makes a row of the values of its columns, in their order.
+MakeRow = Callable[[Iterable[Any]], Row[Any]]
+
+
+@lru_cache(maxsize=256)
+def row_maker(names: tuple[str, ...]) -> MakeRow:
+    """Make tuples that have their columns as attributes, as the driver's own rows have."""
+    return cast(Any, namedtuple)("Row", names)._make  # type: ignore[no-any-return]  # noqa: PYI024
+
+
+def named_rows(
+    connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+) -> Sequence[Row[Any]]:
+    """Execute a SELECT, and give all of its rows."""
+    result = connection.execute(statement, parameters)
+    return list(map(row_maker(tuple(result.keys())), result))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def upgrade_schema() -> None:
     """Bring the ledger's schema to this version; what is there stays there."""
-    from cronhare.adapters.sql import upgrade  # noqa: PLC0415 - `--help` does without
     from cronhare.adapters.sql.dialects.sqlite.file import is_there  # noqa: PLC0415
+    from cronhare.adapters.sql.migrations.upgrade import upgrade  # noqa: PLC0415 - `--help` does without
 
     container = wire()
     settings = container.settings()

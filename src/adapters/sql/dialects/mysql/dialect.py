@@ -29,11 +29,9 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.errors import LedgerUnavailable
 
 from ...dialect import TransactionRolledBack, with_dialect
-from ...mapping.execution_rows import NEW_COLUMNS, new_values
-from ...mapping.outputs import REPLACE
-from ...schema.named_rows import MakeRow, row_maker
+from ...rows.executions import NEW_COLUMNS, REPLACE, new_values
 from ...schema.tables import FOUND_BY_KEY, executions, metadata, own_tables
-from ...schema.types import UtcDateTime
+from ...schema.types import MakeRow, UtcDateTime, row_maker
 from ..batches import (
     FRESH,
     PLAN_COLUMNS,
@@ -44,8 +42,7 @@ from ..batches import (
     rows_of,
     with_columns,
 )
-from ..requirements import REQUIREMENTS
-from ..server import MIGRATION_SECONDS, ServerDialect
+from ..requirements import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 from . import errors
 from .schema import MysqlSchema
 from .sessions import MysqlSessions, read_moment

@@ -15,7 +15,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
 
 from ...dialect import with_dialect
-from ...mapping.execution_rows import NEW_COLUMNS, new_values
+from ...rows.executions import NEW_COLUMNS, new_values
 from ...schema.tables import executions, outputs, own_tables
 from ..batches import (
     FRESH,
@@ -27,8 +27,7 @@ from ..batches import (
     rows_of,
     with_columns,
 )
-from ..requirements import REQUIREMENTS
-from ..server import MIGRATION_SECONDS, ServerDialect
+from ..requirements import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 from . import errors
 from .schema import PostgresqlSchema
 from .sessions import PostgresqlSessions

@@ -33,16 +33,16 @@ from cronhare.ports.errors import LedgerUnmade
 from cronhare.ports.system import ClockPort
 
 from ...dialect import UPGRADE, Connect, Meaning, PlanRow, with_dialect
-from ...mapping.execution_rows import (
+from ...rows.executions import (
     NEW_COLUMNS,
     PLAIN_COLUMNS,
+    REPLACE,
     is_plain,
     new_values,
     plain_values,
 )
-from ...mapping.outputs import REPLACE
-from ...schema.named_rows import named_rows
 from ...schema.tables import executions, own_tables
+from ...schema.types import named_rows
 from ..batches import PLAN_COLUMNS, plan_values
 from . import errors
 from .file import is_there, located, make_file

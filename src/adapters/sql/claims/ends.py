@@ -1,0 +1,230 @@
+"""Ends that a person asked for, and ends that their worker could not have confirmed."""
+
+import logging
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, or_, select, update
+
+from cronhare.application.logs import say
+from cronhare.domain.execution import WAITING, Execution
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.transitions import cancel, expire, has_expired
+from cronhare.domain.messages.messages import AttemptRef
+
+from ..cooldown import Cooldown, excluding
+from ..database import Database, StorePart, repeatable, repeatable_unless_locked
+from ..isolation import Written, pass_over, set_apart, write_each
+from ..rows.changes import read_archived, write_changes
+from ..rows.executions import BY_IDS, executions_of
+from ..schema.tables import executions, failed_tasks
+from ..schema.types import UtcDateTime
+
+#: A state, and the last row of it that was looked at, by the index of states.
+_Place: TypeAlias = tuple[str, datetime | None, int]
+
+#: Cancelled in one transaction.
+_AT_ONCE: Final = 1_000
+
+_STATES: Final = sorted(state.value for state in WAITING)
+_CHECK_AT: Final = bindparam("check_at", type_=UtcDateTime)
+_ROWS: Final = (
+    select(
+        executions.c.id,
+        executions.c.check_at,
+        executions.c.cancel_requested,
+        executions.c.expires_at,
+    )
+    .where(executions.c.state == bindparam("state"))
+    .order_by(executions.c.check_at, executions.c.id)
+    .limit(bindparam("limit"))
+)
+_ROWS_AFTER: Final = _ROWS.where(
+    and_(
+        executions.c.check_at >= _CHECK_AT,
+        or_(executions.c.check_at > _CHECK_AT, executions.c.id > bindparam("after")),
+    )
+)
+_ASKED: Final = BY_IDS.with_for_update(skip_locked=True)
+
+
+class AskedEnds(StorePart):
+    """The part of `ClaimStorePort` that cancels what waits, or lets it expire.
+
+    There is no index of the flag, nor of the time, which each new row would pay for: the waiting
+    rows are looked at in turns, a page with each call.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._place: _Place = (_STATES[0], None, 0)
+
+    def end_waiting(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        asked = self._look(limit, now)
+        parts = (asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE))
+        return [one for part in parts for one in self._cancel(part, now)]
+
+    @repeatable
+    def _look(self, limit: int, now: datetime) -> list[int]:
+        """Look at the next so many rows that wait; answers which of them are asked to end."""
+        asked: list[int] = []
+        left = limit
+        with self._database.read("looking for what waits no more") as connection:
+            for _ in range(len(_STATES) + 1):  # all, from within the first to its beginning
+                rows = self._next_rows(connection, left)
+                asked += [row.id for row in rows if _is_over(row, now)]
+                left -= len(rows)
+                if not left:
+                    break
+        return [*dict.fromkeys(asked)]
+
+    def _next_rows(self, connection: Connection, limit: int) -> Sequence[Any]:
+        state, check_at, after = self._place
+        if check_at is None:
+            rows = connection.execute(_ROWS, {"state": state, "limit": limit}).all()
+        else:
+            place = {"state": state, "check_at": check_at, "after": after, "limit": limit}
+            rows = connection.execute(_ROWS_AFTER, place).all()
+        last = rows[-1] if rows else None
+        if last is not None and len(rows) == limit and isinstance(last.check_at, datetime):
+            self._place = (state, last.check_at, last.id)
+        else:
+            self._place = (_STATES[(_STATES.index(state) + 1) % len(_STATES)], None, 0)
+        return rows
+
+    def _cancel(self, ids: Sequence[int], now: datetime) -> Sequence[Execution]:
+        @repeatable_unless_locked
+        def end(part: Sequence[int]) -> Written[Execution]:
+            with self._database.write("ending what waits no more") as connection:
+                rows: Any = connection.execute(_ASKED, {"ids": list(part)})
+                # A broken row is set apart by who finds it overdue.
+                found = [one for one in executions_of(connection, rows) if one.problem is None]
+                ended = [
+                    (one, cancel(one, now=now) if one.cancel_requested else expire(one, now=now))
+                    for one in found
+                    if one.state in WAITING and (one.cancel_requested or has_expired(one, now=now))
+                ]
+                write_changes(connection, self._database.dialect, ended)
+            return Written([after for _, after in ended], changed=bool(ended))
+
+        def refused(id_: int, why: Exception) -> Sequence[Execution]:
+            set_apart(self._database, id_, str(why), now, still=lambda seen: seen.state in WAITING)
+            return ()
+
+        return write_each(
+            ids,
+            end,
+            refused=refused,
+            locked=lambda _: (),
+            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
+        )
+
+
+def _is_over(row: Row[Any], now: datetime) -> bool:
+    is_late = isinstance(row.expires_at, datetime) and row.expires_at < now
+    return bool(row.cancel_requested) or is_late
+
+
+log = logging.getLogger(__name__)
+
+_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
+_IS_OVERDUE: Final = failed_tasks.c.check_at <= bindparam("until", type_=UtcDateTime)
+
+_OVERDUE_IDS: Final = (
+    select(failed_tasks.c.id)
+    .where(_IS_OVERDUE)
+    .order_by(failed_tasks.c.check_at, failed_tasks.c.id)
+    .limit(bindparam("limit"))
+)
+# Chosen first and taken then, as what is overdue to begin.
+_OVERDUE: Final = (
+    select(failed_tasks)
+    .where(failed_tasks.c.id.in_(_IDS), _IS_OVERDUE)
+    .order_by(failed_tasks.c.check_at, failed_tasks.c.id)
+    .with_for_update(skip_locked=True)
+)
+_OF_ATTEMPTS: Final = (
+    select(failed_tasks.c.id, failed_tasks.c.execution_id, failed_tasks.c.attempts)
+    .where(failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.check_at.is_not(None))
+    .with_for_update(skip_locked=True)
+)
+_CHECK: Final = (
+    update(failed_tasks)
+    .where(failed_tasks.c.id.in_(_IDS))
+    .values(check_at=bindparam("at", type_=UtcDateTime))
+)
+
+
+class UnconfirmedEnds(StorePart):
+    """The part of `ClaimStorePort` that is about ends. Locked rows rest for a minute."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._resting_ends = Cooldown()
+
+    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
+        """See `ClaimStorePort.mark_ends_published`. What is refused or locked stays overdue."""
+
+        @repeatable_unless_locked
+        def mark(part: Sequence[AttemptRef]) -> Written[None]:
+            with self._database.write("marking ends as published") as connection:
+                asked = {"ids": [end.execution_id for end in part]}
+                rows = connection.execute(_OF_ATTEMPTS, asked).all()
+                told = {(end.execution_id, end.attempt) for end in part}
+                ids = [row.id for row in rows if (row.execution_id, row.attempts) in told]
+                if ids:
+                    connection.execute(_CHECK, {"ids": ids, "at": None})
+                return Written((), changed=bool(ids))
+
+        ordered = sorted(ends, key=attrgetter("execution_id"))
+
+        def left(_: AttemptRef, __: Exception) -> Sequence[None]:
+            return ()
+
+        write_each(ordered, mark, refused=left, doubted=left, locked=lambda _: ())
+
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
+        """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
+        until = now - graces.ended
+        refusals: list[Exception] = []
+
+        @repeatable_unless_locked
+        def take(part: Sequence[int]) -> Written[Archived]:
+            with self._database.write("taking ends that are overdue") as connection:
+                found = connection.execute(_OVERDUE, {"ids": part, "until": until}).all()
+                sound = read_archived(found)
+                broken = [*({row.id for row in found} - {one.id for one in sound})]
+                if broken:  # nothing can be sent of them
+                    connection.execute(_CHECK, {"ids": broken, "at": None})
+                if sound:
+                    connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
+            for id_ in set(part).difference(row.id for row in found):
+                rest(id_)
+            return Written(sound, changed=bool(found))
+
+        def rest(id_: int) -> Sequence[Archived]:
+            self._resting_ends.note(id_, now)
+            return ()
+
+        def refused(id_: int, why: Exception) -> Sequence[Archived]:
+            refusals.append(why)
+            return rest(id_)
+
+        ids = self._choose_ends(now, until, limit)
+        free = write_each(
+            ids, take, refused=refused, doubted=refused, locked=rest, untried=lambda _: ()
+        )
+        if refusals:
+            count = len(refusals)
+            text = f"Ends for good whose messages have to wait: {count}, for {refusals[0]}"
+            say(log, logging.ERROR, "ledger.refused", text)
+        return free
+
+    @repeatable
+    def _choose_ends(self, now: datetime, until: datetime, limit: int) -> Sequence[int]:
+        statement = excluding(_OVERDUE_IDS, failed_tasks.c.id, self._resting_ends.at(now))
+        with self._database.read("looking for ends that are overdue") as connection:
+            return connection.scalars(statement, {"until": until, "limit": limit}).all()

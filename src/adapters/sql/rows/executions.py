@@ -1,0 +1,386 @@
+"""Rows of executions as values: as they are read, and what they print and yield."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any, Final
+
+import sqlalchemy
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    String,
+    bindparam,
+    case,
+    cast,
+    func,
+    select,
+)
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.retries.crashes import MAY_COUNT, Crash
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
+from cronhare.domain.schedules.params import LARGEST_PARAMS
+from cronhare.domain.schedules.schedule import LONGEST_NAME
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.runner import AttemptResult, Written
+
+from ..dialect import Dialect
+from ..schema.tables import attempts, by_id, executions, outputs, schedulers
+from ..schema.types import UtcDateTime, duration, milliseconds, named_rows, to_text
+from .own import BrokenRow, OwnTable, text, whole
+from .schedule_columns import LONG_AGO, SPANS_MS, read_retry, write_retry
+
+Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
+
+#: The name of an execution's schedule. No join: locking executions would lock their schedules as
+#: well, and wait for a person who edits one.
+SCHEDULE_NAME = (
+    select(schedulers.c.name).where(schedulers.c.id == executions.c.scheduler_id).scalar_subquery()
+)
+
+#: Every statement that selects executions begins so; `executions_of` reads its rows.
+EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name"))
+
+#: Executions by their `ids`.
+BY_IDS = by_id(EXECUTION)
+
+_USER, _GROUP, _LANGUAGE = (
+    func.coalesce(cast(schedulers.c[name], String), "") for name in OWNER_FIELDS
+)
+#: The owner of an execution's schedule, as `ScheduleOwner` reads it; NULL where there is none. One
+#: text, as each subquery costs every start; and no join, see above.
+_OWNED_BY = (
+    select(
+        case(
+            (func.coalesce(*(schedulers.c[name] for name in OWNER_FIELDS)).is_(None), None),
+            else_=_USER.concat(",").concat(_GROUP).concat(",").concat(_LANGUAGE),
+        )
+    )
+    .where(schedulers.c.id == executions.c.scheduler_id)
+    .scalar_subquery()
+)
+
+#: The same, with the owners of their schedules.
+OWNED_BY_IDS = by_id(EXECUTION.add_columns(_OWNED_BY.label("owned_by")))
+
+_CRASHES = (
+    select(attempts.c.execution_id, attempts.c.finished_at, attempts.c.ending, attempts.c.node)
+    .where(
+        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.ending.in_(sorted(ending.value for ending in MAY_COUNT)),
+    )
+    .order_by(attempts.c.execution_id, attempts.c.attempt)
+)
+
+_ENDED: Final = OwnTable(attempts, finished_at=datetime, ending=Ending)
+
+#: Its number beyond which a count of ours is none.
+_COUNT: Final = whole(0, MOST)
+
+_TABLE: Final = OwnTable(
+    executions,
+    id=whole(1, LARGEST_ID),
+    scheduler_id=whole(0, LARGEST_ID),
+    container_id=str | None,  # of an adopted row
+    state=State,
+    attempt=whole(1, MOST),
+    deaths=_COUNT,
+    crashes=_COUNT,
+    version=whole(-(2**31), 2**31 - 2),
+    task_id=whole(0, LARGEST_ID),
+    params=text(LARGEST_PARAMS) | None,
+    timeout_ms=whole(SPANS_MS[0], SPANS_MS[-1]) | None,
+    resends=_COUNT,
+    schedule_name=Any,  # people write it: see `display_name`
+    owned_by=Any,  # see `ScheduleOwner`
+)
+
+#: What replaces the cells of a broken row that do not fit: it is set apart, or listed as broken.
+_STAND_INS: Final[Mapping[str, Any]] = {
+    **{column.name: None for column in executions.c},
+    "scheduler_id": 0,
+    "execution_key": "",
+    "executed_at": LONG_AGO,
+    "state": State.CLAIMED,
+    "attempt": 1,
+    "deaths": 0,
+    "crashes": 0,
+    "version": 1,
+    "task_type": "",
+    "task_id": 0,
+    "queue": MAIN_QUEUE,
+    "missed": 0,
+    "resends": 0,
+    "schedule_name": None,
+}
+
+#: The columns of each new execution, in the order of `plain_values`.
+PLAIN_COLUMNS: Final = (
+    "scheduler_id",
+    "execution_key",
+    "executed_at",
+    "container_id",
+    "due_at",
+    "state",
+    "attempt",
+    "deaths",
+    "version",
+    "task_type",
+    "task_id",
+    "queue",
+    "params",
+    "retry",
+    "timeout_ms",
+    "next_attempt_at",
+    "check_at",
+    "missed",
+    "source",
+    "task_name",
+)
+#: The columns of a new execution, in the order of `new_values`; the last are NULL in most.
+NEW_COLUMNS: Final = (
+    *PLAIN_COLUMNS,
+    "finished_at",
+    "last_error",
+    "last_due_at",
+    "concurrency_key",
+    "overlap_policy",
+    "held_by",
+)
+
+
+def is_in(state: State) -> ColumnElement[bool]:
+    """Ask for the state of rows that are locked by their ids, and keep its index out of it.
+
+    Of a small table MySQL and MariaDB would rather read the index of states, and lock its entries
+    before the rows. A start or an end locks the rows first: both would deadlock.
+    """
+    return func.coalesce(executions.c.state, "") == state.value
+
+
+def is_plain(execution: Execution) -> bool:
+    """Tell whether a new execution has none of what only `NEW_COLUMNS` have."""
+    return (
+        execution.finished_at is None
+        and execution.last_error is None
+        and execution.last_due_at is None
+        and execution.concurrency_key is None
+        and execution.overlap_policy is None
+        and execution.held_by is None
+    )
+
+
+def plain_values(execution: Execution) -> tuple[Any, ...]:
+    """Write it in the order of `PLAIN_COLUMNS`; a getter of fields is half as fast."""
+    return (
+        execution.scheduler_id,
+        execution.key,
+        to_text(execution.executed_at),
+        execution.container_id,
+        to_text(execution.due_at),
+        execution.state.value,
+        execution.attempt,
+        execution.deaths,
+        execution.version,
+        execution.task.type,
+        execution.task.id,
+        execution.queue,
+        execution.params,
+        write_retry(execution.retry),
+        milliseconds(execution.timeout),
+        moment_text(execution.next_attempt_at),
+        moment_text(execution.check_at),
+        execution.missed,
+        execution.source,
+        execution.task_name,
+    )
+
+
+def new_values(execution: Execution) -> tuple[Any, ...]:
+    """Write it in the order of `NEW_COLUMNS`."""
+    return (
+        *plain_values(execution),
+        moment_text(execution.finished_at),
+        execution.last_error,
+        moment_text(execution.last_due_at),
+        execution.concurrency_key,
+        execution.overlap_policy,
+        execution.held_by,
+    )
+
+
+def moment_text(moment: datetime | None) -> str | None:
+    """Write a moment that may be missing."""
+    return None if moment is None else to_text(moment)
+
+
+def display_name(name: object, scheduler_id: object) -> str:
+    """Name a schedule; one whose name is missing or impossible is called `#` and its id."""
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
+        return name
+    return f"#{echo(scheduler_id)}"
+
+
+def id_of_display_name(name: str) -> int | None:
+    """Read the id from such a `#` name."""
+    digits = name.removeprefix("#")
+    if name == digits or not (digits.isascii() and digits.isdigit()):
+        return None
+    if len(digits) > len(str(LARGEST_ID)):  # more of them than `int` takes, perhaps
+        return None
+    return int(digits) if int(digits) <= LARGEST_ID else None
+
+
+def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Execution]:
+    """Turn rows of `EXECUTION` into executions with their crashes.
+
+    Broken rows too: see `Execution.problem`.
+    """
+    read = [_problem_and_cells(each) for each in _TABLE.each(rows)]
+    crashes = _crashes(connection, {row.id: row.crashes for _, row in read if row.crashes})
+    return [_execution(row, problem, crashes.get(row.id, ())) for problem, row in read]
+
+
+def _problem_and_cells(read: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - see `OwnTable.each`
+    if not isinstance(read, BrokenRow):
+        return None, read
+    cells = {**_STAND_INS, **read.cells, "id": read.row.id}
+    return read.why, SimpleNamespace(**cells)
+
+
+def find_executions(
+    connection: Connection,
+    statement: Select[Any],
+    ids: Collection[int],
+    *,
+    read: Reading = named_rows,
+) -> dict[int, Execution]:
+    """Find executions by id with a statement that takes `ids`; many of them by a `Dialect.read`."""
+    known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]
+    if not known:
+        return {}
+    rows = read(connection, statement, {"ids": known})
+    return {found.id: found for found in executions_of(connection, rows)}
+
+
+def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[Crash, ...]]:
+    """Read how each execution crashed: the last times, as many as it counts since a replay."""
+    if not counts:
+        return {}
+    crashes: dict[int, list[Crash]] = {id_: [] for id_ in counts}
+    for row in _ENDED.readable(connection.execute(_CRASHES, {"ids": list(counts)})):
+        crashes[row.execution_id].append(Crash(row.finished_at, row.ending, row.node))
+    return {id_: tuple(found[-counts[id_] :]) for id_, found in crashes.items()}
+
+
+def _execution(
+    row: Any,  # noqa: ANN401 - see `OwnTable.each`
+    problem: str | None,
+    crashes: tuple[Crash, ...],
+) -> Execution:
+    policy = read_retry(row.retry) if row.retry else None
+    if isinstance(policy, str):
+        problem, policy = problem or f"{executions.name}: retry: {policy}", None
+    owned_by = getattr(row, "owned_by", None)
+    return Execution(
+        id=row.id,
+        scheduler_id=row.scheduler_id,
+        schedule_name=display_name(row.schedule_name, row.scheduler_id),
+        key=row.execution_key,
+        state=row.state,
+        task=TaskRef(row.task_type, row.task_id),
+        params=row.params or "{}",
+        queue=row.queue,
+        attempt=row.attempt,
+        deaths=row.deaths,
+        version=row.version,
+        due_at=row.due_at or row.executed_at,
+        executed_at=row.executed_at,
+        container_id=row.container_id or "",
+        retry=policy,
+        timeout=duration(row.timeout_ms),
+        owner=row.owner,
+        lease_until=row.lease_until,
+        next_attempt_at=row.next_attempt_at,
+        check_at=row.check_at,
+        published_at=row.published_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        last_error=row.last_error,
+        cancel_requested=bool(row.cancel_requested),
+        last_due_at=row.last_due_at,
+        missed=row.missed,
+        resends=row.resends,
+        source=row.source,
+        task_name=row.task_name,
+        concurrency_key=row.concurrency_key,
+        overlap_policy=row.overlap_policy,
+        held_by=row.held_by,
+        expires_at=row.expires_at,
+        topic=row.topic,
+        no_listener=row.no_listener,
+        crashes=crashes,
+        problem=problem,
+        owned_by=NOBODY if owned_by is None else ScheduleOwner.read(owned_by),
+    )
+
+
+def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
+    """Cut a long list into pieces that a statement can take as parameters."""
+    remaining = iter(values)
+    while piece := list(islice(remaining, size)):
+        yield piece
+
+
+_NAMES = [column.name for column in outputs.c]
+#: As SQLite and MySQL have it, and where nothing is replaced as cheap as an INSERT.
+REPLACE = sqlalchemy.text(
+    f"REPLACE INTO {outputs.name} ({', '.join(_NAMES)})"  # noqa: S608 - names of our own
+    f" VALUES ({', '.join(f':{name}' for name in _NAMES)})"
+).bindparams(bindparam("as_of", type_=UtcDateTime))
+
+
+def keep_outputs(connection: Connection, dialect: Dialect, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of `output_values`, each in place of what its attempt had written before."""
+    if rows:
+        dialect.keep_outputs(connection, rows)
+
+
+def output_values(
+    execution_id: int, attempt: int, wrote: AttemptResult | Written, *, as_of: datetime | None
+) -> dict[str, Any]:
+    """Give one attempt's row."""
+    return {
+        "execution_id": execution_id,
+        "attempt": attempt,
+        "stdout_head": wrote.stdout.head,
+        "stdout_tail": wrote.stdout.tail,
+        "stdout_bytes": wrote.stdout.bytes,
+        "stderr_head": wrote.stderr.head,
+        "stderr_tail": wrote.stderr.tail,
+        "stderr_bytes": wrote.stderr.bytes,
+        "as_of": as_of,
+        "stdout_lines": wrote.stdout.lines,
+        "stderr_lines": wrote.stderr.lines,
+        "progress": wrote.report.progress,
+        "progress_text": wrote.report.progress_text,
+        "result": wrote.report.result,
+        "result_problem": wrote.report.result_problem,
+    }
+
+
+def exactly(column: ColumnElement[Any], wanted: str) -> ColumnElement[bool]:
+    """Ask whether a column has this text, and no blanks after it: `utf8mb4_bin` ignores them.
+
+    What is equal is found by an index; its length is asked of that alone.
+    """
+    return (column == wanted) & (func.length(column) == func.length(wanted))

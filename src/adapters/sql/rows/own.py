@@ -1,0 +1,196 @@
+"""Rows of our own tables, read into structs.
+
+Only we write them, and their constraints keep them right. A row that does not fit all the same is
+a `BrokenRow`: it is told, and the others of its batch go on.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from functools import cached_property, lru_cache, wraps
+from sys import getsizeof
+from typing import Annotated, Any, Final, Generic, TypeVar, cast
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy import Column, Double, Integer, String, Table
+
+from cronhare.application.logs import say
+from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.texts.echo import echo, shown
+
+from ..schema.tables import attempts, outputs, replays, topic_tallies
+from ..schema.types import Flag, UtcDateTime
+
+log = logging.getLogger(__name__)
+
+_PLACE: Final = re.compile(r"(.*?) - at `\$\[(\d+)\].*`", re.DOTALL)
+
+
+class BrokenRow(Exception):
+    """A row that does not fit: its table, its key, and which column holds what it may not."""
+
+    def __init__(self, table: "OwnTable", row: Any, why: str) -> None:  # noqa: ANN401 - a row
+        """*why* begins with the column."""
+        self.row = row
+        self.why = f"{table.name}: {why}"
+        self._table = table
+        super().__init__(f"{table.name} {table.key_of(row)}: {why}")
+
+    @cached_property
+    def cells(self) -> dict[str, Any]:
+        """The cells that fit, each by itself."""
+        return dict(self._table.fitting(self.row))
+
+
+class OwnTable:
+    """What the rows of one table may hold, or some of their columns."""
+
+    def __init__(self, table: Table, **special: Any) -> None:  # noqa: ANN401 - types
+        """Take the types of the columns, but for *special* ones, which may be of none of them."""
+        self.name = table.name
+        self._keys = [column.name for column in table.primary_key]
+        self._types = {str(column.name): _type_of(column) for column in table.c} | special
+        self._struct = lru_cache(maxsize=64)(self._make_struct)
+
+    def read(self, row: Any) -> Any:  # noqa: ANN401 - a struct with a row's columns
+        """Read one row.
+
+        Raises:
+            BrokenRow: it does not fit.
+        """
+        [read] = self.each([row])
+        if isinstance(read, BrokenRow):
+            raise read
+        return read
+
+    def each(self, rows: Iterable[Any]) -> Iterator[Any]:
+        """Give a struct for each row that a statement found, or the `BrokenRow` that it is."""
+        struct: Any = None
+        for row in rows:
+            if struct is None:
+                struct = self._struct(row._fields)
+            try:
+                yield msgspec.convert(tuple(row), struct)
+            except msgspec.ValidationError as error:
+                yield self._broken(row, str(error))
+
+    def readable(self, rows: Iterable[Any]) -> list[Any]:
+        """Read the rows that fit, and log the others."""
+        read = list(self.each(rows))
+        for each in read:
+            if isinstance(each, BrokenRow):
+                _tell(each)
+        return [each for each in read if not isinstance(each, BrokenRow)]
+
+    def tell(self, row: Any, why: str) -> None:  # noqa: ANN401
+        """Log a row that fits, but for what one of its columns means."""
+        _tell(BrokenRow(self, row, why))
+
+    def key_of(self, row: Any) -> str:  # noqa: ANN401
+        """Name a row by its primary key, as far as its columns were asked for."""
+        return " ".join(shown(str(getattr(row, name, "?"))) for name in self._keys)
+
+    def fitting(self, row: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        """Give the cells of a row that fit by themselves."""
+        for name, value in zip(row._fields, row, strict=True):
+            try:
+                yield name, msgspec.convert(value, self._types[name])
+            except msgspec.ValidationError:
+                continue
+
+    def _make_struct(self, names: tuple[str, ...]) -> type[msgspec.Struct]:
+        fields = [(str(name), self._types[name]) for name in names]
+        return msgspec.defstruct(self.name, fields, array_like=True, frozen=True, gc=False)
+
+    def _broken(self, row: Any, said: str) -> BrokenRow:  # noqa: ANN401
+        found = _PLACE.fullmatch(said)
+        if found is None:
+            return BrokenRow(self, row, said)
+        place = int(found[2])
+        return BrokenRow(self, row, f"{row._fields[place]}: {echo(row[place])}: {found[1]}")
+
+
+def _tell(broken: BrokenRow) -> None:
+    say(log, logging.ERROR, "ledger.broken-row", f"A row cannot be read: {broken}")
+
+
+def whole(least: int, most: int) -> Any:  # noqa: ANN401 - a type
+    """Give the type of a whole number within bounds."""
+    return Annotated[int, Meta(ge=least, le=most)]
+
+
+def text(longest: int) -> Any:  # noqa: ANN401
+    """Give the type of a text of at most so many letters."""
+    return Annotated[str, Meta(max_length=longest)]
+
+
+def _type_of(column: Column[Any]) -> Any:  # noqa: ANN401
+    kind: Any = str
+    match column.type:
+        case UtcDateTime():
+            kind = Annotated[datetime, Meta(tz=True)]
+        case Flag():
+            kind = whole(0, 1)
+        case Integer():
+            kind = int
+        case Double():
+            kind = float
+        case String(length=length) if length:
+            kind = text(length)
+    return cast(Any, kind | None) if column.nullable else kind
+
+
+ATTEMPT: Final = OwnTable(attempts)
+OUTPUT: Final = OwnTable(outputs)
+REPLAY: Final = OwnTable(replays, state=ReplayState)
+TALLY: Final = OwnTable(topic_tallies)
+
+
+T = TypeVar("T")
+
+#: Larger values, in bytes, are not cached. A cache keeps at most so much, times its entries.
+LARGEST_CACHED: Final = 2_048
+
+#: The entries of each cache.
+TIMES_CACHED: Final = 4_096
+RUN_OPTIONS_CACHED: Final = 1_024
+TASKS_CACHED: Final = 1_024
+POLICIES_CACHED: Final = 1_024
+
+
+class _TooLarge(Exception, Generic[T]):
+    """Carries an answer past the cache."""
+
+    def __init__(self, answer: T) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+def cached(entries: int) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
+    """Cache the last *entries* answers to small values: texts, or tuples of columns."""
+
+    def decorate(call: Callable[[Any], T]) -> Callable[[Any], T]:
+        @lru_cache(maxsize=entries)
+        def remembered(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
+            answer = call(question)
+            if _size(question) > LARGEST_CACHED:
+                raise _TooLarge(answer)
+            return answer
+
+        @wraps(call)
+        def ask(question: Any) -> T:  # noqa: ANN401
+            try:
+                return remembered(question)
+            except _TooLarge as large:
+                answer: T = large.answer
+                return answer
+
+        return ask
+
+    return decorate
+
+
+def _size(question: object) -> int:
+    return sum(map(getsizeof, question)) if isinstance(question, tuple) else getsizeof(question)

@@ -1,0 +1,409 @@
+"""Rows of `Scheduler` as schedules, with their calendars and pauses."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    type_coerce,
+)
+from sqlalchemy.types import NullType
+
+from cronhare.domain.reading import Fault, Reads, read_table
+from cronhare.domain.schedules.calendars import (
+    MOST_WINDOWS,
+    BrokenCalendar,
+    CalendarDraft,
+    FoundCalendar,
+    NamedText,
+    compiled,
+    missing,
+)
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.idle import Idle, Why
+from cronhare.domain.schedules.owner import OWNER_FIELDS
+from cronhare.domain.schedules.params import fault_of_params
+from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.retention import (
+    ClassRetention,
+    read_class_retention,
+    write_class_retention,
+)
+from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+from cronhare.domain.schedules.standalone import standalone_queue
+from cronhare.domain.texts.echo import echo, shown
+
+from ..schema.tables import calendar_windows, calendars, pauses, schedulers
+from ..schema.types import row_maker
+from .executions import display_name
+from .own import BrokenRow, OwnTable
+from .schedule_columns import (
+    LONG_AGO,
+    NOWHERE,
+    RUN_OPTION_COLUMNS,
+    TASK_COLUMNS,
+    TIME_COLUMNS,
+    ColumnGroup,
+    NamedTask,
+    column_values,
+    decoded,
+    read_named_times,
+    read_run_options,
+    read_task,
+    read_times,
+    task_values,
+)
+
+#: The most characters that are read: ten times a sensible one.
+LONGEST_RETENTION: Final = 1_024
+
+
+def read_retention(value: object) -> ClassRetention | str | None:
+    """Read the column, or say what is wrong with it."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        return f"{echo(value)} is not JSON text"
+    if len(value) > LONGEST_RETENTION:
+        return f"{len(value):,} letters, {LONGEST_RETENTION:,} are allowed"
+    try:
+        return read_class_retention(decoded(value))
+    except ValueError as error:  # of JSON, or of a retention
+        return str(error)
+
+
+def write_retention(retention: ClassRetention | None) -> str | None:
+    """Write what is kept as JSON."""
+    if retention is None:
+        return None
+    return msgspec.json.encode(write_class_retention(retention)).decode()
+
+
+#: A row's updated_at exactly as it is: a plan keeps it, to see edits without comparing clocks.
+STAMP = type_coerce(schedulers.c.updated_at, NullType())
+
+#: These replace the columns of a row that cannot be read at all.
+_NO_TIMES = read_times((None,) * len(TIME_COLUMNS))
+_NO_OPTIONS = read_run_options((None,) * len(RUN_OPTION_COLUMNS))
+
+# Its task has a source of its own, lest it pass for a task of a jobs file.
+_NO_TASK = NamedTask(ref=NOWHERE, source="a row that cannot be read", name=None)
+
+#: The columns that each row begins with that is read here. Not all of them, and read by place: most
+#: of a busy minute is spent on reading.
+READ = tuple(
+    schedulers.c[name]
+    for name in (
+        "id",
+        "name",
+        "params",
+        "updated_at",
+        *TASK_COLUMNS,
+        *TIME_COLUMNS,
+        *RUN_OPTION_COLUMNS,
+    )
+)
+_IN_TASK = slice(4, 4 + len(TASK_COLUMNS))
+_IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIME_COLUMNS))
+_IN_OPTIONS = slice(_IN_TIMES.stop, len(READ))
+
+
+def _retention(value: object) -> ClassRetention | None:
+    found = read_retention(value)
+    if isinstance(found, str):
+        raise ValueError(found)  # noqa: TRY004 - it says what is wrong
+    return found
+
+
+class _Others(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a draft has besides."""
+
+    description: str | None = None
+    user_id: int | None = None
+    group_id: int | None = None
+    language_id: int | None = None
+    retention: Annotated[Any, Reads(_retention)] = None
+
+
+def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
+    """Read a row as a draft, or say what is wrong with it."""
+    times, options, task, params, faults = _read(row)
+    named = ((column, getattr(row, column)) for column in _Others.__struct_fields__)
+    said = {column: value for column, value in named if value is not None}
+    others = read_table(_Others, said, faults, quote=echo)
+    if faults:
+        return None, _say(faults)
+    return ScheduleDraft(
+        name=display_name(row.name, row.id),
+        task=task.ref,
+        task_name=task.name,
+        topic=task.topic,
+        params=params,
+        **msgspec.structs.asdict(others),
+        **times.draft,
+        **options.draft,
+    ), None
+
+
+def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
+    """Read a row as a schedule: as `compile_schedule` does, but faster, for each due one."""
+    times, options, task, params, faults = _read(row)
+    name = display_name(row.name, row.id)
+    if faults:
+        changed_at = moment_or_long_ago(row.updated_at)
+        return BrokenSchedule(
+            id=row.id,
+            name=name,
+            problem=_say(faults),
+            changed_at=changed_at,
+            source=task.source,
+        )
+    how = options.schedule
+    if options.draft["stay_alive"]:
+        overlap = options.draft["overlap"].alone
+        how = {**how, "queue": standalone_queue(name), "overlap": overlap}
+    return Schedule(
+        id=row.id,
+        name=name,
+        task=task.ref,
+        source=task.source,
+        task_name=task.name,
+        topic=task.topic,
+        changed_at=row.updated_at,
+        params=params,
+        **times.schedule,
+        **how,
+    )
+
+
+def row_values(draft: ScheduleDraft) -> dict[str, Any]:
+    """Write a draft as the columns of its row."""
+    return {
+        **task_values(draft),
+        "task_name": draft.task_name,
+        "name": draft.name,
+        "params": draft.params,
+        "description": draft.description,
+        **{name: getattr(draft, name) for name in OWNER_FIELDS},
+        "retention": write_retention(draft.retention),
+        **column_values(draft),
+    }
+
+
+def moment_or_long_ago(value: object) -> datetime:
+    """Give a moment; `LONG_AGO` for what is none."""
+    return value if isinstance(value, datetime) else LONG_AGO
+
+
+def _read(row: Row[Any]) -> tuple[ColumnGroup, ColumnGroup, NamedTask, str, list[Fault]]:
+    """Read a row, whatever is in it.
+
+    An unforeseen error is a fault of that row as well, or it would stop all others.
+    """
+    try:
+        times, options = read_times(row[_IN_TIMES]), read_run_options(row[_IN_OPTIONS])
+        if times.named:
+            times = read_named_times((display_name(row.name, row.id), *row[_IN_TIMES]))
+        task = read_task(row[_IN_TASK])
+        faults = [*times.faults, *options.faults, *task.faults]
+        params, name = row.params, row.name
+        if params is None:
+            params = "{}"
+        elif (problem := _fault_of_params(params)) is not None:
+            faults.append(Fault("params", problem))
+        if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
+            text = f"{echo(name)} is not text of at most {LONGEST_NAME} letters"
+            faults.append(Fault("name", text))
+        if not isinstance(row.updated_at, datetime):
+            faults.append(Fault("updated_at", f"{echo(row.updated_at)} is not a time"))
+    except MemoryError:  # says nothing of the row
+        raise
+    except Exception as error:  # noqa: BLE001 - see above
+        unforeseen = Fault("row", f"cannot be read: {type(error).__name__}: {shown(str(error))}")
+        return _NO_TIMES, _NO_OPTIONS, _NO_TASK, "{}", [unforeseen]
+    return times, options, task, params, faults
+
+
+def _say(faults: Sequence[Fault]) -> str:
+    return "; ".join(map(str, faults))
+
+
+def _fault_of_params(value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"{echo(value)} is not JSON text"
+    try:
+        if (problem := fault_of_params(value)) is None:
+            decoded(value)
+    except ValueError as error:
+        return str(error)
+    return problem
+
+
+CALENDAR: Final = OwnTable(calendars)
+WINDOW: Final = OwnTable(calendar_windows)
+
+_NAMES: Final[BindParameter[Any]] = bindparam("names", expanding=True)
+
+_CALENDARS: Final = select(calendars).where(calendars.c.name.in_(_NAMES))
+_COUNTS: Final = (
+    select(calendar_windows.c.calendar, func.count().label("windows"))
+    .where(calendar_windows.c.calendar.in_(_NAMES))
+    .group_by(calendar_windows.c.calendar)
+)
+_WINDOWS: Final = (
+    select(calendar_windows)
+    .where(calendar_windows.c.calendar.in_(_NAMES))
+    .order_by(calendar_windows.c.id)
+)
+_REMOVE: Final = delete(calendars).where(calendars.c.name.in_(_NAMES))
+_EMPTY: Final = delete(calendar_windows).where(calendar_windows.c.calendar.in_(_NAMES))
+
+
+def find_calendars(connection: Connection, names: Collection[str]) -> Mapping[str, FoundCalendar]:
+    """Find calendars by name; what is missing or broken says so."""
+    if not names:
+        return {}
+    drafts = read_drafts(connection, names)
+    return {name: _compiled(name, drafts.get(name)) for name in names}
+
+
+def read_drafts(
+    connection: Connection, names: Collection[str]
+) -> Mapping[str, CalendarDraft | BrokenCalendar]:
+    """Read calendars as they were written; those that are missing are left out."""
+    asked = {"names": list(names)}
+    rows = {row.name: row for row in connection.execute(_CALENDARS, asked)}
+    counts = {row.calendar: row.windows for row in connection.execute(_COUNTS, asked)}
+    large = {name for name, count in counts.items() if count > MOST_WINDOWS}
+    windows = _windows(connection, [name for name in rows if name not in large])
+    return {
+        name: _too_large(name) if name in large else _draft(row, windows.get(name, ()))
+        for name, row in rows.items()
+        if isinstance(name, str)
+    }
+
+
+def save_calendars(
+    connection: Connection,
+    drafts: Sequence[CalendarDraft],
+    *,
+    source: str | None,
+    dropped: Collection[str],
+) -> None:
+    """Replace these calendars, and remove others."""
+    gone = {"names": [*(draft.name for draft in drafts), *dropped]}
+    if not gone["names"]:
+        return
+    connection.execute(_EMPTY, gone)
+    connection.execute(_REMOVE, gone)
+    rows = [{"name": draft.name, "timezone": draft.timezone, "source": source} for draft in drafts]
+    if rows:
+        connection.execute(insert(calendars), rows)
+    within = [
+        {"calendar": draft.name, "during": text, "label": label}
+        for draft in drafts
+        for text, label in draft.windows
+    ]
+    if within:
+        connection.execute(insert(calendar_windows), within)
+
+
+def _compiled(name: str, draft: CalendarDraft | BrokenCalendar | None) -> FoundCalendar:
+    if draft is None:
+        return missing(name)
+    return draft if isinstance(draft, BrokenCalendar) else compiled(draft)
+
+
+def _windows(
+    connection: Connection, names: Sequence[str]
+) -> Mapping[str, Sequence[NamedText | BrokenRow]]:
+    found = defaultdict[str, list[NamedText | BrokenRow]](list)
+    rows = connection.execute(_WINDOWS, {"names": names}).all() if names else ()
+    for row, read in zip(rows, WINDOW.each(rows), strict=True):
+        broken = isinstance(read, BrokenRow)
+        found[row.calendar].append(read if broken else (read.during, read.label))
+    return found
+
+
+def _draft(
+    row: Row[Any], windows: Iterable[NamedText | BrokenRow]
+) -> CalendarDraft | BrokenCalendar:
+    try:
+        read = CALENDAR.read(row)
+    except BrokenRow as broken:
+        return BrokenCalendar(row.name, broken.why)
+    texts: list[NamedText] = []
+    for window in windows:
+        if isinstance(window, BrokenRow):
+            return BrokenCalendar(row.name, window.why)
+        texts.append(window)
+    return CalendarDraft(name=read.name, timezone=read.timezone, windows=tuple(texts))
+
+
+def _too_large(name: str) -> BrokenCalendar:
+    return BrokenCalendar(name, f"it has more than {MOST_WINDOWS:,} windows, which one may")
+
+
+_WHY: Final = {why.value: why for why in Why}
+
+
+def read_idle(row: Row[Any]) -> Idle | None:
+    """Read it; what somebody else wrote there says nothing."""
+    if row.idle is None or row.next_due_at is not None or not isinstance(row.resume_at, datetime):
+        return None
+    why = _WHY.get(row.idle) if isinstance(row.idle, str) else None
+    return None if why is None else Idle(why=why, since=row.resume_at)
+
+
+_THIS: Final = pauses.c.scheduler_id == bindparam("scheduler_id")
+#: The pause of one schedule.
+PAUSE_OF: Final = select(pauses).where(_THIS)
+_END_PAUSE: Final = delete(pauses).where(_THIS)
+#: Makes a row of a pause's columns within a wider one.
+_CELLS: Final = row_maker(tuple(pauses.c.keys()))
+
+
+PAUSE: Final = OwnTable(pauses)
+
+
+def read_pause(row: Any) -> tuple[Pause | None, str | None]:  # noqa: ANN401 - a row
+    """Read a pause, or say what is wrong with its row."""
+    try:
+        read = PAUSE.read(row)
+    except BrokenRow as broken:
+        return None, f"{broken.why}; `cronhare schedules pause` or `resume` mends it"
+    pause = Pause(
+        since=read.paused_at, until=read.paused_until, by=read.paused_by, reason=read.reason
+    )
+    return pause, None
+
+
+def pause_beside(row: Row[Any]) -> tuple[Pause | None, str | None]:
+    """Read the pause that a row was joined with, under names that begin with `pause_`."""
+    if row.pause_scheduler_id is None:
+        return None, None
+    return read_pause(_CELLS(getattr(row, f"pause_{name}") for name in pauses.c.keys()))  # noqa: SIM118
+
+
+def write_pause(connection: Connection, scheduler_id: int, pause: Pause | None) -> None:
+    """Replace a schedule's pause, whatever is there; None leaves none."""
+    connection.execute(_END_PAUSE, {"scheduler_id": scheduler_id})
+    if pause is not None:
+        values = {
+            "scheduler_id": scheduler_id,
+            "paused_at": pause.since,
+            "paused_until": pause.until,
+            "paused_by": pause.by,
+            "reason": pause.reason,
+        }
+        connection.execute(insert(pauses), values)

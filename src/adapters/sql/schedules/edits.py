@@ -1,0 +1,162 @@
+"""Edits of the users' table row by row, and the conditions of which rows are meant."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from cronhare.domain.execution import UNFINISHED
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.ports.schedules import KeptByRuns, Outdated, ScheduleFilter, StoredSchedule
+from cronhare.ports.system import ClockPort
+
+from ..database import Database, repeatable
+from ..rows.executions import exactly
+from ..rows.schedules import moment_or_long_ago, row_values
+from ..schema.tables import AWAITS_A_PERSON, THESE, executions, pauses, plans, schedulers
+from .store import STORED, edited_at, stored
+
+#: So many executions are deleted in one transaction.
+STEP: Final = 1_000
+
+_THIS: Final = schedulers.c.id == bindparam("scheduler_id")
+_IN_FULL: Final = STORED.where(_THIS)
+#: In this order, as schedulers have it: a plan is theirs while they claim.
+_PLAN: Final = (
+    select(plans.c.scheduler_id)
+    .where(plans.c.scheduler_id == bindparam("scheduler_id"))
+    .with_for_update()
+)
+_EDITED_ROW: Final[Select[Any]] = (
+    select(schedulers.c.id, schedulers.c.updated_at)
+    .where(_THIS, schedulers.c.system_id.is_(None))
+    .with_for_update()
+)
+_RUNS: Final = (
+    select(func.count())
+    .select_from(executions)
+    .where(executions.c.scheduler_id == bindparam("scheduler_id"))
+)
+#: May still run: it has not ended, or its failure may be replayed.
+_UNSETTLED: Final = _RUNS.where(
+    or_(executions.c.state.in_([state.value for state in UNFINISHED]), AWAITS_A_PERSON)
+)
+_SOME_RUNS: Final = (
+    select(executions.c.id)
+    .where(executions.c.scheduler_id == bindparam("scheduler_id"))
+    .limit(bindparam("most"))
+)
+_DELETE_RUNS: Final = delete(executions).where(THESE)
+_ESCAPE: Final = "/"
+_LITERALLY: Final = str.maketrans({sign: f"{_ESCAPE}{sign}" for sign in f"{_ESCAPE}%_"})
+_DELETE: Final = delete(schedulers).where(_THIS)
+
+
+class SqlScheduleEdits:
+    """Satisfies `ScheduleEditsPort`. An edit is one transaction."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def edit(
+        self, scheduler_id: int, draft: ScheduleDraft, *, seen: datetime | None, now: datetime
+    ) -> StoredSchedule | Outdated | None:
+        with self._database.write(f"editing schedule {scheduler_id}") as connection:
+            row = _locked(connection, scheduler_id)
+            if row is None:
+                return None
+            if _is_other(row, seen):
+                return Outdated(_read(connection, row.id))
+            values = {name: new for name, new in row_values(draft).items() if name != "name"}
+            changed = update(schedulers).where(schedulers.c.id == row.id)
+            connection.execute(changed.values(**values, updated_at=edited_at(row, now)))
+            return _read(connection, row.id)
+
+    def delete(
+        self, scheduler_id: int, *, seen: datetime | None, with_history: bool = False
+    ) -> StoredSchedule | Outdated | KeptByRuns | None:
+        while (answer := self._delete(scheduler_id, seen, with_history=with_history)) == STEP:
+            pass
+        assert not isinstance(answer, int)
+        return answer
+
+    @repeatable
+    def _delete(
+        self, scheduler_id: int, seen: datetime | None, *, with_history: bool
+    ) -> StoredSchedule | Outdated | KeptByRuns | int | None:
+        """Delete a row, or as many of its runs as one transaction should; answers their number."""
+        with self._database.write(f"deleting schedule {scheduler_id}") as connection:
+            row = _locked(connection, scheduler_id)
+            if row is None:
+                return None
+            before = _read(connection, row.id)
+            if _is_other(row, seen):
+                return Outdated(before)
+            asked = {"scheduler_id": row.id}
+            if runs := connection.scalar(_UNSETTLED if with_history else _RUNS, asked):
+                return KeptByRuns(runs)
+            if (
+                ids := list(connection.scalars(_SOME_RUNS, asked | {"most": STEP}))
+                if with_history
+                else ()
+            ):
+                connection.execute(_DELETE_RUNS, {"ids": ids})
+            if len(ids) == STEP:
+                return STEP
+            connection.execute(_DELETE, {"scheduler_id": row.id})
+            return before
+
+
+def conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the rows that a filter takes."""
+    if which.search is not None:
+        part = which.search.translate(_LITERALLY)
+        yield or_(
+            *(
+                column.ilike(f"%{part}%", escape=_ESCAPE)
+                for column in (schedulers.c.name, schedulers.c.description)
+            )
+        )
+    if which.enabled is not None:
+        status = func.coalesce(schedulers.c.status, 0)
+        yield status != 0 if which.enabled else status == 0
+    if which.paused is not None:
+        # Few are: so that a database begins with these, it is not to join them.
+        on = select(pauses.c.scheduler_id).where(
+            pauses.c.paused_at <= now,
+            or_(pauses.c.paused_until.is_(None), pauses.c.paused_until > now),
+        )
+        yield schedulers.c.id.in_(on) if which.paused else schedulers.c.id.not_in(on)
+    if which.source is not None:
+        yield exactly(schedulers.c.source, which.source)
+
+
+def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:
+    if not 0 < scheduler_id <= LARGEST_ID:
+        return None
+    asked = {"scheduler_id": scheduler_id}
+    connection.execute(_PLAN, asked).all()
+    return connection.execute(_EDITED_ROW, asked).first()
+
+
+def _is_other(row: Row[Any], seen: datetime | None) -> bool:
+    return seen is not None and moment_or_long_ago(row.updated_at) != seen
+
+
+def _read(connection: Connection, scheduler_id: int) -> StoredSchedule:
+    return stored(connection.execute(_IN_FULL, {"scheduler_id": scheduler_id}).one())

@@ -1,0 +1,226 @@
+"""Lists of schedules, and groups of alike ones."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    or_,
+    select,
+)
+
+from cronhare.domain.diagnosis.finding import NAMES_TOLD
+from cronhare.domain.diagnosis.overdue import Late
+from cronhare.domain.diagnosis.work import SHORT_TIMEOUT, ScheduleFacts
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.reading import Fault
+from cronhare.domain.schedules.owner import OWNER_FIELDS
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter, StoredSchedule
+from cronhare.ports.system import ClockPort
+
+from ..database import Database, repeatable
+from ..rows.executions import display_name, id_of_display_name
+from ..rows.schedule_columns import TASK_COLUMNS, read_task
+from ..rows.schedules import STAMP, moment_or_long_ago, read_retention
+from ..schema.tables import pauses, plans, schedulers
+from ..schema.types import duration, milliseconds
+from .edits import conditions_of
+from .names import HAS_NONE, IS_ON, IS_USERS, STAYS
+from .store import STORED, stored
+
+_ROW: Final = schedulers.c
+_IDS: Final = select(_ROW.id).where(IS_USERS)
+_NAME_OF: Final = select(_ROW.name).where(_ROW.id == bindparam("id"))
+_THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
+
+
+class SqlScheduleLists:
+    """Satisfies `ScheduleListPort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def page(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
+    ) -> Sequence[StoredSchedule]:
+        those = _IDS.where(*conditions_of(which, now))
+        # Nearly none has a part of a text: all are read, and none by way of the index of names.
+        name = _ROW.name if which.search is None else func.coalesce(_ROW.name, "")
+        with self._database.read("listing schedules") as connection:
+            place, nameless = _place(connection, after)
+            ids = list[int]()
+            if place is not None:
+                named = those.where(name > place).order_by(name).limit(limit)
+                ids += connection.scalars(named)
+            if len(ids) < limit:
+                rest = those.where(HAS_NONE, _ROW.id > nameless).order_by(_ROW.id)
+                ids += connection.scalars(rest.limit(limit - len(ids)))
+            return _these(connection, ids)
+
+    @repeatable
+    def count(self, which: ScheduleFilter, *, now: datetime) -> int:
+        some = _IDS.where(*conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
+        with self._database.read("counting schedules") as connection:
+            return connection.scalar(select(func.count()).select_from(some)) or 0
+
+
+def _place(connection: Connection, after: str | None) -> tuple[object | None, int]:
+    """Find where a page begins: behind a name, or behind an id of those that have none."""
+    id_ = None if after is None else id_of_display_name(after)
+    if id_ is None:
+        return after or "", -LARGEST_ID
+    # A name that cannot be shown, as it is too long, has its place among the others.
+    name = connection.scalar(_NAME_OF, {"id": id_})
+    return (None, id_) if name in {None, ""} else (name, -LARGEST_ID)
+
+
+def _these(connection: Connection, ids: Sequence[int]) -> Sequence[StoredSchedule]:
+    rows = connection.execute(_THESE, {"ids": ids}) if ids else ()
+    found = {row.id: stored(row) for row in rows}
+    return [found[id_] for id_ in ids if id_ in found]
+
+
+#: So many rows are read one by one: it takes a fifth of a second.
+MOST_READ: Final = 2_000
+
+_IS_PLANNED: Final = STAMP.is_not_distinct_from(plans.c.planned_at)
+#: Only SQLite keeps what is not of its column's type. No cast makes that equal to itself.
+_MISFITS: Final = (
+    *(cast(schedulers.c[name], Integer) != schedulers.c[name] for name in OWNER_FIELDS),
+    cast(schedulers.c.description, Text) != schedulers.c.description,
+)
+_APART: Final = case(
+    (
+        or_(
+            ~_IS_PLANNED,
+            plans.c.problem.is_not(None),
+            pauses.c.scheduler_id.is_not(None),
+            HAS_NONE,
+            STAYS,
+            *_MISFITS,
+        ),
+        1,
+    ),
+    else_=0,
+)
+_JOINED: Final = schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id).outerjoin(
+    pauses, pauses.c.scheduler_id == schedulers.c.id
+)
+
+# Written out: a parameter is another one each time, and PostgreSQL would see two expressions.
+_SHORT: Final[ColumnElement[int]] = literal_column(str(milliseconds(SHORT_TIMEOUT)))
+_ALIKE: Final = (
+    *(schedulers.c[name] for name in TASK_COLUMNS),
+    schedulers.c.status,
+    schedulers.c.queue,
+    schedulers.c.retention,
+    case((schedulers.c.timeout_ms > _SHORT, schedulers.c.timeout_ms)).label("long_timeout"),
+)
+_COUNTED: Final = (
+    select(*_ALIKE, func.count().label("alike"), func.min(schedulers.c.name).label("first"))
+    .select_from(_JOINED)
+    .where(IS_USERS, _APART == 0)
+    .group_by(*_ALIKE)
+)
+#: In the order of an index: of rows that are alike the first ones are named, as far as they are
+#: among the first of all.
+_NAMED: Final = (
+    select(*_ALIKE, schedulers.c.name)
+    .select_from(_JOINED)
+    .where(IS_USERS, _APART == 0)
+    .order_by(schedulers.c.name)
+)
+
+_COUNT_APART: Final = select(func.count()).select_from(_JOINED).where(IS_USERS, _APART == 1)
+#: What a scheduler found to be broken goes first.
+_READ_APART: Final = STORED.where(_APART == 1).order_by(
+    case((plans.c.problem.is_not(None), 0), else_=1), schedulers.c.id
+)
+_UNPLANNED: Final = (
+    select(schedulers.c.id, schedulers.c.name, schedulers.c.updated_at)
+    .select_from(_JOINED)
+    .where(IS_USERS, IS_ON, ~_IS_PLANNED)
+)
+
+
+@attrs.frozen(kw_only=True)
+class SchedulesSeen:
+    """The schedules by name, how many were not read, and which are on and wait to be planned."""
+
+    schedules: Sequence[ScheduleFacts]
+    unread: int
+    unplanned: Sequence[Late]
+
+
+def schedules_seen(connection: Connection) -> SchedulesSeen:
+    """Look at the users' table."""
+    apart = [stored(row) for row in connection.execute(_READ_APART.limit(MOST_READ))]
+    broken = {each.id for each in apart if each.draft is None}
+    unplanned = (
+        Late(display_name(row.name, row.id), moment_or_long_ago(row.updated_at))
+        for row in connection.execute(_UNPLANNED)
+        if row.id not in broken
+    )
+    total = connection.scalar(_COUNT_APART) or 0
+    return SchedulesSeen(
+        schedules=sorted([*_alike(connection), *map(_alone, apart)], key=lambda each: each.name),
+        unread=max(total - len(apart), 0),
+        unplanned=sorted(unplanned, key=lambda late: late.since),
+    )
+
+
+def _alike(connection: Connection) -> Iterator[ScheduleFacts]:
+    names = defaultdict[tuple[Any, ...], list[str]](list)
+    for *alike, name in connection.execute(_NAMED.limit(MOST_READ)):
+        if len(known := names[tuple(alike)]) < NAMES_TOLD:
+            known.append(name)
+    for row in connection.execute(_COUNTED):
+        first, *others = names.get(tuple(row[: len(_ALIKE)])) or [row.first]
+        task, kept = read_task(tuple(row[: len(TASK_COLUMNS)])), read_retention(row.retention)
+        faults = [*map(str, task.faults)]
+        if isinstance(kept, str):
+            faults.append(str(Fault("retention", kept)))
+        yield ScheduleFacts(
+            name=first,
+            others=tuple(others),
+            count=row.alike,
+            task=None if faults else task.ref,
+            enabled=bool(row.status),
+            queue=row.queue or MAIN_QUEUE,
+            timeout=duration(row.long_timeout),
+            problem="; ".join(faults) or None,
+            source=task.source or None,
+            task_name=task.name,
+            topic=task.topic,
+        )
+
+
+def _alone(stored: StoredSchedule) -> ScheduleFacts:
+    draft = stored.draft
+    if draft is None:
+        return ScheduleFacts(name=stored.name, task=None, problem=stored.problem or "unreadable")
+    return ScheduleFacts(
+        name=stored.name,
+        task=draft.task,
+        enabled=draft.status,
+        queue=draft.runs_on,
+        timeout=draft.timeout,
+        problem=stored.problem,
+        source=stored.source or None,
+        task_name=draft.task_name,
+        topic=draft.topic,
+    )
