@@ -26,6 +26,8 @@ def say(
     A line *about* an execution begins it with type, id and scheduler_id, and ends it with what
     joins the line to the ledger.
     """
+    if not log.isEnabledFor(level):
+        return
     if about is not None:
         task = {
             "type": about.task.type,

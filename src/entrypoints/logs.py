@@ -6,9 +6,13 @@ both forms, and nowhere else.
 
 import logging
 import sys
+import threading
+import time
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Final, TextIO
 
 from cronhare.application.logs import SUCCESS
 from cronhare.domain.texts.moments import iso_ms
@@ -30,6 +34,16 @@ INDENT = "    "
 
 #: Characters that are logged of a message, of a value in brackets and of a stack.
 LONGEST_MESSAGE, LONGEST_VALUE, LONGEST_STACK = 16_384, 256, 32_768
+
+#: Seconds after which a line of a batch is written.
+WITHIN: Final = 0.1
+
+#: With so many lines waiting, whoever logs writes them: a slow reader slows the process down.
+MOST_WAITING: Final = 5_000
+
+#: Bytes of one write. Another process may write into the same pipe; up to here (`PIPE_BUF`) the
+#: kernel keeps a write whole.
+ONE_WRITE: Final = 4_096
 
 
 class _Formatter(logging.Formatter):
@@ -71,8 +85,10 @@ class TextFormatter(_Formatter):
         child = getattr(record, "child", None)
         level = LEVELS.get(record.levelno, record.levelname)
         head = self._paint(f"[{level}]", level) if child is None else f"[{printable(child)}]"
-        context = self._context(record).items()
-        shown = ", ".join(f"{name}={_value(value)}" for name, value in context)
+        context = self._context(record)
+        shown = ", ".join([f"{name}={value}" for name, value in context.items()])
+        if len(shown) > LONGEST_VALUE or not shown.isprintable():  # seldom: each value by itself
+            shown = ", ".join(f"{name}={_value(value)}" for name, value in context.items())
         parts = (time, head, f"[{shown}]" if shown else "", printable(self._message(record)))
         return " ".join(filter(None, parts)) + self._below(record, level)
 
@@ -110,25 +126,104 @@ class JsonFormatter(_Formatter):
         return as_json(said, encode=str)
 
 
+class LineHandler(logging.Handler):
+    """Writes the lines to a stream: each at once, or *in_batches* on a thread of its own.
+
+    In batches a line is written within `WITHIN` seconds and before the process exits; a warning
+    before the call returns, with all that was logged before it. Only `kill -9` loses lines.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.in_batches = False
+        self.stream = stream
+        self._waiting = deque[logging.LogRecord]()
+        self._rings = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Take a record. Only who writes takes the lock: a deque needs none."""
+        self.emit(record)
+        return True
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record, to be written now or with others."""
+        self._waiting.append(record)
+        can_wait = self.in_batches and record.levelno < logging.WARNING
+        if not can_wait or len(self._waiting) > MOST_WAITING:
+            self.flush()
+        elif not self._rings.is_set():
+            self._rings.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_batches, daemon=True, name="log")
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Write all that waits."""
+        self.acquire()
+        try:
+            self._rings.clear()
+            lines, size = list[str](), 0
+            while self._waiting:
+                line = self._line(self._waiting.popleft())
+                size += len(line) if line.isascii() else 4 * len(line)
+                if size > ONE_WRITE:
+                    self._write(lines)
+                    lines, size = [], len(line)
+                lines.append(line)
+            self._write(lines)
+        finally:
+            self.release()
+
+    def _line(self, record: logging.LogRecord) -> str:
+        try:
+            return f"{self.format(record)}\n"
+        except Exception:  # noqa: BLE001 - told as `logging` tells it; the next line is written
+            self.handleError(record)
+            return ""
+
+    def _write(self, lines: list[str]) -> None:
+        with suppress(OSError, ValueError):  # nobody reads any more, or the stream is closed
+            self.stream.write("".join(lines))
+            self.stream.flush()
+
+    def _write_batches(self) -> None:
+        while True:
+            self._rings.wait()
+            time.sleep(WITHIN)
+            self.flush()
+
+
 def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     """Send every log line to *stream*, standard error by default."""
     stream = stream or sys.stderr
-    handler = logging.StreamHandler(stream)
+    root = logging.getLogger()
+    known = (one for one in root.handlers if isinstance(one, LineHandler) and one.stream is stream)
+    handler = next(known, None) or LineHandler(stream)
     plain = TextFormatter(colours=stream.isatty())
     handler.setFormatter(JsonFormatter() if style == "json" else plain)
-    root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
     # We log what these notice, once: on a first start pika would warn of each of the forty objects
     # that are not there yet, and five times a try of a broker that is away.
     for library in ("pika", "aio_pika", "aiormq", "opentelemetry", "uvicorn"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
+    # Our lines do not show where they were logged, nor by which thread: that is half of their cost.
+    logging._srcfile = None  # noqa: SLF001 - "Optimization" in its manual
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     set_level(level)
 
 
 def set_level(level: str) -> None:
     """Log what is at least of this level from now on."""
     logging.getLogger("cronhare").setLevel("WARNING" if level == "WARN" else level)
+
+
+def write_in_batches() -> None:
+    """Let a process that lives long format and write its lines off the threads that log."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler):
+            handler.in_batches = True
 
 
 def sign_as(node: str) -> None:

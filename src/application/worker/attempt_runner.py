@@ -90,8 +90,9 @@ class AttemptRunner:
     async def run(self, execution: Execution, delivery: Delivery, ticket: AttemptRef) -> End:
         """Run an attempt that *delivery* began; answer what is to be recorded of it."""
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
-        params = f"Task parameters: {execution.params}"
-        say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
+        if log.isEnabledFor(logging.DEBUG):
+            params = f"Task parameters: {execution.params}"
+            say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = self._ledger.clock.monotonic()
         with self._tracing.span("attempt", **place_of(execution)) as span:
             ran, verdict, now = await self._run_here(execution, delivery.queue)

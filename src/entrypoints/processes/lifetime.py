@@ -216,6 +216,7 @@ def announce(container: Container, what: str, *more: str) -> None:
     """Say what a process is, before it waits for its servers."""
     settings = container.settings()
     logs.sign_as(container.node())
+    logs.write_in_batches()
     doorbell = BrokerServer.parse(settings.broker_url)
     parts = (f"ledger {settings.ledger}", f"doorbell {doorbell}", *more)
     text = f"{what} {container.node()}: {'; '.join(parts)}"

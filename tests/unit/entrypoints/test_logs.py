@@ -3,11 +3,14 @@
 import io
 import json
 import logging
+import subprocess
+import sys
+import time
 
 import pytest
 
 from cronhare.application.logs import SUCCESS, say
-from cronhare.entrypoints.logs import JsonFormatter, TextFormatter, configure
+from cronhare.entrypoints.logs import JsonFormatter, TextFormatter, configure, write_in_batches
 
 NOON = 1_765_540_800.0  # 2025-12-12T12:00:00Z
 
@@ -212,3 +215,42 @@ def test_no_colours_where_there_is_no_terminal() -> None:
 
     assert "\x1b" not in stream.getvalue()
     assert stream.getvalue().endswith("[INFO] 100 % plain\n")
+
+
+def test_a_process_that_lives_long_writes_its_lines_in_order_and_a_warning_at_once() -> None:
+    stream = io.StringIO()
+    configure(style="text", level="INFO", stream=stream)
+    write_in_batches()
+    log = logging.getLogger("cronhare.test")
+
+    for number in range(3):
+        say(log, logging.INFO, "test", f"line {number}")
+    say(log, logging.WARNING, "test", "line 3")
+
+    assert [line[-6:] for line in stream.getvalue().splitlines()] == [f"line {n}" for n in range(4)]
+
+
+def test_a_line_of_a_batch_is_written_soon() -> None:
+    stream = io.StringIO()
+    configure(style="text", level="INFO", stream=stream)
+    write_in_batches()
+
+    say(logging.getLogger("cronhare.test"), logging.INFO, "test", "soon")
+
+    until = time.monotonic() + 10
+    while "soon" not in stream.getvalue() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert stream.getvalue().endswith("[INFO] soon\n")
+
+
+def test_what_waits_is_written_when_the_process_exits() -> None:
+    script = (
+        "import logging; from cronhare.entrypoints.logs import configure, write_in_batches;"
+        "configure(style='text', level='INFO'); write_in_batches();"
+        "logging.getLogger('cronhare.x').info('the last line')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr.endswith("[INFO] the last line\n")
