@@ -1,4 +1,4 @@
-"""Boundary: who listens to the page's event stream, and how: badly, slowly, or in a crowd."""
+"""Boundary: who listens to the page's event stream, asks for what is none, or leaves midway."""
 
 import json
 import random
@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 from urllib.parse import quote_from_bytes
@@ -35,11 +35,9 @@ class Stream:
         if b" 200 " not in found[:20] or b"event: now" not in found or spent > PATIENCE:
             raise Mishandled(f"the innocent hears {found[:500]!r} after {spent:.1f} s")
 
-    def opened(self, query: str, *headers: bytes, small: bool = False) -> socket.socket:
-        """Ask for a stream; a *small* one takes little that is not read."""
+    def opened(self, query: str, *headers: bytes) -> socket.socket:
+        """Ask for a stream."""
         link = socket.socket()
-        if small:
-            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_024)
         link.settimeout(PATIENCE)
         link.connect(("127.0.0.1", self.house.site.port))
         line = f"GET /ui/live?{query} HTTP/1.1\r\nHost: localhost\r\n".encode()
@@ -91,20 +89,6 @@ def _resumed(last: bytes, at: Stream, query: str = FEED) -> Answer:
     return Answer.HANDLED
 
 
-def _crowd(at: Stream, *, reads: bool) -> Answer:
-    """Listen more often than may be: the rest is told to come again, and a place is free again."""
-    answers = []
-    with ExitStack() as links:
-        for _ in range(MOST_LISTENERS + 3):
-            link = links.enter_context(at.opened(FEED, small=not reads))
-            answers.append(_status(_until(link, b"\r\n\r\n")))
-    # Who has just left may still have a place.
-    if {*answers} != {200, 503} or answers.count(200) > MOST_LISTENERS:
-        raise Mishandled(f"a crowd is answered {answers}")
-    _wait_for_a_place(at)
-    return Answer.REFUSED
-
-
 def _reset(at: Stream) -> Answer:
     """Leave in the middle, many times, with what resets a connection."""
     for number in range(2 * MOST_LISTENERS):
@@ -114,26 +98,6 @@ def _reset(at: Stream) -> Answer:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         link.close()
     _wait_for_a_place(at)
-    return Answer.HANDLED
-
-
-def _half_closed(at: Stream) -> Answer:
-    """Say no more, as a client may that still reads: it is served, or let go."""
-    with at.opened(FEED) as link:
-        link.shutdown(socket.SHUT_WR)
-        _until(link, b"}\n\n")
-    return Answer.HANDLED
-
-
-def _talking(at: Stream) -> Answer:
-    """Go on asking while an answer goes on: what is asked then waits, and is bounded."""
-    with at.opened(FEED) as link:
-        _until(link, b"}\n\n")
-        try:
-            for _ in range(50):
-                link.sendall(b"GET /ui/live?feed=now HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
-        except (TimeoutError, OSError):
-            return Answer.REFUSED
     return Answer.HANDLED
 
 
@@ -151,21 +115,10 @@ def _wait_for_a_place(at: Stream) -> None:
 #: What is no feed.
 REFUSED: Final = {
     "nothing": "",
-    "another feed": "feed=x",
-    "a feed and an execution": "feed=now&execution=x",
     "a feed and an execution of 5,000 digits": f"feed=now&execution={'9' * 5_000}",
     "two feeds": "feed=now&feed=x",
-    "an execution of no number": "execution=0x1",
     "digits of elsewhere": "execution=%d9%a3",
-    "a negative one": "execution=-1",
-    "a sign": "execution=%2b1",
-    "blanks": "execution=+1",
-    "an execution that there is not": "execution=999999",
-    "the largest number there is": f"execution={2**63 - 1}",
     "a number beyond": f"execution={2**63}",
-    "5,000 digits": f"execution={'9' * 5_000}",
-    "a replay that there is not": "feed=replay-99",
-    "a replay of no number": "feed=replay-x",
     "a replay beyond": f"feed=replay-{2**63}",
     "a NUL": "feed=now%00",
     "bytes": "feed=%ff%fe",
@@ -211,11 +164,7 @@ BOUNDARY = Boundary(
             Entry(f"back to output after {name}", partial(_resumed, last, query="execution=3"))
             for name, last in LAST.items()
         ),
-        Entry("a crowd", partial(_crowd, reads=True), short=True),
-        Entry("a crowd that does not read", partial(_crowd, reads=False)),
         Entry("who leaves in the middle", _reset, short=True),
-        Entry("who says no more", _half_closed),
-        Entry("who goes on asking", _talking),
     ],
     by_chance=_by_chance,
 )

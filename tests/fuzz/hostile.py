@@ -43,13 +43,9 @@ def seconds(value: int) -> bytes:
 PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
     "no properties": (properties(), RUNS),
     # Times that are none.
-    "timestamp in milliseconds": (properties(timestamp=seconds(1_700_000_000_000)), RUNS),
     "timestamp in microseconds": (properties(timestamp=seconds(1_700_000_000_000_000)), RUNS),
-    "timestamp in nanoseconds": (properties(timestamp=seconds(1_700_000_000 * 10**9)), RUNS),
     "timestamp of all bits": (properties(timestamp=b"\xff" * 8), RUNS),
     "timestamp of 2^63": (properties(timestamp=seconds(2**63)), RUNS),
-    "timestamp of zero": (properties(timestamp=bytes(8)), RUNS),
-    "timestamp of year 10000": (properties(timestamp=seconds(253_402_300_800)), RUNS),
     # Text that is none.
     **{
         f"{name} that is no UTF-8": (properties(**{name: short(BAD_UTF8)}), RUNS)
@@ -66,55 +62,30 @@ PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
     },
     "empty message_id": (properties(message_id=short(b"")), RUNS),
     "message_id with NUL and escapes": (properties(message_id=short(b"\0\x1b[31m\r\n")), RUNS),
-    "message_id cut within a letter": (properties(message_id=short("ö".encode()[:1])), RUNS),
     "surrogates in message_id": (properties(message_id=short(b"\xed\xa0\x80")), RUNS),
-    "delivery mode 0": (properties(delivery_mode=b"\0"), RUNS),
     "delivery mode 255": (properties(delivery_mode=b"\xff"), RUNS),
-    "priority 255": (properties(priority=b"\xff"), RUNS),
     "expiration that is no number": (properties(expiration=short(b"never")), RUNS),
-    "expiration that is no UTF-8": (properties(expiration=short(BAD_UTF8)), RUNS),
     "user_id of somebody else": (properties(user_id=short(b"root")), RUNS),
     # Names of headers.
     "header name that is no UTF-8": (properties(headers=long(short(BAD_UTF8) + b"V")), RUNS),
-    "empty header name": (properties(headers=long(short(b"") + b"V")), RUNS),
-    "header name of 255 bytes": (properties(headers=long(short(b"x" * 255) + b"V")), RUNS),
     "header name of 255 bytes that are no UTF-8": (
         properties(headers=long(short(b"\xff" * 255) + b"V")),
         RUNS,
     ),
     "the same header 1,000 times": (properties(headers=long((short(b"x") + b"V") * 1_000)), RUNS),
-    "header name with NUL and escapes": (properties(headers=long(short(b"\0\x1b\n") + b"V")), RUNS),
     # Every type, at its edges.
     "no headers at all": (properties(headers=long(b"")), RUNS),
-    "true": (header(b"t\x01"), RUNS),
     "a boolean of 255": (header(b"t\xff"), RUNS),
-    "a short short": (header(b"b\x80"), RUNS),
-    "an unsigned short short": (header(b"B\xff"), RUNS),
-    "a short": (header(number(b"s", "h", -(2**15))), RUNS),
-    "an unsigned short": (header(number(b"u", "H", 2**16 - 1)), RUNS),
-    "a long": (header(number(b"I", "i", -(2**31))), RUNS),
-    "an unsigned long": (header(number(b"i", "I", 2**32 - 1)), RUNS),
-    "-2^63": (header(number(b"l", "q", -(2**63))), RUNS),
-    "2^63-1": (header(number(b"l", "q", 2**63 - 1)), RUNS),
     "2^63 of type L": (header(number(b"L", "Q", 2**63)), RUNS),
-    "a float that is not a number": (header(number(b"f", "f", float("nan"))), RUNS),
     "a double that is not a number": (header(number(b"d", "d", float("nan"))), RUNS),
     "an infinite double": (header(number(b"d", "d", float("inf"))), RUNS),
-    "a double of 1e300": (header(number(b"d", "d", 1e300)), RUNS),
-    "the least double": (header(number(b"d", "d", 5e-324)), RUNS),
     "a decimal of 255 places": (header(b"D\xff" + b"\xff" * 4), RUNS),
-    "a decimal": (header(b"D\x02\x00\x00\x00\x7b"), RUNS),
-    "an empty text": (header(b"S" + long(b"")), RUNS),
     "text that is no UTF-8": (header(b"S" + long(BAD_UTF8)), RUNS),
     "text with NUL": (header(b"S" + long(b"a\0b")), RUNS),
     "text of 100 kB": (header(b"S" + long(b"x" * 100_000)), RUNS),
     "bytes": (header(b"x" + long(BAD_UTF8)), RUNS),
-    "100 kB of bytes": (header(b"x" + long(bytes(100_000))), RUNS),
     "a time of all bits": (header(b"T" + b"\xff" * 8), RUNS),
-    "a time in nanoseconds": (header(b"T" + seconds(1_700_000_000 * 10**9)), RUNS),
     "a void": (header(b"V"), RUNS),
-    "an undocumented void": (header(b"\0"), RUNS),
-    "an empty array": (header(b"A" + long(b"")), RUNS),
     "an empty table": (header(b"F" + table()), RUNS),
     "an array of all kinds": (
         header(b"A" + long(b"t\x01" b"V" b"b\x01" + b"S" + long(BAD_UTF8) + b"x" + long(b"\0"))),
@@ -122,10 +93,7 @@ PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
     ),
     "an array of 10,000": (header(b"A" + long(b"V" * 10_000)), RUNS),
     "a table with names that are no UTF-8": (header(b"F" + long(short(BAD_UTF8) + b"V")), RUNS),
-    "arrays 30 deep": (header(nested(30, b"A")), RUNS),
-    "arrays 100 deep": (header(nested(100, b"A")), "nested over 32 deep"),
     "arrays 600 deep": (header(nested(600, b"A")), "nested over 32 deep"),
-    "arrays 10,000 deep": (header(nested(10_000, b"A")), "nested over 32 deep"),
     "tables 600 deep": (header(nested(600, b"F")), "nested over 32 deep"),
     "17,000 headers": (
         properties(headers=long(b"".join(short(b"%d" % n) + b"t\x01" for n in range(17_000)))),
@@ -135,16 +103,11 @@ PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
     "an unknown type": (header(b"Z"), "unknown type"),
     "a table that ends early": (properties(headers=struct.pack(">I", 99)), "in the middle"),
     "a table of 4 GiB": (properties(headers=struct.pack(">I", 2**32 - 1)), "in the middle"),
-    "text that ends early": (header(b"S" + struct.pack(">I", 99)), "in the middle"),
-    "an array that ends early": (header(b"A" + struct.pack(">I", 99)), "in the middle"),
     "a header without a value": (properties(headers=long(short(b"x"))), "in the middle"),
-    "a name that ends early": (properties(headers=long(b"\x09x")), "in the middle"),
     "a short string that ends early": (properties(message_id=b"\xffabc"), "in the middle"),
     "a timestamp that ends early": (properties(timestamp=bytes(3)), "in the middle"),
     "flags without properties": (b"\xff\xfc", "in the middle"),
-    "half of the flags": (b"\x80", "in the middle"),
     "no flags": (b"", "in the middle"),
-    "flags that go on": (b"\x00\x01\x00\x00", "no properties for the flags"),
     "flags that go on for ever": (b"\x00\x01" * 1_000, "no properties for the flags"),
     "a flag that means nothing": (b"\x00\x02", RUNS),  # a quorum queue writes the flags anew
     "bytes behind the properties": (properties() + b"\xff" * 50, RUNS),
@@ -169,7 +132,6 @@ PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
     "-2^63 deaths": (named("cron-deaths", number(b"l", "q", -(2**63))), RUNS),
     "deaths of an array": (named("cron-deaths", b"A" + long(b"V")), RUNS),
     "x-death of text": (named("x-death", b"S" + long(b"x")), RUNS),
-    "x-death of voids": (named("x-death", b"A" + long(b"VVV")), RUNS),
     "x-death of bad tables": (
         properties(
             headers=table(
@@ -183,7 +145,6 @@ PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
         RUNS,
     ),
     "CC that is no array": (properties(headers=table(CC=b"S" + long(b"x"))), RUNS),
-    "CC of what is no text": (properties(headers=table(CC=b"A" + long(b"V"))), RUNS),
     "CC to a queue that is no UTF-8": (
         properties(headers=table(CC=b"A" + long(b"S" + long(BAD_UTF8)))),
         RUNS,
@@ -197,14 +158,11 @@ PROPERTIES: Final[dict[str, tuple[bytes, str]]] = {
 #: Bodies that are none: why each is parked.
 BODIES: Final[dict[str, tuple[bytes, str]]] = {
     "nothing": (b"", "not a task message"),
-    "a bracket": (b"{", "not a task message"),
     "null": (b"null", "not a task message"),
-    "a number": (b"1", "not a task message"),
     "a list": (b"[]", "not a task message"),
     "no UTF-8": (BAD_UTF8, "not a task message"),
     "UTF-16": ('{"type": "report"}'.encode("utf-16"), "not a task message"),
     "a byte order mark": (b"\xef\xbb\xbf{}", "not a task message"),
-    "no fields": (b"{}", "not a task message"),
     "10,000 brackets": (b"[" * 10_000, "not "),
     "an id of 5,000 digits": (
         b'{"type":"worker","id":%s,"scheduler_id":1,"params_scheduler":"{}"}' % (b"9" * 5_000),
@@ -212,10 +170,6 @@ BODIES: Final[dict[str, tuple[bytes, str]]] = {
     ),
     "an id of 2^63": (
         b'{"type":"worker","id":9223372036854775808,"scheduler_id":1,"params_scheduler":"{}"}',
-        "not a task message",
-    ),
-    "a negative id": (
-        b'{"type":"worker","id":-1,"scheduler_id":1,"params_scheduler":"{}"}',
         "not a task message",
     ),
     "an id that is a fraction": (
@@ -230,7 +184,6 @@ BODIES: Final[dict[str, tuple[bytes, str]]] = {
         b'{"type":"worker","id":1,"scheduler_id":999999999,"params_scheduler":"{}"}',
         "999999999",
     ),
-    "256 KiB and one byte": (b" " * (2**18 + 1), "262144 are allowed"),
     "1 MiB and one byte": (b" " * (2**20 + 1), "are allowed"),
     "20 MiB": (bytes(20 * 2**20), "are allowed"),
     "log lines and colours": (b"\x1b[2J\r\n[ERROR] forged\n", "not a task message"),

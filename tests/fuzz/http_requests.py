@@ -96,11 +96,6 @@ def _with_field(field: str, value: object) -> bytes:
 #: What must be refused.
 REFUSED: dict[str, bytes] = {
     "80,000 brackets": _with_body(b'{"params": ' + b"[" * 80_000 + b"]" * 80_000 + b"}"),
-    "a member that is there twice": _with_body(b'{"report_id": 1, "report_id": 25}'),
-    "half a surrogate": _with_body(b'{"name": "\\ud800"}'),
-    "no number": _with_body(b'{"params": NaN}'),
-    "a number of 100,000 digits": _with_body(b'{"params": ' + b"9" * 100_000 + b"}"),
-    "a number of 30 digits": _with_field("params", {"n": 10**30}),
     "20,000 fields that are not known": _with_body(
         json.dumps({f"f{n}": 0 for n in range(10_000)}).encode()
     ),
@@ -112,57 +107,25 @@ REFUSED: dict[str, bytes] = {
     "a header of 1 MiB": HEAD + b"X: " + b"x" * 2**20 + b"\r\n\r\n",
     "100,000 headers": HEAD + b"X: y\r\n" * 100_000 + b"\r\n",
     "a header with a line end in it": HEAD + b"X: a\rb\r\n\r\n",
-    "a name that was pointed here": _with_body(GOOD).replace(b"localhost", b"evil.example"),
-    "a page of another site": _with_body(GOOD, more=b"Origin: http://evil.example\r\n"),
-    "a form of a page": _with_body(GOOD).replace(b"application/json", b"text/plain"),
-    "a key of 10,000 letters": _with_body(GOOD, more=b"Idempotency-Key: %b\r\n" % (b"k" * 10_000)),
     "the key of another": _with_body(
         GOOD[:-1] + b', "user_id": 7}', more=b"Idempotency-Key: innocent\r\n"
     ),
     "a path of another folder": _with_body(GOOD).replace(b" /", b" /../../etc/"),
-    "a name with a quote": _with_field("name", "a'; DROP TABLE Scheduler; --"),
-    "a name of a script": _with_field("name", "<script>alert(1)</script>"),
-    "a command": _with_field("command", ["rm", "-rf", "/"]),
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "the end in the middle": HEAD + b'Content-Length: 100\r\n\r\n{"schedule',
 }
 REFUSED |= {
-    "an edit of no version": _asked("/schedulers/1", method="PATCH", body=b"{}"),
     "an edit of 1,500 versions": _asked(
         "/schedulers/1", b"If-Match: " + b",".join([b'"x"'] * 1_500), method="PATCH", body=b"{}"
     ),
-    "an edit of what is no version": _asked(
-        "/schedulers/1", b"If-Match: 1; DROP TABLE", method="PATCH", body=b"{}"
-    ),
-    "an edit of the id": _asked(
-        "/schedulers/1", b"If-Match: *", method="PATCH", body=b'{"id": 2, "source": "x"}'
-    ),
-    "an edit to a command": _asked(
-        "/schedulers/1", b"If-Match: *", method="PATCH", body=b'{"command": ["rm"], "task": "rm"}'
-    ),
-    "a patch of a list of steps": _asked(
-        "/schedulers/1", b"If-Match: *", method="PATCH", body=b'[{"op": "remove", "path": "/name"}]'
-    ),
     "2,000 parameters": _asked("/executions?" + "&".join(f"p{n}=" for n in range(2_000))),
-    "a parameter that is there 1,000 times": _asked("/executions?" + "&".join(["limit=1"] * 1_000)),
-    "a page of a million": _asked("/executions?limit=1000000"),
     "a page after a number of 5,000 digits": _asked(f"/failed?after={'9' * 5_000}"),
-    "a state that there is not": _asked("/executions?state=running%00"),
     "a NUL that is looked for": _asked("/schedulers?search=a%00b"),
     "what is no text that is looked for": _asked("/executions?schedule=%ff%fe"),
     "a time before all zones": _asked("/executions?since=0001-01-01T00:00:00%2B14:00"),
-    "a time of the year 10,000": _asked("/audit?since=10000-01-01T00:00:00Z"),
-    "a position far away": _asked(f"/executions/1/output?after={'9' * 20}-0-0"),
     "a path in the name of a calendar": _asked("/calendars/..%2f..%2fetc%2fpasswd"),
-    "a script in the name of a node": _asked(
-        "/nodes/%3Cscript%3E/drain", method="POST", body=b"{}"
-    ),
     "a line end in the name of a breaker": _asked(
         "/breakers/a%0d%0aSet-Cookie:x/reset", method="POST", body=b"{}"
-    ),
-    "a replay of nothing that is said": _asked("/failed/replay", method="POST", body=b"{}"),
-    "a replay at no rate": _asked(
-        "/failed/replay", method="POST", body=b'{"all": true, "rate": 1e308, "stop_at": -0.0001}'
     ),
     "a replay by a path of brackets": _asked(
         "/failed/replay", method="POST", body=b'{"all": true, "key": "params.%s"}' % (b"a." * 500)
@@ -175,8 +138,6 @@ REFUSED |= {
         method="POST",
         body=b'{"since": "1970-01-01T00:00:00Z", "until": "2026-01-01T00:00:00Z"}',
     ),
-    "a method that there is not": _asked("/schedulers", method="BREW"),
-    "a method that is not for this": _asked("/schedulers/1/run"),
     "a tunnel": _asked("localhost:22", method="CONNECT"),
 }
 #: What is rightly taken.

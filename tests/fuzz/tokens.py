@@ -1,4 +1,4 @@
-"""Boundary: who asks over HTTP: tokens, cookies, the form to sign in with, and its rows."""
+"""Boundary: who asks over HTTP: tokens, cookies and the form to sign in with."""
 
 import logging
 import random
@@ -15,7 +15,7 @@ import attrs
 
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.access import Scope, tries
-from cronhare.domain.access.tokens import digest_of, make_token
+from cronhare.domain.access.tokens import make_token
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol
@@ -67,7 +67,6 @@ def door(place: Place) -> Iterator[Door]:
         now=container.claims().now(),
         actor=ADA,
     )
-    _spoil(ledger)
     # What is tried here is to be judged each by itself.
     window, tries.WINDOW = tries.WINDOW, 0.0
     arrival, protocol.ARRIVAL = protocol.ARRIVAL, 1.0
@@ -76,30 +75,6 @@ def door(place: Place) -> Iterator[Door]:
             yield Door(found, ledger, made.secret.encode())
     finally:
         tries.WINDOW, protocol.ARRIVAL = window, arrival
-
-
-#: Rows that somebody has written by hand: none of them opens anything.
-_ROWS = (
-    (b"spoilt-scope", "root", None, None),
-    (b"spoilt-number", "3", None, None),
-    (b"spoilt-end", "admin", "never", None),
-    (b"spoilt-revoked", "admin", None, 0),
-    (b"expired", "admin", "2020-01-01 00:00:00.000000", None),
-)
-
-
-def _of_row(name: bytes) -> bytes:
-    return make_token(name.ljust(32, b"\2")).encode()
-
-
-def _spoil(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as ledger, ledger:
-        for name, scope, expires, revoked in _ROWS:
-            ledger.execute(
-                "INSERT INTO AccessToken (name, scope, digest, created_at, made_by, expires_at,"
-                " revoked_at) VALUES (?, ?, ?, '2025-01-01 00:00:00.000000', 'x', ?, ?)",
-                (name.decode(), scope, digest_of(_of_row(name).decode()), expires, revoked),
-            )
 
 
 def _head(line: bytes, *headers: bytes) -> bytes:
@@ -136,23 +111,17 @@ REFUSED: dict[str, bytes] = {
     "a token with a NUL": _with_token(b"Bearer chr_\0" + b"x" * 42),
     "a token of bytes": _with_token(b"Bearer chr_" + b"\xff" * 43),
     "a quote": _with_token(b"Bearer ' OR 1=1 --"),
-    "a percent": _with_token(b"Bearer chr_%s%n%00" + b"_" * 35),
     "two ways": _head(b"GET /openapi.json", *[b"Authorization: Bearer " + STRANGER] * 2),
-    "1,000 ways": _head(b"GET /openapi.json", *[b"Authorization: Bearer x"] * 300),
     "a token in the query": _head(b"GET /openapi.json?access_token=" + STRANGER),
     "loopback by a header": _head(b"GET /openapi.json", b"X-Forwarded-For: 127.0.0.1"),
     "another method by a header": _head(b"GET /openapi.json", b"X-HTTP-Method-Override: POST"),
     "a way around": _head(b"GET /ui/static/../../openapi.json"),
     "an encoded way around": _head(b"GET /ui/static/%2e%2e/%2e%2e/openapi.json"),
-    "a way to sign in that goes on": _head(b"GET /ui/sign-in/../load"),
     "two slashes": _head(b"GET //openapi.json"),
-    "letters of another case": _head(b"GET /UI/STATIC/../openapi.json"),
     "a whole address": _head(b"GET http://evil.example/openapi.json"),
     "a cookie of nobody": _with_cookie(b"cronhare_session=" + STRANGER),
     "two cookies": _with_cookie(b"cronhare_session=a; cronhare_session=" + STRANGER),
-    "1,000 cookies": _with_cookie(b"; ".join(b"c%d=1" % n for n in range(1_000))),
     "a cookie without a name": _with_cookie(b"=; ;;= ;cronhare_session"),
-    "a cookie in quotes": _with_cookie(b'cronhare_session="\\073"'),
     "the cookie of TLS without": _with_cookie(b"__Host-cronhare_session=" + STRANGER),
     "a form without a token": _with_form(b""),
     "a form of 170 KiB": _with_form(b"token=" + b"x" * 170_000),
@@ -161,18 +130,9 @@ REFUSED: dict[str, bytes] = {
     "a form with a script": _with_form(b"token=<script>&next=javascript:alert(1)"),
     "a form of another site": _with_form(b"token=x", b"Origin: http://evil.example"),
     "a form of no site": _with_form(b"token=x", b"Origin: null"),
-    "a form that is JSON": _with_form(b'{"token": "x"}').replace(b"x-www-form-urlencoded", b"json"),
     "a token of nobody in the form": _with_form(b"token=" + STRANGER),
-    **{
-        f"a row by hand: {name.decode()}": _with_token(b"Bearer " + _of_row(name))
-        for name, *_ in _ROWS
-    },
-    **{
-        f"a row by hand in the form: {name.decode()}": _with_form(b"token=" + _of_row(name))
-        for name, *_ in _ROWS
-    },
 }
-SHORT = {"a token of bytes", "two ways", "an encoded way around", "a row by hand: spoilt-end"}
+SHORT = {"a token of bytes", "two ways", "an encoded way around"}
 
 
 def _send(sent: bytes, at: Door) -> Answer:

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pika
-
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.fuzz.corpus import Mishandled, Place
 from tests.integration import amqp
@@ -104,10 +102,10 @@ class Works:
         )
         return f"scheduler_id = {id_} AND executed_at >= '{since}'"
 
-    def publish_innocent(self, *, queue: str = MAIN_QUEUE) -> str:
+    def publish_innocent(self) -> str:
         """Publish an innocent message; gives the condition that finds its run."""
         mark = str(uuid4())
-        self.publish(self.body(mark=mark), queue=queue)
+        self.publish(self.body(mark=mark))
         return f"params LIKE '%{mark}%'"
 
     def body(self, task: int = 1, **params: object) -> bytes:
@@ -120,16 +118,10 @@ class Works:
         }
         return json.dumps(message).encode()
 
-    def publish(
-        self,
-        body: bytes,
-        properties: pika.BasicProperties | None = None,
-        *,
-        queue: str = MAIN_QUEUE,
-    ) -> None:
-        """Publish anything into a queue."""
+    def publish(self, body: bytes) -> None:
+        """Publish anything into the main queue."""
         with amqp.channel(self.plant.broker_url) as plain:
-            plain.basic_publish("", queue, body, properties)
+            plain.basic_publish("", MAIN_QUEUE, body)
 
     def run_script(self, script: str) -> str:
         """Have a task run a shell script; gives the condition that finds its run."""
