@@ -55,14 +55,6 @@ def test_whatever_name_leads_to_the_ledger_it_is_one_bell(ledger: Path) -> None:
     assert bell.wait(HANGS) is True
 
 
-def test_nothing_that_was_claimed_does_not_ring(ledger: Path) -> None:
-    bell = listening(ledger)
-
-    FifoBell(str(ledger)).ring([], now=NOON)
-
-    assert bell.wait(0) is False
-
-
 def test_the_end_of_a_wait_can_be_had_from_another_thread(ledger: Path) -> None:
     bell = listening(ledger)
 
@@ -94,16 +86,6 @@ def test_one_that_a_kill_left_behind_and_somebody_opened_serves_anew(ledger: Pat
     assert stat.S_IMODE(beside(ledger).stat().st_mode) == 0o600
 
 
-def test_one_that_was_replaced_is_not_taken_away(ledger: Path) -> None:
-    bell = listening(ledger)
-    beside(ledger).unlink()
-    beside(ledger).write_text("mine")
-
-    bell.remove()
-
-    assert beside(ledger).read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     "put",
     [
@@ -130,13 +112,6 @@ def test_what_is_in_its_place_is_left_as_it_is_and_told(
         file.read_text() in {"", "mine"} for file in ledger.parent.iterdir() if file.is_file()
     )
     assert "What is run by hand begins up to 5 s late" in caplog.text
-
-
-def test_another_users_is_refused(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.mkfifo(beside(ledger))
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-
-    assert listen(str(ledger)) is None
 
 
 def test_a_flood_blocks_nobody_and_is_taken_in_parts(ledger: Path) -> None:

@@ -116,46 +116,15 @@ def test_what_recurs_for_ever_counts_on_no_day_to_come_before_it_begins(
                 "2026-03-08T14:00..2026-03-08T15:00",
             ],
         ),
-        (
-            (
-                "DTSTART;TZID=Europe/Berlin:20260401T003000\nDURATION:PT30M\n"
-                "RRULE:FREQ=MONTHLY;BYMONTHDAY=1;COUNT=2"
-            ),
-            "UTC",
-            ["2026-03-31T22:30..2026-03-31T23:00", "2026-04-30T22:30..2026-04-30T23:00"],
-        ),
-        (  # the last one is at 22:30 UTC, and so before the end
-            (
-                "DTSTART;TZID=Europe/Berlin:20260401T003000\nDURATION:PT30M\n"
-                "RRULE:FREQ=DAILY;UNTIL=20260401T223000Z"
-            ),
-            "UTC",
-            ["2026-03-31T22:30..2026-03-31T23:00", "2026-04-01T22:30..2026-04-01T23:00"],
-        ),
         (  # days end at midnight by the calendar's clocks
             "DTSTART;VALUE=DATE:20261224\nRRULE:FREQ=DAILY;UNTIL=20261224T230000Z",
             "Europe/Berlin",
             ["2026-12-24", "2026-12-25"],
         ),
-        (
-            "DTSTART;VALUE=DATE:20261224\nRRULE:FREQ=YEARLY;INTERVAL=20;UNTIL=99991231T235959Z",
-            "Europe/Berlin",
-            ["2026-12-24"],
-        ),
-        (
-            "DTSTART:20261224T003000\nDURATION:PT1H\nRRULE:FREQ=DAILY;UNTIL=20261224T233000Z",
-            "Europe/Berlin",
-            ["2026-12-24T00:30..2026-12-24T01:30", "2026-12-25T00:30..2026-12-25T01:30"],
-        ),
         (  # this day of the calendar has 23 hours
             "DTSTART;TZID=Europe/Berlin:20260328T120000\nDURATION:P1D",
             "UTC",
             ["2026-03-28T11:00..2026-03-29T10:00"],
-        ),
-        (  # without a zone of its own: the calendar's
-            "DTSTART:20260401T003000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=1",
-            "Asia/Tokyo",
-            ["2026-04-01T00:30..2026-04-01T01:30"],
         ),
         (  # the clocks are set back meanwhile
             "DTSTART:20261025T005000Z\nDTEND:20261025T011000Z",
@@ -293,8 +262,6 @@ def test_an_event_without_a_length_is_its_day(tmp_path: Path, event: str, days: 
     [
         ("EXDATE:20261223T230000Z", ["2026-12-23", "2026-12-25"]),
         ("EXDATE;TZID=W. Europe Standard Time:20261224T000000", ["2026-12-23", "2026-12-25"]),
-        ("EXDATE:20261224T000000", ["2026-12-23", "2026-12-25"]),
-        ("EXDATE;TZID=UTC+01:20261224T000000", ["2026-12-23", "2026-12-25"]),
         ("EXDATE;VALUE=DATE:20261224,20261225", ["2026-12-23"]),
     ],
 )
@@ -330,12 +297,6 @@ def test_an_event_that_cannot_be_read_says_why(tmp_path: Path, event: str, said:
         read(tmp_path, event)
 
 
-def test_a_sequence_that_is_too_large_keeps_no_event_from_counting(tmp_path: Path) -> None:
-    event = f"UID:a\nDTSTART;VALUE=DATE:20261225\nSEQUENCE:{'9' * 5_000}"
-
-    assert read(tmp_path, event) == (("2026-12-25", None),)
-
-
 def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -> None:
     with pytest.raises(IcsInvalid, match="has more than 5,000 days"):
         read(
@@ -345,23 +306,11 @@ def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -
         )
 
 
-def test_ten_thousand_events_are_refused_unread(tmp_path: Path) -> None:
-    with pytest.raises(IcsInvalid, match="has more than 5,000 events"):
-        read(tmp_path, *["DTSTART;VALUE=DATE:20260101"] * 10_000)
-
-
-def test_a_million_events_are_refused_unread(tmp_path: Path) -> None:
-    with pytest.raises(IcsInvalid, match="is larger than 1 MiB"):
-        read(tmp_path, *["DTSTART;VALUE=DATE:20260101"] * 1_000_000)
-
-
 @pytest.mark.parametrize(
     ("begins", "rule"),
     [
         ("19700101T000000", "FREQ=SECONDLY"),
-        ("20260101T000000", "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30"),
         ("20260101T000000", "FREQ=MONTHLY;INTERVAL=0"),
-        ("00010101T000000", "FREQ=DAILY;COUNT=99999999"),
     ],
 )
 def test_the_time_for_all_files_of_a_reading_is_bounded(
@@ -418,15 +367,10 @@ def zone_of(*rules: str, begins: str = "16010101T020000") -> str:
     "rules",
     [
         ("FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3", "FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10"),
-        (
-            "FREQ=YEARLY;BYMONTH=3;BYMONTHDAY=25,26,27,28,29,30,31;BYDAY=SU",
-            "FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU;WKST=MO",
-        ),
         (  # as HCL Notes writes them
             "FREQ=YEARLY;BYMINUTE=0;BYHOUR=2;BYDAY=-1SU;BYMONTH=3",
             "FREQ=YEARLY;BYMINUTE=0;BYHOUR=3;BYDAY=-1SU;BYMONTH=10",
         ),
-        ("FREQ=YEARLY;BYMONTH=3;BYDAY=SU;BYSETPOS=-1", "FREQ=YEARLY;BYYEARDAY=300"),
     ],
 )
 def test_the_clocks_of_an_event_may_be_those_of_a_zone_in_the_file(
@@ -437,11 +381,3 @@ def test_the_clocks_of_an_event_may_be_those_of_a_zone_in_the_file(
     assert read(tmp_path, event, zone="UTC", zones=zone_of(*rules)) == (
         ("2026-07-01T08:00..2026-07-01T09:00", None),
     )
-
-
-def test_a_zone_in_the_file_whose_clocks_change_all_the_time_is_refused(tmp_path: Path) -> None:
-    event = "DTSTART;TZID=Mine:20260101T233000\nDURATION:PT1H"
-    zones = zone_of("FREQ=HOURLY", "FREQ=DAILY", begins="00010101T000000")
-
-    with pytest.raises(IcsInvalid, match="takes more than 0"):
-        read(tmp_path, event, zones=zones, reading=ReadingTime(0.3))

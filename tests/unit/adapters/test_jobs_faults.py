@@ -134,18 +134,7 @@ def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
         ),
         ('every = "30"', "every: '30' is no duration"),
         ('every = "500ms"', "every: 500ms is no interval; whole seconds from 1s to 366d are"),
-        ('every = "0s"', "every: 0s is no interval"),
-        ('every = "367d"', "every: 367d is no interval"),
-        ('every = "-30s"', "every: '-30s' is no duration"),
-        ('every = "NaNs"', "every: 'NaNs' is no duration"),
-        ('every = "1e30s"', "every: '1e30s' is no duration"),
-        (f'every = "{"9" * 400}s"', "every: "),
-        ('every = "\uff13\uff10s"', "every: "),
-        ('every = "H"', "every: 'H' is no duration"),
-        ("every = nan", "is not text"),
-        ("every = 30", "every: 30 is not text"),
         ('every = "30s"\nschedule = "@daily"', "every: a schedule has an interval, or cron text"),
-        ('every = "30s"\ndate_time = 2026-01-01T00:00:00Z', "every: a schedule has an interval"),
         ('schedule = "@daily"\non_start = "yes"', 'on_start: "yes" is not true or false'),
         ('schedule = "@daily"\noverlap = "no"', 'overlap: "no" is not one of "allow", "skip"'),
         ('schedule = "@daily"\nmisfire = "never"', 'misfire.policy: "never" is not one of "skip"'),
@@ -206,17 +195,6 @@ def test_params_that_json_cannot_carry_are_refused(faults: Faults, params: str, 
     assert said.startswith(f"schedules.s: {fault}")
 
 
-def test_a_long_value_is_told_by_its_beginning(faults: Faults) -> None:
-    long = "x" * 3_000
-    said = faults(
-        f'[tasks.t]\nid = 1\ncommand = ["a"]\ntimeout = "{long}"\n'
-        f'[schedules.s]\non_start = true\ntask = "{long}"\n'
-    )
-
-    assert len(said) == 2
-    assert all(len(fault) < 300 for fault in said)
-
-
 def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(faults: Faults) -> None:
     schedule = '[schedules.s]\non_start = true\ntask = "{}"\n'
 
@@ -227,12 +205,6 @@ def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(fault
     assert close == ["schedules.s: task: there is no task 'reprot'; did you mean report?"]
     assert far == ["schedules.s: task: there is no task 'xyz'; there are t"]
     assert none == ["schedules.s: task: there is no task 'xyz'; there are no tasks"]
-
-
-def test_a_task_at_fault_is_not_told_again_by_its_schedules(faults: Faults) -> None:
-    said = faults('[tasks.t]\nid = 1\n[schedules.s]\ntask = "t"\non_start = true\n')
-
-    assert said == ["tasks.t: command: is missing; give a command, a url, or remind"]
 
 
 def test_a_number_may_be_used_once_for_each_type(tmp_path: Path) -> None:

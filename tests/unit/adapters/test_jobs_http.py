@@ -1,16 +1,13 @@
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.http.requests import checked
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.http_call import MOST_HEADERS, HttpCall
+from cronhare.domain.schedules.http_call import HttpCall
 from cronhare.domain.schedules.task import Task
-from cronhare.ports.system import HttpRequest
 
 URL = 'url = "https://shop.example/hook?key=SECRET"'
 
@@ -110,28 +107,3 @@ def test_a_header_that_no_attempt_could_send_is_refused_in_the_file(
     assert faults(f'{URL}\n{field} = {{ {name} = "V" }}') == [
         f"{field}: '{name}' frames the message or says whom it is for: cronhare alone sets it"
     ]
-
-
-def test_a_file_may_give_as_many_headers_as_an_attempt_can_send(tmp_path: Path) -> None:
-    [task] = read(
-        tmp_path,
-        f"{URL}\nheaders = {{ {headers('A', 20)} }}\nheaders_env = {{ {headers('B', 36)} }}",
-    )
-
-    assert task.http is not None
-    assert len({**task.http.headers, **task.http.headers_env}) == MOST_HEADERS
-
-
-def test_what_the_file_takes_is_sent(tmp_path: Path) -> None:
-    [task] = read(tmp_path, f'{URL}\nheaders = {{ {"n" * 128} = "{"ü" * 8_192}" }}')
-
-    assert task.http is not None
-    checked(
-        HttpRequest(
-            method=task.http.method,
-            address=task.http.address,
-            headers=task.http.headers,
-            body=b"",
-            timeout=timedelta(seconds=1),
-        )
-    )

@@ -192,14 +192,3 @@ def test_what_cannot_be_says_what_is_wrong_and_where(read: Read, content: str, f
 
     [only] = refused.value.faults
     assert fault in str(only)
-
-
-def test_every_fault_of_every_layer_is_told_at_once(read: Read) -> None:
-    with pytest.raises(JobsFileInvalid) as refused:
-        read(
-            '[defaults]\ntimeout = "soon"\nstrategy = "no"\n'
-            "[classes.slow]\nretry = 3\nerrors = 3\n"
-            '[tasks.t]\nclass = "fast"\ncommand = []\n'
-        )
-
-    assert len(refused.value.faults) == 6

@@ -66,12 +66,6 @@ def test_the_readmes_example_is_read(read: Read, tmp_path: Path) -> None:
     assert (jobs.source, jobs.on_start) == ("jobs.toml", ())
 
 
-def test_the_examples_folder_is_read() -> None:
-    path = Path(__file__).parents[3] / "examples" / "jobs.toml"
-
-    assert len(read_jobs(path, policy=RetryPolicy()).drafts) >= 6
-
-
 def test_every_field_of_a_task_is_carried_over(read: Read, tmp_path: Path) -> None:
     [task] = read(
         '[tasks.t]\nid = 7\ncommand = ["./run.sh", "a b", ""]\ntimeout = "1h30m"\ncwd = "sub"\n'
@@ -228,15 +222,6 @@ def test_a_moment_that_cannot_be_says_why(faults: Faults, fields: str, fault: st
     assert fault in said
 
 
-def test_a_naive_moment_in_an_unknown_zone_is_one_fault(faults: Faults) -> None:
-    said = faults(
-        f'{TASK}[schedules.s]\ntask = "t"\ndate_time = 2026-03-29T00:00:00\ntimezone = "Mars"\n'
-    )
-
-    assert len(said) == 1
-    assert "timezone" in said[0]
-
-
 # Running at the start
 
 
@@ -252,12 +237,6 @@ def test_a_disabled_schedule_does_not_run_at_the_start(read: Read) -> None:
     assert (jobs.on_start, len(jobs.drafts)) == ((), 1)
 
 
-def test_a_missed_window_of_nothing_is_nothing(read: Read) -> None:
-    draft = one(read, 'schedule = "@daily"\nmisfire = { window = "0s" }')
-
-    assert draft.misfire == Misfire(window=timedelta(0))
-
-
 @pytest.mark.parametrize("content", ["", "# nothing\n", "[tasks]\n[schedules]\n", TASK])
 def test_a_file_without_schedules_is_a_file(read: Read, content: str) -> None:
     assert read(content).drafts == ()
@@ -267,11 +246,6 @@ def test_a_byte_order_mark_and_windows_lines_are_no_faults(read: Read) -> None:
     content = b"\xef\xbb\xbf" + EXAMPLE.replace("\n", "\r\n").encode()
 
     assert len(read(content).drafts) == 1
-
-
-def test_a_missing_file_is_the_callers_to_tell(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_jobs(tmp_path / "jobs.toml", policy=RetryPolicy())
 
 
 def test_a_file_may_say_under_which_name_it_is_remembered(tmp_path: Path) -> None:
@@ -336,16 +310,3 @@ def test_a_version_differs_by_whom_and_of_what_a_schedule_tells(
     old, new = (read(f"{SCHEDULED}{each}\n{ALERTED}").version for each in (line, instead))
 
     assert (old != new) == differs
-
-
-def test_a_ping_of_a_file_that_notifies_nobody_else_makes_a_version(read: Read) -> None:
-    urls = ("https://a.example/", "https://b.example/")
-    old, new = (read(f'{SCHEDULED}ping = "{url}"\n').version for url in urls)
-
-    assert old != new
-
-
-def test_another_schedule_makes_no_version_where_nobody_is_told(read: Read) -> None:
-    other = '[schedules.other]\ntask = "t"\nschedule = "@daily"\n'
-
-    assert read(SCHEDULED).version == read(SCHEDULED + other).version

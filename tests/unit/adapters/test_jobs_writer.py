@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
+from cronhare.adapters.jobs.reader import JobsFile, read_jobs_text
 from cronhare.adapters.jobs.writer import WrittenJobs, write_jobs
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.retry import RetryPolicy
@@ -213,23 +213,6 @@ def test_what_a_file_cannot_have_is_left_out_and_told(changes: Any, reason: str)
     [(name, told)] = jobs.left_out.items()
     assert name == spoilt.name
     assert reason in told
-
-
-def test_more_than_a_page_of_faults_is_left_out() -> None:
-    spoilt = [attrs.evolve(PLAIN, name=f"N{number}") for number in range(250)]
-
-    jobs = write(PLAIN, *spoilt)
-
-    assert len(jobs.left_out) == 250
-    assert len(read(jobs).drafts) == 1
-
-
-def test_what_could_not_be_read_again_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cronhare.adapters.jobs.writer._MOST_TRIES", 1)
-    spoilt = [attrs.evolve(PLAIN, name=f"N{number}") for number in range(250)]
-
-    with pytest.raises(JobsFileInvalid, match="is not allowed"):
-        write(PLAIN, *spoilt)
 
 
 def test_texts_of_any_kind_stay_texts() -> None:

@@ -3,15 +3,13 @@
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.adapters.memory.routing import LARGEST_BODY
-from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
+from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
 from tests.frozen_clock import FrozenClock
 from tests.ports import ReadableBroker
@@ -19,12 +17,6 @@ from tests.ports import ReadableBroker
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
 RETRY_DELAY = timedelta(seconds=30)
 A_DAY = timedelta(days=1)
-
-
-class Word(StrEnum):
-    """An enum whose members are texts."""
-
-    HELLO = "hello"
 
 
 @pytest.fixture
@@ -166,21 +158,6 @@ def test_a_republished_death_header_makes_a_cycle_and_loses_the_message(
     ]
 
 
-def test_a_single_lane_may_be_passed_again_with_a_republished_death_header(
-    broker: MemoryBroker, clock: FrozenClock
-) -> None:
-    _publish(broker, delay=LANE_UNIT)
-    clock.advance(LANE_UNIT)
-    copied = _receive(broker).message.headers
-
-    _publish(broker, b"copy", delay=LANE_UNIT, headers=copied)
-    clock.advance(LANE_UNIT)
-
-    deaths = _receive(broker).message.headers["x-death"]
-    assert isinstance(deaths, list)
-    assert [death["count"] for death in deaths] == [2]
-
-
 def test_the_death_of_a_repeated_nack_keeps_the_time_of_the_first(
     broker: MemoryBroker, clock: FrozenClock
 ) -> None:
@@ -197,48 +174,10 @@ def test_the_death_of_a_repeated_nack_keeps_the_time_of_the_first(
 # The edge
 
 
-def test_a_message_over_128_mib_is_refused_and_the_rest_of_its_batch_too(
-    broker: MemoryBroker,
-) -> None:
-    large = Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue())
-    small = Envelope(Message(body=b"small"), ToQueue())
-
-    with pytest.raises(ValueError, match="the broker takes 134217728"):
-        broker.publish([small, large])
-
-    assert broker.depth(MAIN_QUEUE) == 0
-
-
 @pytest.mark.parametrize("value", [(1, 2), {1}, object(), [timedelta(0)]])
 def test_a_header_that_amqp_cannot_carry_is_refused(broker: MemoryBroker, value: object) -> None:
     with pytest.raises(TypeError, match="header deep: AMQP cannot carry"):
         _publish(broker, headers={"table": {"deep": value}})
-
-
-def test_headers_arrive_as_amqp_carries_them(broker: MemoryBroker) -> None:
-    _publish(broker, headers={"word": Word.HELLO, "at": START, "none": None})
-
-    headers = _receive(broker).message.headers
-    assert headers == {"word": "hello", "at": START.replace(microsecond=0), "none": None}
-    assert type(headers["word"]) is str
-
-
-def test_a_reader_that_writes_into_its_headers_spoils_nothing(broker: MemoryBroker) -> None:
-    _publish(broker, headers={"list": [1]})
-    delivery = _receive(broker)
-
-    assert isinstance(delivery.message.headers, dict)
-    delivery.message.headers["list"].append(2)
-    broker.nack(delivery, requeue=True)
-
-    assert _receive(broker).message.headers == {"list": [1]}
-
-
-def test_a_task_queue_that_bears_the_name_of_a_system_queue_is_refused(
-    broker: MemoryBroker,
-) -> None:
-    with pytest.raises(ValueError, match="one of the system's own queues"):
-        broker.declare([FAILED_QUEUE])
 
 
 # Giving back

@@ -12,7 +12,6 @@ from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import (
     AsyncBrokerPort,
     BrokerPort,
-    BrokerUnavailable,
     Delivery,
     Envelope,
     Message,
@@ -65,18 +64,6 @@ async def test_while_it_is_away_a_publish_is_unknown_and_does_not_arrive(
 
     assert answers == [Published.UNKNOWN] * 2
     assert broker.depth(MAIN_QUEUE) == 0
-
-
-async def test_while_it_is_away_nothing_can_be_asked(broker: MemoryBroker) -> None:
-    connection = broker.connect()
-    broker.go_away()
-
-    with pytest.raises(BrokerUnavailable):
-        broker.receive(MAIN_QUEUE)
-    with pytest.raises(BrokerUnavailable):
-        broker.declare([MAIN_QUEUE])
-    with pytest.raises(BrokerUnavailable):
-        await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
 
 
 async def test_time_goes_on_in_a_broker_that_is_away_but_nothing_is_delivered(
@@ -141,30 +128,6 @@ async def test_a_broker_that_lost_everything_has_nothing_and_goes_on(
     await connection.close()
 
 
-def test_the_messages_of_one_queue_can_be_lost(broker: MemoryBroker, clock: FrozenClock) -> None:
-    _publish(broker, b"waiting")
-    _publish(broker, b"delayed", delay=timedelta(milliseconds=300))
-
-    broker.drop("cron_scheduler_retry.01")
-    clock.advance(A_DAY)
-
-    assert _receive(broker).message.body == b"waiting"
-    assert broker.receive(MAIN_QUEUE) is None
-
-
-async def test_hands_that_a_loss_left_empty_are_filled_again(broker: MemoryBroker) -> None:
-    seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    connection = broker.connect()
-    await connection.consume([MAIN_QUEUE, "reports"], prefetch=1, on_delivery=seen.put_nowait)
-    _publish(broker)  # is on its way, and fills the hands
-    broker.publish([Envelope(Message(body=b"report"), ToQueue("reports"))])
-
-    broker.drop(MAIN_QUEUE)
-
-    assert (await asyncio.wait_for(seen.get(), timeout=60)).message.body == b"report"
-    await connection.close()
-
-
 # Threads and loops
 
 
@@ -188,11 +151,6 @@ async def test_consuming_declares_a_queue_that_nobody_declared(broker: MemoryBro
 
     assert (await asyncio.wait_for(seen.get(), timeout=60)).queue == "reports"
     await connection.close()
-
-
-async def test_a_prefetch_of_nothing_is_refused(broker: MemoryBroker) -> None:
-    with pytest.raises(ValueError, match="prefetch of 0"):
-        await broker.connect().consume([MAIN_QUEUE], prefetch=0, on_delivery=print)
 
 
 def test_a_loop_that_ended_without_closing_gives_back_what_it_had(broker: MemoryBroker) -> None:

@@ -52,29 +52,6 @@ def test_a_repeated_death_is_counted_and_keeps_the_time_and_the_road_of_the_firs
     assert headers["x-death"] == [{**REJECTED.entry(), "count": 2}, EXPIRED.entry()]
 
 
-def test_the_count_of_a_client_is_believed() -> None:
-    forged = {"x-death": [{**_entry("main", "rejected"), "count": 99}]}
-
-    headers = add_death(forged, REJECTED)
-
-    assert headers == {"x-death": [{**_entry("main", "rejected"), "count": 100}]}
-
-
-@pytest.mark.parametrize("nonsense", ["", "[{...}]", None, {"count": 1}])
-def test_a_death_header_that_is_no_list_is_started_afresh(nonsense: object) -> None:
-    headers = add_death({"x-death": nonsense}, REJECTED)
-
-    assert headers == {"x-death": [REJECTED.entry()]}
-
-
-def test_nothing_that_was_given_is_changed() -> None:
-    before = add_death({}, REJECTED)
-
-    add_death(before, AGAIN)
-
-    assert before == add_death({}, REJECTED)
-
-
 @pytest.mark.parametrize(
     ("deaths", "expected"),
     [
@@ -93,8 +70,3 @@ def test_only_a_way_back_without_a_rejection_is_a_cycle(
     headers = {"x-death": [_entry(queue, reason) for queue, reason in deaths]}
 
     assert is_cycle("main", headers) is expected
-
-
-@pytest.mark.parametrize("headers", [{}, {"x-death": "text"}, {"x-death": ["text"]}])
-def test_what_no_broker_wrote_makes_no_cycle(headers: dict[str, object]) -> None:
-    assert is_cycle("main", headers) is False

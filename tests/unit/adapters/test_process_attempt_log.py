@@ -2,7 +2,6 @@
 
 import logging
 
-import attrs
 import pytest
 
 from cronhare.adapters.process.output.attempt_log import (
@@ -13,7 +12,6 @@ from cronhare.adapters.process.output.attempt_log import (
     MessageReader,
     Output,
 )
-from cronhare.adapters.process.output.ipc_messages import Progress
 from tests.integration.invocations import invocation
 
 BABBLE = invocation("yes")
@@ -39,16 +37,6 @@ def journal(seconds: Seconds, caplog: pytest.LogCaptureFixture) -> AttemptLog:
 
 def words(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
-
-
-def test_what_is_told_of_no_run_names_none(
-    seconds: Seconds, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, logger="cronhare.task")
-
-    AttemptLog(attrs.evolve(BABBLE, execution_id=0, schedule_name=""), seconds).info("said")
-
-    assert caplog.records[0].__dict__["context"] == {"attempt": BABBLE.attempt}
 
 
 def test_a_task_of_a_few_hundred_lines_is_logged_whole(
@@ -116,25 +104,6 @@ def test_what_is_kept_of_the_output_knows_nothing_of_the_log(journal: AttemptLog
     kept = output.capture.result()
     assert kept.bytes == 10 * 16 * 4096
     assert len(kept.head) == len(kept.tail) == 64 * 1024
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"progress": 1' + b"0" * 400 + b"}",
-        b'{"failed": true, "error": {"retry_after_ms": 1' + b"0" * 400 + b"}}",
-        b'{"progress": 1' + b"0" * 5000 + b"}",
-        b'{"failed": true, "error": ' + b"[" * 5000 + b"]" * 5000 + b"}",
-    ],
-)
-def test_no_line_is_more_than_a_complaint_and_the_next_one_counts(
-    journal: AttemptLog, line: bytes
-) -> None:
-    inbox = MessageReader(journal)
-
-    messages = inbox.feed(line + b'\n{"progress": 0.5}\n')
-
-    assert messages[-1] == Progress(0.5)
 
 
 def test_a_task_that_breaks_too_many_messages_is_not_listened_to_any_more(

@@ -1,8 +1,7 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.process.output.capture import Capture, whole_characters
+from cronhare.adapters.process.output.capture import Capture
 from cronhare.ports.runner import Captured
 
 
@@ -17,18 +16,8 @@ def test_what_fits_is_kept_whole_in_the_head() -> None:
     assert captured(b"ab", b"cd", kept=4) == Captured(head="abcd", tail="", bytes=4)
 
 
-def test_what_fits_into_both_is_kept_whole() -> None:
-    assert captured(b"abcdef", kept=4) == Captured(head="abcd", tail="ef", bytes=6)
-
-
 def test_a_character_on_the_seam_is_not_torn() -> None:
     assert captured("abc\u20acd".encode(), kept=4) == Captured(head="abc", tail="\u20acd", bytes=7)
-
-
-def test_a_character_that_the_gap_swallowed_in_part_is_left_out() -> None:
-    text = "abc\u20ac" + "-" * 20 + "\u20acxy"
-
-    assert captured(text.encode(), kept=4) == Captured(head="abc", tail="xy", bytes=31)
 
 
 def test_bytes_that_never_were_text_are_replaced() -> None:
@@ -58,10 +47,3 @@ def test_the_last_lines_are_those_before_the_end() -> None:
 
     assert capture.last_lines(count=2, limit=100) == "three\nfour"
     assert capture.last_lines(count=2, limit=8) == "e\nfour"
-
-
-@pytest.mark.parametrize("length", range(1, 5))
-def test_only_a_torn_character_is_left_out(length: int) -> None:
-    whole = "x\U0001f407".encode()
-
-    assert whole_characters(whole[: 1 + length]) == (whole if length == 4 else b"x")

@@ -42,10 +42,6 @@ def test_an_error_may_be_a_sentence() -> None:
     assert error('"no such table"') == TaskError(message="no such table")
 
 
-def test_an_error_may_be_anything() -> None:
-    assert error("[1, 2]").message == "[1,2]"
-
-
 def test_an_error_tells_message_code_and_stack() -> None:
     assert error('{"message": "down", "code": "ECONNREFUSED", "stack": "at x"}') == TaskError(
         message="down", code="ECONNREFUSED", error_class=ErrorClass.TRANSIENT, stack="at x"

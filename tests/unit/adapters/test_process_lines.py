@@ -17,10 +17,6 @@ def test_a_line_is_given_when_it_ends() -> None:
     assert list(splitter.feed(b"b\nc")) == [Line(b"ab")]
 
 
-def test_empty_lines_are_lines() -> None:
-    assert split(b"\n\na\n") == [Line(b""), Line(b""), Line(b"a")]
-
-
 def test_a_line_without_an_end_is_given_before_it_grows_for_ever() -> None:
     splitter = LineSplitter(limit=4)
 

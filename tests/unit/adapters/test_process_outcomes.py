@@ -7,7 +7,6 @@ import pytest
 from cronhare.adapters.process.attempt.outcomes import (
     not_started,
     of_exit,
-    signal_name,
     stopped,
     timed_out,
 )
@@ -66,10 +65,6 @@ def test_whether_a_start_may_be_tried_again_depends_on_what_was_wrong(
     assert outcome.error is not None
     assert outcome.error.error_class is error_class
     assert outcome.error.code == errno.errorcode[number]
-
-
-def test_signals_have_names() -> None:
-    assert (signal_name(9), signal_name(45)) == ("SIGKILL", "SIG45")
 
 
 def test_a_commands_last_line_stands_beside_its_exit_code() -> None:

@@ -32,20 +32,3 @@ def test_what_somebody_else_still_fills_is_removed_once_they_are_done(
     assert left is None
     assert not top.exists()
     assert sum(paused) > 0
-
-
-def test_what_cannot_be_removed_is_told_without_another_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    top = tmp_path / "top"
-    (top / "within").mkdir(parents=True)
-    paused: list[float] = []
-
-    def refuse(*_: str, **__: int) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "rename", refuse)
-    monkeypatch.setattr(time, "sleep", paused.append)
-
-    assert isinstance(removal.remove(str(top)), PermissionError)
-    assert not paused

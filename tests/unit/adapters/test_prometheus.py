@@ -74,13 +74,6 @@ def test_events_that_nobody_heard_are_counted_by_topic() -> None:
     assert samples(exposition(view))["app_schedule_job_no_listener_total", "user.created"] == 3
 
 
-def test_names_that_are_cut_to_the_same_are_counted_together() -> None:
-    long = "x" * 255
-    view = MetricsView.of([count("q", f"{long}{n}", 2) for n in "ab"], total=4, depth=0, loads=[])
-
-    assert samples(exposition(view))["job_queue_dlq_jobs_total", long, "q"] == 4
-
-
 def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
     loads = [load(f"queue-{n}", 1) for n in range(MOST_SERIES + 5)]
     view = MetricsView.of([count("q", "job", 7)], total=10, depth=0, loads=loads)

@@ -13,7 +13,7 @@ from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.ports.broker import Published
 from cronhare.ports.errors import LedgerUnavailable
-from cronhare.ports.system import SILENT, MetricsPort
+from cronhare.ports.system import MetricsPort
 from tests.unit.executions import NOON, execution
 
 SECOND = timedelta(seconds=1)
@@ -133,10 +133,3 @@ def test_each_event_has_its_own_series(counted: Counted) -> None:
         "cronhare_deliveries_quarantined_total",
     ):
         assert counted[name] == 1, name
-
-
-def test_the_silent_one_takes_the_same_and_counts_nothing() -> None:
-    SILENT.ticked()
-    SILENT.claimed([due(1)], now=NOON)
-    SILENT.published([due(1)], [Published.CONFIRMED])
-    SILENT.attempt_ended(Ending.LOST, seconds=1)

@@ -64,12 +64,3 @@ def test_a_bundle_is_no_larger_than_it_has_to_be(
             connection._adapter_emit_data(frame)
 
     assert [len(piece) for piece in transport.pieces] == [LARGEST_WRITE] * 2 + [len(frame)]
-
-
-def test_a_bundle_of_nothing_is_not_sent(
-    connection: BufferedConnection, transport: Transport
-) -> None:
-    with connection.buffered():
-        pass
-
-    assert transport.pieces == []

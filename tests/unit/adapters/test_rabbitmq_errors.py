@@ -13,14 +13,13 @@ from pika.adapters.utils.connection_workflow import (
 )
 
 from cronhare.adapters.rabbitmq.connection.async_connection import translate_errors
-from cronhare.adapters.rabbitmq.connection.errors import describe, why_unreachable
+from cronhare.adapters.rabbitmq.connection.errors import why_unreachable
 from cronhare.adapters.tls import CertificatesUnusable
 from cronhare.ports.broker import BrokerUnavailable
 
 LOGIN = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"
 NO_VHOST = "NOT_ALLOWED - vhost nowhere not found"
 NOT_LET_IN = "NOT_ALLOWED - access to vhost 'cron' refused for user 's3cret'"
-LOST = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
 
 #: As pika tells how the broker ended a connection that was being made.
 CLOSED = "ConnectionClosedByBroker: ({}) {!r}"
@@ -81,14 +80,6 @@ def test_why_no_connection_can_be_made_is_told_with_what_to_do(
 )
 def test_a_link_that_cannot_be_encrypted_is_no_absence(error: BaseException) -> None:
     assert "nobody answers" not in why_unreachable(error)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [of_pika.ConnectionClosedByBroker(320, LOST), of_aio_pika.ConnectionClosed(320, LOST)],
-)
-def test_why_a_connection_was_lost_is_told_in_the_brokers_words(error: BaseException) -> None:
-    assert describe(error) == LOST
 
 
 @pytest.mark.parametrize("nameless", [Exception, Exception("closed")])

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedReader
-from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME, FrameReader
 from cronhare.adapters.rabbitmq.wire.properties import (
     DEEPEST,
     UnreadableProperties,
@@ -108,10 +107,6 @@ def test_what_no_reading_gets_past_has_a_reason(raw: bytes, reason: str) -> None
         read_properties(raw)
 
 
-def test_the_deepest_that_is_allowed_is_read() -> None:
-    read_properties(properties(headers=table(deep=nested(DEEPEST))))
-
-
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda raw: properties(headers=raw)))
 def test_whatever_the_bytes_it_is_read_or_refused(raw: bytes) -> None:
     with suppress(UnreadableProperties):
@@ -174,41 +169,6 @@ async def test_a_body_goes_on_as_far_as_the_largest_that_is_read() -> None:
 async def test_a_broker_that_hangs_up_is_told_as_the_stream_tells_it() -> None:
     with pytest.raises(asyncio.IncompleteReadError):
         await guarded(frame(2, struct.pack(">HHQ", 60, 0, 3) + properties())[:-4])
-
-
-@pytest.mark.parametrize("kind", [1, 2, 3, 8, 200])
-@pytest.mark.parametrize("reader", [FrameReader, GuardedReader])
-async def test_a_frame_larger_than_ours_may_be_ends_the_connection_at_its_head(
-    reader: type[FrameReader], kind: int
-) -> None:
-    stream = asyncio.StreamReader()
-    stream.feed_data(struct.pack(">BHI", kind, 1, LARGEST_FRAME - 7))
-    guarding = reader(stream)
-
-    with pytest.raises(ConnectionResetError, match="131,065 bytes, and 131,072 were agreed"):
-        await guarding.readexactly(1)
-
-
-async def test_the_largest_frame_goes_through() -> None:
-    header = struct.pack(">HHQ", 60, 0, LARGEST_FRAME) + properties()
-    largest = bytes(LARGEST_FRAME - 8)
-
-    found = await guarded(frame(2, header), frame(3, largest))
-
-    assert found[1] == (3, 1, largest)
-
-
-@pytest.mark.parametrize(
-    ("proposed", "agreed"),
-    [(0, LARGEST_FRAME), (2**32 - 1, LARGEST_FRAME), (LARGEST_FRAME, LARGEST_FRAME), (4096, 4096)],
-)
-async def test_a_broker_is_asked_for_no_larger_frames_than_are_read(
-    proposed: int, agreed: int
-) -> None:
-    def tune(largest: int) -> bytes:
-        return b"\x00\x0a\x00\x1e" + struct.pack(">HIH", 2047, largest, 60)
-
-    assert await guarded(frame(1, tune(proposed), channel=0)) == [(1, 0, tune(agreed))]
 
 
 async def test_a_body_that_looks_like_such_a_proposal_stays_as_it_is() -> None:

@@ -54,16 +54,6 @@ def test_of_the_surplus_queues_are_served_by_their_weights_each_in_its_order() -
     assert (since, back) == (2.0, [3, 4, 15, 16])
 
 
-def test_a_tag_makes_room_once() -> None:
-    prefetch, handed, _ = limiter(1)
-    for number in (1, 2, 3):
-        prefetch.offer(delivery(number))
-
-    answers = [prefetch.settle(1), prefetch.settle(1), prefetch.settle(99)]
-
-    assert (answers, handed) == ([True, False, False], [1, 2])
-
-
 def test_it_tells_since_when_the_oldest_has_been_waiting() -> None:
     prefetch, _, clock = limiter(1)
     prefetch.offer(delivery(1))

@@ -194,26 +194,6 @@ def test_eight_are_asked_at_a_time_and_all_are_heard_though_nothing_is_for_them(
     assert not slow.publishers[0].closed.is_set()
 
 
-def test_those_who_hung_before_leave_room_for_one_who_is_new(slow: House) -> None:
-    hung = [f"hung-{n}" for n in range(6)]
-    slow.suspect(*hung)
-    for _ in range(2):
-        slow.publish(*hung)
-    slow.suspect(*hung)
-    slow.answer(UNKNOWN)
-    slow.publish()
-    slow.now += 60
-    before = len(slow.publishers)
-
-    slow.publish(*hung)
-    again = len(slow.publishers)
-    slow.suspect("new")
-    slow.publish(*hung, "new")
-
-    assert again - before == 4
-    assert slow.publishers[-1].tried == ["new"]
-
-
 def test_the_end_closes_every_connection_whatever_is_under_way_on_it(slow: House) -> None:
     slow.suspect("a", "b")
     slow.publish("a", "b")
@@ -224,25 +204,6 @@ def test_the_end_closes_every_connection_whatever_is_under_way_on_it(slow: House
     slow.suspect_publisher.close()
 
     assert [publisher.closed.is_set() for publisher in slow.publishers] == [True] * 3
-
-
-def test_the_log_tells_who_hangs_and_when_it_is_back(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.hanging = {"bad"}
-    house.suspect("bad")
-
-    with caplog.at_level("INFO"):
-        house.publish("bad")
-        house.now += 60
-        house.hanging.clear()
-        house.publish("bad")
-
-    logged = [(record.__dict__["action"], record.getMessage()) for record in caplog.records]
-    assert [action for action, _ in logged] == ["queue.unavailable", "queue.back"]
-    assert logged[0][1] == (
-        "bad confirms nothing, and is published to beside the others: its connection is silent"
-    )
 
 
 def test_nobody_is_to_blame_for_an_alarm(slow: House, caplog: pytest.LogCaptureFixture) -> None:
@@ -260,18 +221,6 @@ def test_nobody_is_to_blame_for_an_alarm(slow: House, caplog: pytest.LogCaptureF
     assert not caplog.records
 
 
-def test_one_whose_exchange_is_missing_goes_with_the_others_who_declare_it(slow: House) -> None:
-    slow.suspect("a")
-    slow.publish("a")
-    slow.publishers[0].was_refused = True
-    slow.answer(UNKNOWN)
-
-    slow.publish()
-
-    assert slow.suspected("a") == []
-    assert slow.publishers[0].closed.wait(60)
-
-
 def test_one_whose_connections_are_lost_is_left_out_and_told(
     slow: House, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -285,36 +234,6 @@ def test_one_whose_connections_are_lost_is_left_out_and_told(
     assert slow.tried == ["a"]
     [record] = caplog.records
     assert "its connection is lost" in record.getMessage()
-
-
-def test_a_connection_that_is_to_end_is_not_kept(slow: House) -> None:
-    """Another silence may name a target whose own connection answers after all."""
-    slow.suspect("a", "b")
-    slow.publish("a")
-    slow.suspect("a")
-    slow.answer()
-    slow.is_slow = False
-
-    assert slow.publish("b") == [CONFIRMED]
-    assert [publisher.tried for publisher in slow.publishers] == [["a"], ["b"]]
-    assert slow.publishers[0].closed.wait(60)
-
-
-def test_nor_is_one_that_is_to_end_while_it_answers(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submit = FakePublisher.submit
-
-    def submit_and_retire(publisher: FakePublisher, batch: Batch) -> None:
-        submit(publisher, batch)
-        publisher.retire()
-
-    house.suspect("a", "b")
-    monkeypatch.setattr(FakePublisher, "submit", submit_and_retire)
-
-    assert house.publish("a", "b") == [CONFIRMED] * 2
-    assert [publisher.tried for publisher in house.publishers][:2] == [["a"], ["b"]]
-    assert house.publishers[0].closed.wait(60)
 
 
 def test_after_the_end_nothing_is_published(house: House) -> None:

@@ -16,7 +16,7 @@ from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.domain.schedules.notify import ByEmail, Subscriptions, Target
-from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, LONGEST_TEXT, Reminder
+from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, Reminder
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason
@@ -139,14 +139,9 @@ def test_a_mail_says_what_the_reminder_says() -> None:
     "params",
     [
         {"subject": "two\nlines"},
-        {"subject": "Bcc: all\r\n"},
-        {"subject": ""},
         {"subject": "s" * (LONGEST_SUBJECT + 1)},
-        {"subject": 7},
-        {"text": None},
         {"text": "a\0b"},
         {"text": "\ud800"},
-        {"text": "t" * (LONGEST_TEXT + 1)},
     ],
 )
 async def test_hostile_params_fail_for_good_and_tell_nobody(params: object) -> None:

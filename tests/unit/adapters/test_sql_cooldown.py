@@ -2,9 +2,7 @@
 
 from datetime import UTC, datetime
 
-from sqlalchemy import Column, Integer, MetaData, Table, select
-
-from cronhare.adapters.sql.cooldown import MOST, Cooldown, excluding
+from cronhare.adapters.sql.cooldown import MOST, Cooldown
 from cronhare.domain.retries.backoff import REST
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -43,11 +41,3 @@ def test_without_room_the_one_goes_that_was_noted_first() -> None:
     assert len(found) == MOST
     assert 1 not in found
     assert {0, MOST} <= found.keys()
-
-
-def test_a_statement_leaves_out_what_is_named() -> None:
-    rows = Table("rows", MetaData(), Column("id", Integer))
-    statement = select(rows)
-
-    assert excluding(statement, rows.c.id, ()) is statement
-    assert "NOT IN" in str(excluding(statement, rows.c.id, {7}))

@@ -74,23 +74,3 @@ def test_what_is_read_is_what_the_standard_library_reads() -> None:
 def test_what_would_take_a_reader_too_long_is_refused_before(text: str, fault: str) -> None:
     with pytest.raises(TooMuch, match=fault):
         read_toml(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"a = '{DOTTED}'",
-        f'a = """{"[." * 200_000}"""',
-        f"a = 1{' ' * LONGEST_WORD}\n#{'.' * LONGEST_WORD}",
-        f"a = {'[' * DEEPEST}{']' * DEEPEST}",
-        f"b = 1.5\n{DOTTED[2:]} = 1",
-    ],
-)
-def test_what_only_looks_like_too_much_is_read(text: str) -> None:
-    assert read_toml(text) == tomllib.loads(text)
-
-
-@pytest.mark.parametrize("text", ['a = "', "a = '''x", 'a = """\\', "a = [", "]", "a = 'b\n'"])
-def test_what_is_no_toml_stays_so(text: str) -> None:
-    with pytest.raises(tomllib.TOMLDecodeError):
-        read_toml(text)

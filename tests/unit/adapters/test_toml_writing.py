@@ -1,6 +1,5 @@
 import tomllib
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,20 +32,3 @@ def test_a_comment_stays_a_comment(text: str) -> None:
     written = write_comment(text)
 
     assert tomllib.loads(written.encode().decode()) == {}
-
-
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        ("", '""'),
-        ('say "a\\b"', r'"say \"a\\b\""'),
-        ("two\nlines\tand\x00", r'"two\nlines\tand\u0000"'),
-        ("naïve", '"naïve"'),
-        ((), "[]"),
-        (("sh", "-c"), '["sh", "-c"]'),
-        ({}, "{}"),
-        ({"A": "b", "C D": "e"}, '{ A = "b", "C D" = "e" }'),
-    ],
-)
-def test_values_are_written_plainly(value: Value, written: str) -> None:
-    assert write_table(("t",), {"v": value}) == f"[t]\nv = {written}"

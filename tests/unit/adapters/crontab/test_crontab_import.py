@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from cronhare.adapters.crontab.carrier import import_crontabs
 from cronhare.adapters.crontab.reader import LONGEST_LINE
-from cronhare.adapters.crontab.settings import LARGEST_ENVIRONMENT
 from cronhare.adapters.crontab.source import (
     Crontab,
     CrontabKind,
@@ -19,7 +18,6 @@ from cronhare.adapters.crontab.source import (
     Verdict,
     parse_usable,
 )
-from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.schedules.notify import MOST_TARGETS
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
@@ -142,12 +140,6 @@ def test_a_time_that_cannot_be_used_is_left_out_in_the_parsers_words(when: str) 
     assert finding.reasons == (str(refusal.value),)
 
 
-def test_a_bad_line_does_not_cost_the_others() -> None:
-    jobs = read(carry(user_table("@daily a\n* * nonsense\n@daily b\n")))
-
-    assert list(jobs["tasks"]) == ["a", "b"]
-
-
 def test_no_task_is_numbered_for_two_imports_would_number_theirs_alike() -> None:
     jobs = read(carry(user_table("@daily a\n@daily b\n")))
 
@@ -160,14 +152,6 @@ def test_names_go_on_over_several_files() -> None:
     )
 
     assert list(jobs["tasks"]) == ["a", "shop-a", "a-2"]
-
-
-def test_a_program_named_like_its_file_is_not_named_twice() -> None:
-    jobs = read(
-        carry(system_table("@daily root shop-tidy\n"), system_table("@daily root /bin/shop\n"))
-    )
-
-    assert list(jobs["schedules"]) == ["shop-tidy", "shop"]
 
 
 def test_reboot_becomes_a_run_at_the_boot() -> None:
@@ -402,36 +386,12 @@ def test_days_that_debian_would_read_otherwise_are_told(when: str, *, told: bool
     assert any("either day field" in reason for reason in finding.reasons) is told
 
 
-def test_a_comment_becomes_the_description() -> None:
-    schedule = schedule_of('# Say "hello",\n# twice\n@daily run\n')
-
-    assert schedule["description"] == 'Say "hello", twice'
-
-
 def test_without_a_known_zone_utc_is_said_once() -> None:
     imported = carry(user_table("@daily a\n@daily b\n"), host=Host(run_as="root"))
 
     schedules = read(imported)["schedules"]
     assert all("timezone" not in schedule for schedule in schedules.values())
     assert sum("UTC" in note for note in imported.notes) == 1
-
-
-def test_notes_stand_at_the_head_of_the_file() -> None:
-    imported = carry(user_table("@daily a\n"))
-
-    head, _, _ = imported.text.partition("\n\n")
-    assert head.splitlines() == [
-        "# Imported from:",
-        "#   mine",
-        *(f"# Note: {note}" for note in imported.notes),
-    ]
-
-
-def test_nothing_to_carry_is_an_empty_jobs_file() -> None:
-    imported = carry(user_table("# nothing\n\n"))
-
-    assert read(imported) == {}
-    assert (imported.findings, imported.notes) == ((), ())
 
 
 LINES = st.one_of(
@@ -481,54 +441,6 @@ def test_a_line_that_no_cron_would_read_is_left_out_and_its_neighbours_are_not()
         f"the line has {len(long) - 1} characters; 16384 are read",
     )
     assert len(imported.findings[1].text) < 2_000
-
-
-def test_settings_that_fill_a_page_are_enough() -> None:
-    settings = "".join(f"V{number}={'x' * 1_000}\n" for number in range(20))
-
-    imported = carry(user_table(f"{settings}V0=short\n0 5 * * * work\n"))
-
-    left_out = [each for each in imported.findings if each.verdict is Verdict.LEFT_OUT]
-    assert len(left_out) == 4
-    assert left_out[0].reasons == ("all settings together may have 16384 characters",)
-    [task] = tomllib.loads(imported.text)["tasks"].values()
-    assert (len(task["env"]), task["env"]["V0"]) == (16, "short")
-
-
-def test_an_import_is_not_larger_than_a_jobs_file_may_be() -> None:
-    value = "x" * (LARGEST_ENVIRONMENT - 100)
-
-    imported = carry(user_table(f"V={value}\n" + "0 5 * * * work\n" * 600))
-
-    assert len(imported.text.encode()) <= LARGEST_FILE
-    assert imported.findings[-1].verdict is Verdict.LEFT_OUT
-    assert imported.findings[-1].reasons == (
-        "the jobs file has 8 MiB: import this into another one",
-    )
-
-
-def test_a_long_comment_is_shortened_to_a_description() -> None:
-    imported = carry(user_table(f"{'# about this job' * 20}\n" * 50 + "0 5 * * * work\n"))
-
-    [schedule] = tomllib.loads(imported.text)["schedules"].values()
-    assert len(schedule["description"]) < 1_100
-    assert "characters left out" in schedule["description"]
-
-
-def test_the_notes_do_not_say_what_the_jobs_do_not_do() -> None:
-    imported = carry(user_table("0 5 * * * work\n"))
-
-    [schedule] = tomllib.loads(imported.text)["schedules"].values()
-    assert schedule["retry"] == ONCE
-    assert "retried" not in imported.text
-    assert "# Note: runs that were missed are caught up by one; cron drops them" in imported.text
-
-
-def test_whose_jobs_name_no_user_is_said() -> None:
-    imported = carry(
-        Crontab(name="/etc/crontab", text="0 5 * * * root work\n", kind=CrontabKind.SYSTEM)
-    )
-    assert "jobs without a user run as the worker's, which is taken to be root" in imported.text
 
 
 @pytest.mark.parametrize(

@@ -64,20 +64,3 @@ def test_a_number_does_not_make_a_name_too_long() -> None:
 
     assert len(set(names)) == 12
     assert all(len(name) == 63 for name in names)
-
-
-def test_four_thousand_of_a_name_are_told_apart() -> None:
-    taken: dict[str, int] = {}
-
-    names = [make_unique("backup", taken) for _ in range(4_000)]
-
-    assert (names[0], names[-1], len(set(names))) == ("backup", "backup-4000", 4_000)
-
-
-@pytest.mark.parametrize("prefix", ["nice ", "sudo -u root ", "sh -c ", "("])
-def test_however_much_stands_before_a_program_it_has_a_name(prefix: str) -> None:
-    assert clean_name(name_command(f"{prefix * 1_200}/usr/bin/work"))
-
-
-def test_a_program_behind_a_few_wrappers_is_found() -> None:
-    assert name_command("nice -n 5 ionice -c3 A=b timeout 5m flock /run/x /usr/bin/work") == "work"
