@@ -22,7 +22,7 @@ class MemoryBroker:
     The topology for *queues* is declared from the start. Messages live as long as this object:
     the ledger brings back what was under way. Like RabbitMQ it delivers at least once.
 
-    `go_away` and `come_back`, `drop` and `drop_all` simulate its faults.
+    `go_away` and `come_back`, and `drop_all`, simulate its faults.
     """
 
     def __init__(
@@ -88,11 +88,6 @@ class MemoryBroker:
         """Be reachable again. Connections that consumed go on, as if they had reconnected."""
         with self._engine.turn():
             self._engine.deliveries.come_back()
-
-    def drop(self, queue: str) -> None:
-        """Lose the messages of one queue, as `drop_all` does."""
-        with self._engine.turn():
-            self._engine.deliveries.lose([self._engine.topology.queues[queue]])
 
     def drop_all(self) -> None:
         """Lose every message, as a broker whose disk was replaced. Queues and consumers stay.

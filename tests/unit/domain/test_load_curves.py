@@ -144,9 +144,3 @@ def test_the_texts_that_make_the_busiest_minute_are_named() -> None:
         Maker(text="0 8 * * MON UTC", schedules=5),
         Maker(text="0 8 * * * UTC", schedules=3),
     ]
-
-
-def test_no_schedules_are_no_load() -> None:
-    found = of().as_it_is
-
-    assert (found.total, found.peak, found.on_the_hour, len(found.minutes)) == (0, 0, 0, 1_440)

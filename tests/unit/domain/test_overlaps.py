@@ -94,9 +94,3 @@ def test_bars_too_close_to_be_told_apart_are_one_and_a_failure_stays_one() -> No
         (Tone.SUCCEEDED, 1, 4),
     ]
     assert lane.failed == 1
-
-
-def test_nothing_ran() -> None:
-    found = laid_out()
-
-    assert (found.lanes, found.peak, found.peak_at, sum(found.steps)) == ([], 0, None, 0)

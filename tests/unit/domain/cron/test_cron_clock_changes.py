@@ -155,15 +155,6 @@ def test_a_start_in_the_second_pass_leads_to_the_next_day() -> None:
         assert expression.next(at(start), zone) == at("2026-11-02T01:30-05:00")
 
 
-def test_the_second_pass_is_no_match_and_the_first_minute_after_a_gap_is() -> None:
-    zone = find_zone("America/New_York")
-
-    assert CronExpression.parse("30 1 * * *").matches(at("2026-11-01T01:30-04:00"), zone)
-    assert not CronExpression.parse("30 1 * * *").matches(at("2026-11-01T01:30-05:00"), zone)
-    assert CronExpression.parse("30 2 * * *").matches(at("2026-03-08T03:00-04:00"), zone)
-    assert not CronExpression.parse("*/30 2 * * *").matches(at("2026-03-08T03:00-04:00"), zone)
-
-
 def test_a_start_with_a_bare_offset_still_follows_the_zone() -> None:
     expression, zone = CronExpression.parse("0 8 * * *"), find_zone("Europe/Berlin")
 

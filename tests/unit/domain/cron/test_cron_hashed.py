@@ -102,10 +102,6 @@ def test_a_hashed_time_is_fixed_and_a_star_beside_it_is_a_wildcard() -> None:
     assert CronExpression.parse("H * * * *", "a").wildcard
 
 
-def test_a_name_with_half_a_character_has_numbers_too() -> None:
-    assert plain("H * * * *", "a\ud800")
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -136,12 +132,3 @@ def test_a_bad_form_is_refused_with_what_is_allowed(text: str, fault: str) -> No
         CronExpression.parse(text, "nightly")
 
     assert str(refused.value).startswith(fault)
-
-
-def test_all_faults_are_told_at_once_beside_hashed_items() -> None:
-    with pytest.raises(CronExpressionError) as refused:
-        CronExpression.parse("H,61 H/0 0 0 H", "nightly")
-
-    assert [fault.field for fault in refused.value.faults] == [
-        "hour", "minute", "day of month", "month"
-    ]  # fmt: skip

@@ -73,14 +73,6 @@ def test_plain_expressions_run_as_in_cronsim(text: str, start: datetime) -> None
 
 
 @settings(max_examples=60, deadline=None)
-@given(EXPRESSIONS, STARTS)
-def test_plain_expressions_match_as_in_croniter(text: str, start: datetime) -> None:
-    expression = CronExpression.parse(text)
-
-    assert expression.matches(start, UTC_ZONE) is croniter.match(text, start)
-
-
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(["L", "L,15", "3,L"]),
     st.sampled_from(["0 12", "30 3,4"]),

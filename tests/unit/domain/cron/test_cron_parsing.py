@@ -1,7 +1,5 @@
 """What a text means, asked through the minutes that it matches in UTC."""
 
-import copy
-import pickle
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -204,24 +202,3 @@ def test_the_text_comes_back_without_its_outer_blanks() -> None:
     expression = CronExpression.parse(" \t0  8 * * Mon-FRI ")
 
     assert str(expression) == "0  8 * * Mon-FRI"
-
-
-def test_expressions_of_one_text_are_equal_and_of_two_are_not() -> None:
-    eight = CronExpression.parse("0 8 * * *")
-
-    assert eight == CronExpression.parse("0 8 * * *")
-    assert hash(eight) == hash(CronExpression.parse("0 8 * * *"))
-    assert eight != CronExpression.parse("0 9 * * *")
-    assert len({eight, CronExpression.parse("0 8 * * *")}) == 1
-
-
-def test_an_expression_survives_copies_and_pickles() -> None:
-    expression = CronExpression.parse("0 8 L * FRI#2")
-
-    for twin in (copy.deepcopy(expression), pickle.loads(pickle.dumps(expression))):
-        assert twin == expression
-        assert twin.next(SUNDAY, UTC_ZONE) == expression.next(SUNDAY, UTC_ZONE)
-
-
-def test_an_expression_carries_no_dictionary() -> None:
-    assert not hasattr(CronExpression.parse("0 8 * * *"), "__dict__")

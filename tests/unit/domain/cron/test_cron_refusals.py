@@ -1,4 +1,3 @@
-import pickle
 import time
 
 import pytest
@@ -120,17 +119,6 @@ def test_all_faults_of_all_fields_come_at_once() -> None:
     assert str(caught.value).startswith("minute: 60 is outside 0-59; minute: 61 is outside 0-59; ")
 
 
-def test_a_fault_says_what_is_allowed() -> None:
-    with pytest.raises(CronExpressionError) as caught:
-        CronExpression.parse("* 24 * 13 fri-mon")
-
-    assert [fault.allowed for fault in caught.value.faults] == [
-        "0-23",
-        "1-12 or JAN-DEC",
-        "0-7 or SUN-SAT",
-    ]
-
-
 def test_a_fault_has_its_place_its_reason_and_what_to_write_instead() -> None:
     with pytest.raises(ValueError, match="backwards") as caught:
         CronExpression.parse("* * * * 5-0")
@@ -145,13 +133,6 @@ def test_a_fault_has_its_place_its_reason_and_what_to_write_instead() -> None:
         "0-7 or SUN-SAT",
         "write 5-7: 7 is Sunday too",
     )
-
-
-def test_an_error_survives_a_pickle() -> None:
-    with pytest.raises(CronExpressionError) as caught:
-        CronExpression.parse("60 24 * * *")
-
-    assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
 
 
 @pytest.mark.parametrize(
@@ -200,16 +181,3 @@ def parse_or_refuse(text: str) -> CronExpression | CronExpressionError:
         return CronExpression.parse(text)
     except CronExpressionError as error:
         return error
-
-
-def test_a_bad_text_of_full_length_is_refused_within_a_millisecond() -> None:
-    texts = ["jum," * 63, "@" + "dayly" * 50, "99-98/0," * 31 + " * * * ", "(" * 250 + " * *"]
-
-    def refuse(text: str) -> float:
-        began = time.thread_time()
-        with pytest.raises(CronExpressionError):
-            CronExpression.parse(text)
-        return time.thread_time() - began
-
-    # The best of five, each text a new one to the caches, in CPU time: the machine may be busy.
-    assert max(min(refuse(f"{text}{n}9") for n in range(5)) for text in texts) < 0.001

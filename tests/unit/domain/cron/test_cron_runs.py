@@ -38,14 +38,6 @@ def test_results_are_in_utc_whatever_the_zone_of_the_question() -> None:
     assert run.tzinfo is UTC
 
 
-def test_upcoming_goes_on_as_next_would() -> None:
-    expression = CronExpression.parse("0 8 * * MON-FRI")
-
-    runs = list(islice(expression.upcoming(NOON, UTC_ZONE), 4))
-
-    assert [run.day for run in runs] == [4, 5, 6, 9]
-
-
 @pytest.mark.parametrize("question", ["matches", "next", "previous", "upcoming"])
 def test_a_naive_moment_is_refused_at_once(question: str) -> None:
     expression = CronExpression.parse("* * * * *")

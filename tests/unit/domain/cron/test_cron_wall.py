@@ -51,16 +51,6 @@ def test_a_time_that_the_clock_leaps_over_is_refused_with_its_neighbours(
     assert (caught.value.before, caught.value.after) == (wall(before), wall(after))
 
 
-def test_the_refusal_of_a_missing_time_reads_like_this() -> None:
-    with pytest.raises(MissingWallTime) as caught:
-        resolve_wall_time(wall("2026-03-29T02:30"), find_zone("Europe/Berlin"))
-
-    assert str(caught.value) == (
-        "2026-03-29 02:30 does not exist in Europe/Berlin:"
-        " the clock goes from 2026-03-29 01:59 to 2026-03-29 03:00"
-    )
-
-
 def test_an_aware_time_is_refused() -> None:
     with pytest.raises(ValueError, match="an instant already"):
         resolve_wall_time(datetime(2026, 1, 1, tzinfo=UTC), find_zone("UTC"))

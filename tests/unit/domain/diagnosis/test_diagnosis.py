@@ -5,13 +5,12 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq.connection.errors import HINTS
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.database import DatabaseFacts, judge_database
 from cronhare.domain.diagnosis.finding import Finding, Severity
-from cronhare.domain.diagnosis.lanes import LaneReport, LaneState, judge_lanes, judge_unseen
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState, judge_lanes
 from cronhare.domain.diagnosis.ledger import (
     Activity,
     LedgerFacts,
@@ -28,15 +27,13 @@ from cronhare.domain.diagnosis.servers import (
     DATABASE,
     Cause,
     InMemory,
-    Server,
     Unreachable,
     judge_unreachable,
 )
-from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
+from cronhare.domain.diagnosis.settings import SettingsFacts, judge_settings
 from cronhare.domain.diagnosis.waiting import Waiting, judge_waiting
 from cronhare.domain.diagnosis.work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
-from cronhare.domain.schedules.calendars import missing
-from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
@@ -156,16 +153,6 @@ def test_a_broker_that_does_not_answer_to_a_message_is_an_error() -> None:
     assert "does not answer" in finding.what
 
 
-def test_what_is_as_declared_is_counted() -> None:
-    exchange = Thing(kind=Kind.EXCHANGE, name="cron_dlx", fit=Fit.FITS)
-
-    findings = of_things(exchange, queue(consumers=2, messages=7))
-
-    assert worst(findings) is OK
-    assert findings[0].what.startswith("1 queue and 1 exchange as declared")
-    assert findings[1].what == "cron_scheduler: 2 consumers, 7 messages to be taken"
-
-
 def test_what_is_missing_is_told_in_one_finding() -> None:
     missing = [queue(f"q{number}", fit=Fit.MISSING) for number in range(7)]
 
@@ -193,12 +180,6 @@ def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_ser
     assert theirs.what.endswith("was started: mails, of schedules other, third")
     assert theirs.cure.startswith("`cronhare worker --jobs jobs.toml --queues mails`, or add it to")
     assert "correct `queue` of schedules other, third" in theirs.cure
-
-
-def test_arguments_that_this_user_may_not_see_are_a_note() -> None:
-    finding = only(of_things(queue("cron_scheduler_failed", fit=Fit.HIDDEN)), NOTE)
-
-    assert "list_permissions" in finding.cure
 
 
 @pytest.mark.parametrize(
@@ -240,18 +221,6 @@ def test_another_argument_is_as_bad_as_what_it_breaks_and_has_its_own_cure(
 
     assert f"{thing.difference}. It is used as it is" in finding.what
     assert cure in finding.cure
-
-
-def test_an_exchange_of_another_kind_is_an_error() -> None:
-    difference = Difference(argument="type", wanted="topic", found="direct")
-    exchange = Thing(
-        kind=Kind.EXCHANGE, name="cron_delivery", fit=Fit.DIFFERS, difference=difference
-    )
-
-    finding = only(of_things(exchange), ERROR)
-
-    assert finding.what.startswith("Exchange cron_delivery: type is direct, not topic")
-    assert "delete the exchange" in finding.cure
 
 
 @pytest.mark.parametrize(("messages", "severity"), [(0, NOTE), (3, ERROR)])
@@ -382,13 +351,6 @@ def test_a_setting_of_the_file_that_must_not_be_is_told(
     assert only(of_database(facts), severity).what.startswith(f"{setting} is {value}: ")
 
 
-def test_tables_without_transactions_are_an_error() -> None:
-    finding = only(of_database(attrs.evolve(MARIADB, plain_tables=["Scheduler"])), ERROR)
-
-    assert "Scheduler" in finding.what
-    assert "ENGINE = InnoDB" in finding.cure
-
-
 def test_a_schema_of_another_version_is_an_error_with_its_own_cure() -> None:
     fault = SchemaFault("It is at schema 0001, not 0002", "run `cronhare db upgrade`")
 
@@ -421,22 +383,12 @@ def test_what_is_due_this_minute_is_told_as_not_claimed_yet() -> None:
     assert "cronhare" in coming.cure
 
 
-def test_a_ledger_without_plans_and_nodes_says_nothing_of_them() -> None:
-    assert of_activity() == []
-
-
 def test_a_node_that_vanished_with_its_tasks_must_be_seen_to() -> None:
     gone = Owner(name="ant-7", running=2, lease_until=NOON - timedelta(minutes=2))
 
     finding = only(of_activity(owners=[gone]), ERROR)
 
     assert finding.what.startswith("ant-7 vanished with 2 tasks")
-
-
-def test_an_owner_that_does_not_report_itself_is_listed() -> None:
-    busy = Owner(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=20))
-
-    assert [finding.what for finding in of_activity(owners=[busy])] == ["ant-7 runs 1 task"]
 
 
 def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
@@ -449,29 +401,10 @@ def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
     assert worst(judge_rows([ScheduleFacts(name="daily", task=REPORT)])) is OK
 
 
-def test_a_calendar_that_is_missing_is_no_fault_of_the_row() -> None:
-    problem = str(missing("de-holiday"))
-    held = ScheduleFacts(name="daily", task=REPORT, problem=problem, source="shop.toml")
-
-    cure = only(judge_rows([held]), WARNING).cure
-
-    assert cure == (
-        "apply the jobs file that has it, or mend the name in skip_on or only_on of shop.toml"
-    )
-
-
 def test_without_a_jobs_file_schedules_are_not_held_against_tasks() -> None:
     finding = only(judge_tasks([ScheduleFacts(name="daily", task=REPORT)], None), NOTE)
 
     assert "--jobs" in finding.cure
-
-
-def test_of_schedules_that_nobody_could_read_nothing_good_is_said() -> None:
-    finding = only(judge_tasks(None, [task()]), NOTE)
-
-    assert finding.what.startswith("1 task in the jobs file; whether every schedule")
-    assert "database" in finding.cure
-    assert list(judge_timeouts(None, [task()], GUIDE)) == []
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -496,14 +429,6 @@ def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
     assert 'type = "worker", id = 3' in finding.cure
 
 
-def test_schedules_without_a_task_are_one_warning_however_many() -> None:
-    homeless = [
-        ScheduleFacts(name=f"n{n}", task=TaskRef("worker", n), queue="q") for n in range(1, 13)
-    ]
-
-    assert "12 schedules" in only(judge_tasks(homeless, [task()]), WARNING).what
-
-
 def test_rows_that_are_alike_are_counted_and_their_first_names_told() -> None:
     many = ScheduleFacts(
         name="b",
@@ -524,14 +449,6 @@ def test_rows_that_are_alike_are_counted_and_their_first_names_told() -> None:
     assert "schedule b, schedule c, schedule d, task long and 1,197 others" in patient.what
     assert sound.what == "1,201 schedules, none with a fault"
     assert broken.what == "b, c, d and 1,197 others cannot be planned: minute: 61"
-
-
-def test_of_rows_that_were_not_read_it_is_said_how_many_they_are() -> None:
-    note, sound = judge_rows([ScheduleFacts(name="daily", task=REPORT)], unread=98_000)
-
-    assert (note.severity, sound.severity) == (NOTE, OK)
-    assert note.what.startswith("98,000 more schedules are not planned yet")
-    assert "scheduler" in note.cure
 
 
 def waiting(queue: str = "mails", *, sent: bool = True, runs: int = 14) -> Waiting:
@@ -593,28 +510,6 @@ def test_what_stays_alive_wants_its_task_and_no_queue_that_no_schedule_may_name(
     assert "CRON_QUEUES" not in (unserved.cure or "")
 
 
-def test_doctor_says_in_one_way_what_serves_the_queue_of_what_stays_alive() -> None:
-    name = "cron_standalone.pump"
-    pump = {name: [ScheduleFacts(name="pump", task=REPORT)]}
-    mails = {"mails": [ScheduleFacts(name="post", task=REPORT)]}
-    missing = [queue(each, fit=Fit.MISSING) for each in ("mails", name)]
-
-    def of(things: list[Thing], others: Mapping[str, list[ScheduleFacts]]) -> list[Finding]:
-        return [*judge_things(things, GUIDE, task_queues=["mails", name], others=others)]
-
-    absent = only(of(missing[1:], pump), WARNING)
-    mixed = only(of(missing, mails | pump), WARNING)
-    idle = only(of([queue(name, messages=3)], {}), ERROR)
-
-    for finding in (absent, idle):
-        assert "`cronhare worker --jobs JOBS.TOML --standalone pump`" in finding.cure
-        assert "`cronhare up` with its task in the jobs file" in finding.cure
-        assert "CRON_QUEUES" not in finding.cure
-        assert "`queue`" not in finding.cure
-    assert "--standalone pump`, or `cronhare up` with its task" in mixed.cure
-    assert mixed.cure.endswith("correct `queue` of schedule post")
-
-
 def test_beside_a_broker_that_is_away_nobody_says_who_serves_a_queue() -> None:
     away = Unreachable(Cause.ABSENT, "nobody answers")
 
@@ -639,25 +534,6 @@ def test_runs_for_a_queue_that_is_not_there_are_nobodys_and_no_outage_of_the_bro
 
 
 @pytest.mark.parametrize("consumers", [{}, InMemory(), Unreachable(Cause.ABSENT, "nobody answers")])
-@pytest.mark.parametrize(
-    ("queue", "shown"), [("", "''"), ("q" * 1_000_000, "'qqq"), ("a*", "'a*'")]
-)
-@pytest.mark.parametrize("sent", [True, False])
-def test_runs_on_what_cannot_be_a_queue_are_told_in_few_words(
-    queue: str,
-    shown: str,
-    *,
-    sent: bool,
-    consumers: Mapping[str, int] | InMemory | Unreachable,
-) -> None:
-    finding = only(of_runs(waiting(queue, sent=sent), consumers=consumers), ERROR)
-
-    assert f"cannot be a queue: {shown}" in finding.what
-    assert len(finding.what + finding.cure) < 300
-    assert "SchedulerExecution" in finding.cure
-
-
-@pytest.mark.parametrize("consumers", [{}, InMemory(), Unreachable(Cause.ABSENT, "nobody answers")])
 def test_where_nothing_waits_all_is_well(
     consumers: Mapping[str, int] | InMemory | Unreachable,
 ) -> None:
@@ -672,17 +548,6 @@ def test_who_runs_something_is_at_work_until_its_lease_ends(
 
     assert Activity(now=NOON, owners=[owner]).is_at_work is is_at_work
     assert not Activity(now=NOON, owners=[attrs.evolve(owner, lease_until=None)]).is_at_work
-
-
-@pytest.mark.parametrize("server", [BROKER, DATABASE])
-def test_a_refused_login_is_told_by_what_its_server_knows(server: Server) -> None:
-    refused = Unreachable(Cause.LOGIN, "refused", HINTS[Cause.LOGIN])
-
-    finding = judge_unreachable(server, refused)
-
-    assert server.setting in finding.cure
-    assert "guest" in finding.cure
-    assert "guest" not in judge_unreachable(server, attrs.evolve(refused, hint="")).cure
 
 
 @pytest.mark.parametrize(
@@ -703,12 +568,6 @@ def test_the_link_to_a_server_is_told(link: Link, severity: Severity, words: str
         assert [(finding.severity, words in finding.what) for finding in told] == [(severity, True)]
 
 
-def test_tasks_without_schedules_and_disabled_schedules_without_tasks_are_fine() -> None:
-    disabled = ScheduleFacts(name="daily", task=TaskRef("worker", 3), enabled=False)
-
-    assert worst(judge_tasks([disabled], [task()])) is OK
-
-
 def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() -> None:
     hours = timedelta(hours=2)
     schedules = [ScheduleFacts(name="daily", task=REPORT, timeout=hours)]
@@ -718,36 +577,6 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
     assert finding.severity is NOTE
     assert "schedule daily, task long. That is harmless" in finding.what
     assert "consumer_timeout" in finding.cure
-
-
-@pytest.mark.parametrize("timeout", [timedelta(minutes=30), DEFAULT_TIMEOUT])
-def test_what_nobody_gave_longer_than_the_consumer_timeout_is_fine(timeout: timedelta) -> None:
-    [finding] = judge_timeouts([], [task(timeout=timeout)], GUIDE)
-
-    assert finding.severity is OK
-    assert "None is given longer than the broker's consumer timeout, 30m" in finding.what
-
-
-def test_settings_that_cannot_be_used_are_errors_one_by_one() -> None:
-    findings = list(judge_faults(["CRON_A: wrong", "CRON_B: wrong"]))
-
-    assert [(finding.severity, finding.what) for finding in findings] == [
-        (ERROR, "CRON_A: wrong"),
-        (ERROR, "CRON_B: wrong"),
-    ]
-
-
-def test_the_embedded_system_has_sound_settings() -> None:
-    assert worst(judge_settings(EMBEDDED)) is OK
-
-
-def test_a_variable_that_means_nothing_is_told_with_the_one_that_was_meant() -> None:
-    facts = attrs.evolve(EMBEDDED, unknown={"CRON_MAX_RETRY": "CRON_MAX_RETRIES"})
-
-    finding = only(judge_settings(facts), WARNING)
-
-    assert finding.what == "CRON_MAX_RETRY means nothing here"
-    assert finding.cure == "did you mean CRON_MAX_RETRIES?"
 
 
 @pytest.mark.parametrize(
@@ -764,23 +593,6 @@ def test_settings_that_do_not_belong_together_are_a_warning(
     finding = only(judge_settings(attrs.evolve(EMBEDDED, **changes)), WARNING)
 
     assert word in finding.what
-
-
-@pytest.mark.parametrize(
-    ("quorum", "severity", "word"),
-    [(True, WARNING, "nothing for quorum queues"), (False, NOTE, "needs the plugin")],
-)
-def test_deduplication_by_the_broker_is_told_with_what_it_takes(
-    *, quorum: bool, severity: Severity, word: str
-) -> None:
-    wanted = attrs.evolve(EMBEDDED, on_one_file=False, deduplicates=True, quorum=quorum)
-
-    finding = only(judge_settings(attrs.evolve(wanted, in_memory=False)), severity)
-    in_memory = [each.what for each in judge_settings(wanted)]
-
-    assert "CRON_MESSAGE_DEDUPLICATION" in finding.what
-    assert word in finding.what
-    assert "DEDUPLICATION" not in "".join(in_memory)
 
 
 def lanes(**states: Iterable[int]) -> list[LaneReport]:
@@ -811,21 +623,6 @@ def test_broken_lanes_are_one_error_that_names_the_first() -> None:
     assert "cron_scheduler_retry.04 to .15" in finding.what
     assert "where cron_scheduler_retry.04 leads" in finding.cure
     assert "list_bindings --vhost jobs" in finding.cure
-
-
-def test_broken_and_busy_lanes_are_told_apart() -> None:
-    broken, busy = judge_lanes(lanes(broken=[7], busy=[8]))
-
-    assert (broken.severity, busy.severity) == (ERROR, NOTE)
-    assert "cron_scheduler_retry.07" in broken.what
-    assert "cron_scheduler_retry.08" in busy.what
-
-
-def test_what_amqp_does_not_show_is_a_note_that_names_who_does() -> None:
-    finding = judge_unseen(GUIDE, probed=False)
-
-    assert finding.severity is NOTE
-    assert "rabbitmqctl list_bindings --vhost jobs" in finding.cure
 
 
 @pytest.mark.parametrize("at_work", [True, False])

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cronhare.domain.diagnosis.finding import NAMES_TOLD, Finding, Severity
+from cronhare.domain.diagnosis.finding import Finding, Severity
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_unserved
-from cronhare.domain.diagnosis.nodes import Owner, judge_awaited, judge_files, judge_nodes
+from cronhare.domain.diagnosis.nodes import Owner, judge_awaited, judge_files
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.schedules.jobs_file import FileVersion
@@ -97,15 +97,6 @@ def test_of_a_ledger_where_nobody_has_reported_yet_nothing_is_said() -> None:
     assert list(judge_unserved(["mails"], activity, in_memory=False, jobs=None)) == []
 
 
-def test_where_not_all_nodes_were_read_none_is_missed() -> None:
-    """The scheduler may be among the others, and so may who serves a queue."""
-    activity = Activity(now=NOON, nodes=[node()], unread_nodes=1)
-
-    [(_, said)] = told(node(), unread_nodes=1)
-    assert "not looked at" in said
-    assert list(judge_unserved(["mails"], activity, in_memory=False, jobs=None)) == []
-
-
 def test_what_is_late_is_held_back_from_a_scheduler_that_reports_itself() -> None:
     late = [Late("tick", NOON - timedelta(minutes=2))]
 
@@ -175,54 +166,6 @@ def test_a_cronhare_up_that_runs_is_given_the_queue_and_not_started_once_more() 
     assert alive.cure == f"add the task {ends}"
 
 
-def test_what_runs_tasks_without_a_report_may_serve_any_queue() -> None:
-    older = Owner(name="old-5", running=1, lease_until=NOON + SECOND)
-
-    assert unserved(node(), owners=[older]) == []
-
-
-def test_of_a_broker_in_memory_whose_process_is_gone_its_queues_are_not_told_apart() -> None:
-    silent = node(role="up", seen_at=NOON - timedelta(minutes=5))
-
-    assert unserved(silent, in_memory=True) == []
-    assert unserved(node(role="up"), in_memory=True) == [
-        "No worker reports that it serves mails, reports"
-    ]
-
-
-def test_the_first_few_nodes_are_named_and_the_rest_are_counted() -> None:
-    at_work = [node(f"ant-{n}-0a1b2c3d4e5f6071", version=f"1.{n}") for n in range(9)]
-    silent = [
-        node(f"bee-{n}-0a1b2c3d4e5f6071", seen_at=NOON - 2 * PRESUMED_DEAD_AFTER) for n in range(9)
-    ]
-    owners = [Owner(name=f"cat-{n}", running=1) for n in range(9)]
-    lost = [Owner(name=f"dog-{n}", running=1, lease_until=LONG_AGO) for n in range(9)]
-    activity = Activity(now=NOON, nodes=[*at_work, *silent], owners=[*owners, *lost])
-
-    found = [each.what for each in judge_activity(activity)]
-
-    for animal in ("ant", "bee", "cat", "dog"):
-        assert len([what for what in found if what.startswith(animal)]) == NAMES_TOLD
-    assert found.count("Each of 4 other nodes is at work") == 2
-    assert "Each of 4 other nodes is silent" in found
-    assert "Each of 4 other nodes is gone, or does not renew its leases" in found
-    assert found[-1].startswith("Different versions are at work: 1.0 (ant-0")
-    assert found[-1].endswith("; and 4 others")
-
-
-def test_a_node_that_was_seen_in_the_future_is_not_at_work() -> None:
-    ahead = node(role="scheduler", seen_at=NOON + PRESUMED_DEAD_AFTER + SECOND)
-
-    missing, told_of_it = told(ahead)
-
-    assert missing[0] is Severity.WARNING
-    seen = f"{ANT} (scheduler) was seen at 2026-03-01 12:00:46Z"
-    assert told_of_it == (
-        Severity.NOTE,
-        f"{seen}, which is to come: whether it is at work cannot be told",
-    )
-
-
 def test_rows_that_cannot_be_read_and_reports_that_were_not_looked_at_are_counted() -> None:
     activity = Activity(now=NOON, unread_nodes=99_000, broken_nodes=1)
 
@@ -230,16 +173,6 @@ def test_rows_that_cannot_be_read_and_reports_that_were_not_looked_at_are_counte
         (Severity.NOTE, "99,000 other nodes reported themselves and are not looked at"),
         (Severity.WARNING, "1 row of SchedulerNode cannot be read, and counts for nothing"),
     ]
-
-
-@pytest.mark.parametrize("since", [-20 * SECOND, timedelta(hours=20)])
-def test_an_owner_of_any_name_is_told_in_one_line(since: timedelta) -> None:
-    owner = Owner(name="\n" + "x" * 200_000, running=1, lease_until=NOON - since)
-
-    [finding] = [*judge_nodes([], [owner], now=NOON, start="`cronhare up`")]
-
-    assert len(finding.what) < 250
-    assert "\n" not in finding.what
 
 
 def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() -> None:

@@ -57,14 +57,6 @@ def test_a_number_of_two_files_is_told_with_the_rows_that_may_mean_either() -> N
     assert "leave `id` out" in finding.cure
 
 
-def test_rows_from_before_names_get_theirs_with_the_next_apply() -> None:
-    [finding] = judged(of(NIGHTLY, task_name=None))
-
-    assert finding.severity is Severity.NOTE
-    assert "1 schedule of jobs.toml" in finding.what
-    assert "apply" in finding.cure
-
-
 def test_schedules_of_another_file_are_told_once_and_not_called_homeless() -> None:
     schedules = [NIGHTLY, THEIRS, of(THEIRS, name="theirs-too")]
 
@@ -100,7 +92,3 @@ def test_a_name_that_the_file_has_no_more_is_homeless() -> None:
 
     assert finding.severity is Severity.WARNING
     assert "nightly" in finding.what
-
-
-def test_a_broken_row_is_somebody_elses_finding() -> None:
-    assert judged(of(NIGHTLY, task=None, problem="schedule: minute: 61")) == []

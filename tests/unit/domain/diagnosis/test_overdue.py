@@ -53,13 +53,6 @@ def test_where_others_are_claimed_meanwhile_its_rows_are_held_or_refused(last: i
     assert "`schedule.held`" in finding.cure
 
 
-def test_of_several_the_first_few_are_named() -> None:
-    [finding] = told([HOUR, TICK], last=1)
-
-    assert finding.what.startswith("hour, tick were due, the first at 2026-03-01 11:58:30Z,")
-    assert "their rows are held" in finding.what
-
-
 def test_a_scheduler_that_has_ended_since_is_not_at_work() -> None:
     """It passed over the one, and has not looked at the other."""
     [finding] = told([HOUR, TICK], last=70)

@@ -1,6 +1,5 @@
 """Of what people are alerted, and in which words."""
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from cronhare.domain.lifecycle.alert_texts import (
     RUNBOOKS,
     TITLES,
     AlertText,
-    say_measured,
 )
 from cronhare.domain.lifecycle.alerts import (
     FEWEST_RUNS,
@@ -149,13 +147,3 @@ def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
     spoilt = {"alert": 7, "value": True, "threshold": "5"}
     of_nothing = AlertText.of(RaisedAlert(key="strange", raised_at=NOON, data=spoilt))
     assert (of_nothing.title, of_nothing.value, of_nothing.runbook) == ("strange", None, None)
-
-
-@pytest.mark.parametrize("number", [10**400, -(10**400), 2**63, 1e300, math.inf, math.nan])
-def test_a_number_that_nothing_counts_is_none(number: float) -> None:
-    data = {"value": number, "threshold": 1}
-
-    found = AlertText.of(RaisedAlert(key="retry-rate", raised_at=NOON, data=data))
-
-    assert (found.value, found.threshold) == (None, 1)
-    assert say_measured("retry-rate", 2**63 - 1)

@@ -2,7 +2,6 @@ import pytest
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.status import completed_at, outward_status
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import POLICIES
 from tests.unit.executions import NOON, execution
 
@@ -28,12 +27,6 @@ def test_each_state_has_a_name_outside_and_stays_active_between_two_attempts(
 ) -> None:
     assert outward_status(execution(state)) == expected
     assert outward_status(execution(state, retry=POLICIES["emails"])) == expected
-
-
-@pytest.mark.parametrize("policy", [None, POLICIES["lease-style"]])
-@pytest.mark.parametrize("state", State)
-def test_no_state_is_without_a_name_outside(state: State, policy: RetryPolicy | None) -> None:
-    assert outward_status(execution(state, retry=policy))
 
 
 @pytest.mark.parametrize(

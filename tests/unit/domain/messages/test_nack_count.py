@@ -78,13 +78,6 @@ def test_rejections_count_whichever_task_queue_they_happened_in() -> None:
     assert total_nacks(nacks) == 3
 
 
-@pytest.mark.parametrize("queue", [None, 10**5_000, [], b"x"], ids=range(4))
-def test_a_rejection_in_no_queue_counts_in_none_of_ours(queue: object) -> None:
-    entry = {"queue": queue, "reason": "rejected", "count": 2}
-
-    assert nacks_of({"x-death": [entry]}) == {"": 2}
-
-
 def test_a_forged_count_is_bounded() -> None:
     forged = [as_the_original_says(2**63), as_the_original_says(2**63)]
 
@@ -107,26 +100,6 @@ def test_nacks_are_believed_as_far_as_there_was_time_for_them(seconds: int, beli
 def test_nacks_of_what_was_never_published_are_not_believed() -> None:
     assert (
         Nacks(by_queue={MAIN: 9}, trip=timedelta(seconds=30)).since(None, queue=MAIN, now=NOON) == 0
-    )
-
-
-@given(
-    st.integers(min_value=0), st.timedeltas(min_value=timedelta(microseconds=1)), st.timedeltas()
-)
-def test_no_number_of_nacks_is_beyond_what_a_column_holds(
-    count: int, trip: timedelta, passed: timedelta
-) -> None:
-    try:
-        now = NOON + passed
-    except OverflowError:
-        return
-
-    assert (
-        0
-        <= Nacks(by_queue={MAIN: count}, trip=min(trip, timedelta(hours=1))).since(
-            NOON, queue=MAIN, now=now
-        )
-        <= MOST
     )
 
 

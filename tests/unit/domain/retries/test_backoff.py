@@ -109,10 +109,6 @@ def test_half_a_millisecond_is_rounded_up() -> None:
     assert Backoff(delay=10_001, multiplier=1.5).wait(2) == timedelta(milliseconds=15_002)
 
 
-def test_a_multiplier_without_measure_ends_at_the_ceiling() -> None:
-    assert Backoff(multiplier=100.0).wait(10_000) == CEILING
-
-
 @given(backoffs, retries, chances)
 def test_a_wait_lies_between_nothing_and_its_cap(
     backoff: Backoff, retry: int, random_fraction: float
@@ -131,12 +127,3 @@ def test_a_later_retry_never_waits_less(
     assert backoff.wait(retry, random_fraction=random_fraction) <= backoff.wait(
         retry + 1, random_fraction=random_fraction
     )
-
-
-@given(backoffs, retries, chances, chances)
-def test_more_chance_never_waits_less(
-    backoff: Backoff, retry: int, some: float, other: float
-) -> None:
-    less, more = sorted((some, other))
-
-    assert backoff.wait(retry, random_fraction=less) <= backoff.wait(retry, random_fraction=more)

@@ -110,12 +110,6 @@ def test_a_place_is_free_again_when_its_grant_is_a_whole_window_old() -> None:
     assert [budget.remaining(NOON + wait) for wait in (before, MINUTE)] == [0, 1]
 
 
-def test_what_remains_is_never_below_0() -> None:
-    budget, _ = places(per_minute(3), [NOON] * 10)
-
-    assert Budget(queue="reports", most=2, window=MINUTE, grants=budget.grants).remaining(NOON) == 0
-
-
 def test_a_place_farther_away_than_a_week_is_none() -> None:
     policy = BudgetPolicy(most=1, window=timedelta(days=1))
     budget, _ = places(policy, [NOON] * (LONGEST_DEFERRAL.days + 1))
@@ -132,12 +126,6 @@ def test_that_it_is_spent_is_told_once_and_that_it_is_free_once_half_of_it_is() 
 
     nothing = type(None)
     assert told == [*[nothing] * 4, BudgetSpent, nothing, BudgetFree, nothing]
-
-
-def test_of_places_ahead_no_more_is_kept_than_the_next_one_needs() -> None:
-    budget, _ = places(per_minute(10), [NOON + n * SECOND for n in range(500)])
-
-    assert len(budget.grants) <= 2 * 10
 
 
 def test_a_larger_limit_lets_nobody_in_before_the_places_that_are_given() -> None:

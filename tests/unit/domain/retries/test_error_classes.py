@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cronhare.domain.retries.error_classes import (
     MOST_ERRORS,
@@ -89,29 +87,3 @@ def test_a_table_that_cannot_be_says_what_is_wrong(table: object, fault: str) ->
 
     (only,) = refused.value.faults
     assert fault in only
-
-
-def test_every_fault_is_named_at_once() -> None:
-    with pytest.raises(ErrorRulesInvalid) as refused:
-        read_error_rules({"fatal": [], "transient": ["exit:0", 3], "permanent": None})
-
-    assert len(refused.value.faults) == 4
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["transient", "permanent", "x"]), inner)
-    ),
-    max_leaves=6,
-)
-
-
-@given(json_values)
-def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
-    try:
-        rules = read_error_rules(value)
-    except ErrorRulesInvalid:
-        return
-    assert all(isinstance(name, str) for name in rules)

@@ -2,7 +2,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, classify
 from cronhare.domain.retries.retry import (
@@ -161,14 +160,6 @@ def test_a_retry_after_below_the_backoff_changes_nothing() -> None:
     assert verdict.delay == 30 * SECOND
 
 
-def test_chance_reaches_the_backoff() -> None:
-    policy = RetryPolicy(backoff=Backoff(delay=10_000))
-
-    assert decided(Ending.FAILED, policy=policy) == decided(
-        Ending.FAILED, policy=policy, random_fraction=0.9
-    )
-
-
 @pytest.mark.parametrize("ending", [Ending.CRASHED, Ending.LOST])
 def test_the_third_crash_within_five_minutes_is_a_poison_pill(ending: Ending) -> None:
     verdict = decided(ending, crashed=(299 * SECOND, SECOND))
@@ -232,13 +223,6 @@ def test_what_comes_astray_beyond_the_retries_waits_longer_each_time() -> None:
 
     waits = [30 * SECOND, 60 * SECOND, 120 * SECOND, 240 * SECOND]
     assert delays == [timedelta(0)] * 3 + waits + [LONGEST_AWAY] * 2
-
-
-@pytest.mark.parametrize("attempt", [2, 100, 1_000_000])
-def test_no_policy_lets_it_wait_for_longer_than_minutes(attempt: int) -> None:
-    policy = RetryPolicy(attempts=1, backoff=Backoff(delay=10**12, multiplier=10.0**6))
-
-    assert given_back(attempt, policy).delay == LONGEST_AWAY
 
 
 @pytest.mark.parametrize(

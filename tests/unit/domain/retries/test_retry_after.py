@@ -1,5 +1,4 @@
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
@@ -79,21 +78,6 @@ def decided(asked: TaskError, chance: float) -> RetryAfter:
     return verdict
 
 
-def test_the_reason_of_the_retry_says_what_was_asked_for() -> None:
-    said = "it was asked to wait 25s"
-
-    seconds, date = (
-        decided(limited(**asked), 0.5)
-        for asked in ({"retry_after": 25 * SECOND}, {"retry_at": NOW + 24.6 * SECOND})
-    )
-    unasked = decided(TaskError(message="no"), 0.5)
-
-    assert [(one.note, one.reason) for one in (seconds, date)] == [
-        (said, f"retry 1/3: 429; {said}")
-    ] * 2
-    assert (unasked.note, unasked.reason) == ("", "retry 1/3: no")
-
-
 def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
     asked = limited(retry_after=60 * SECOND, retry_at=NOW + 90 * SECOND)
 
@@ -146,9 +130,3 @@ def test_a_retry_is_never_earlier_than_asked_and_at_most_a_fifth_later(
 
     assert max(30 * SECOND, wait) <= verdict.delay
     assert verdict.delay <= max(30 * SECOND, wait * 1.2 + timedelta(microseconds=1))
-
-
-def test_a_date_as_python_writes_it_is_read() -> None:
-    moment = NOW + timedelta(days=40)
-
-    assert read_retry_after(format_datetime(moment, usegmt=True)) == moment

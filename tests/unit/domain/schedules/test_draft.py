@@ -122,8 +122,3 @@ def test_every_fault_is_named_at_once() -> None:
     )
 
     assert faults.keys() == {"schedule", "date_time", "timezone", "ends_at"}
-
-
-def test_a_refusal_reads_as_a_sentence() -> None:
-    with pytest.raises(ScheduleInvalid, match=r"^ends_at: lies before starts_at$"):
-        understood(starts_at=NOON, ends_at=NOON - timedelta(days=1))

@@ -59,8 +59,3 @@ def test_each_beginning_of_a_key_tells_what_the_run_came_of() -> None:
 @given(minutes, minutes)
 def test_different_minutes_never_share_a_key(some: datetime, other: datetime) -> None:
     assert (cron_key(some) == cron_key(other)) == (some == other)
-
-
-@given(minutes, st.timedeltas(timedelta(0), timedelta(seconds=59)))
-def test_a_key_forgets_the_seconds(due: datetime, seconds: timedelta) -> None:
-    assert cron_key(due + seconds) == cron_key(due)

@@ -25,12 +25,6 @@ def at(hour: int, minute: int = 0) -> datetime:
     return NOON.replace(hour=hour, minute=minute)
 
 
-def test_a_recurring_schedule_is_due_strictly_after_and_strictly_before() -> None:
-    assert HOURLY.next(at(12)) == at(13)
-    assert HOURLY.previous(at(12)) == at(11)
-    assert HOURLY.key(at(12)) == "cron-2026-3-2-12-0"
-
-
 def test_a_recurring_schedule_is_due_by_the_clocks_of_its_zone() -> None:
     daily = Recurring(CronExpression.parse("0 8 * * *"), ZoneInfo("Europe/Berlin"))
 
