@@ -211,23 +211,6 @@ def test_schedulers_have_the_jobs_file_of_the_workers_to_tell_what_none_of_them_
     assert [each["jobs"] for each in mounts] == ["/etc/cronhare"] * 2
 
 
-def test_nobody_shares_a_host_name() -> None:
-    # It would be safe, and hard to read: logs name a node by its host name.
-    services = compose_services().values()
-    pods = [each["spec"]["template"]["spec"] for each in of_kind("Deployment")]
-
-    assert not any({"hostname", "network_mode", "pid"} & service.keys() for service in services)
-    assert not any({"hostname", "hostNetwork", "hostPID"} & pod.keys() for pod in pods)
-
-
-def test_the_servers_are_asked_whether_they_are_well() -> None:
-    servers = {name: each for name, each in compose()["services"].items() if each["image"] != IMAGE}
-
-    assert servers.keys() == {"rabbitmq", "mariadb"}
-    assert all(server["healthcheck"]["test"][0] == "CMD" for server in servers.values())
-    assert all(server["volumes"] for server in servers.values())
-
-
 def test_nothing_starts_before_the_schema_is_there() -> None:
     services = compose_services()
     waits = {name: each["depends_on"] for name, each in services.items()}

@@ -100,15 +100,12 @@ OF_A_LEDGER = {
 _WIDTH = 62
 
 
-def imports_of(
-    arguments: Sequence[str], folder: Path, *, status: int = 0, **settings: str
-) -> set[str]:
-    ends_so = IMPORTS_OF.replace("not end.code", f"(end.code or 0) == {status}")
+def imports_of(arguments: Sequence[str], folder: Path) -> set[str]:
     plain = {name: text for name, text in os.environ.items() if not name.startswith("CRON_")}
     done = subprocess.run(
-        [sys.executable, "-c", ends_so, *arguments],
+        [sys.executable, "-c", IMPORTS_OF, *arguments],
         cwd=folder,
-        env=plain | settings,
+        env=plain,
         capture_output=True,
         text=True,
         check=False,
@@ -133,13 +130,8 @@ def libraries(imported: Iterable[str]) -> set[str]:
     ("call", "may_import"),
     [
         (["--version"], set[str]()),
-        (["init", "new.toml"], set[str]()),
-        (["service", "install", "--print"], set[str]()),
-        (["settings"], VALUES),
         (["next", "@daily"], VALUES),
-        (["next", "0-30/5 2 * * mon", "--json"], VALUES | RANGES),
         (["check", "jobs.toml"], VALUES | RANGES),
-        (["import", "crontab", "tab"], VALUES | RANGES | {"rich"}),
         (["failed", "list", "--help"], VALUES),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
@@ -148,48 +140,11 @@ def test_what_asks_no_server_imports_what_it_uses(
     call: Sequence[str], may_import: set[str], tmp_path: Path
 ) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
-    (tmp_path / "tab").write_text("0-30/5 2 * * mon true\n")
 
     imported = imports_of(call, tmp_path)
 
     assert libraries(imported) <= TYPER | may_import
     assert not HEAVY & imported
-
-
-@pytest.mark.parametrize(
-    "call", [["executions", "list"], ["schedules"], ["doctor"], ["run", "one"]]
-)
-def test_settings_that_cannot_be_used_are_told_without_what_asks_a_server(
-    call: Sequence[str], tmp_path: Path
-) -> None:
-    imported = imports_of(call, tmp_path, status=2, CRON_LEASE_SECONDS="soon")
-
-    assert libraries(imported) <= TYPER | VALUES | RANGES | {"rich"}
-    assert not HEAVY & imported
-
-
-def test_what_prints_and_logs_text_does_without_json(tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS)
-
-    imported = imports_of(["check", "jobs.toml"], tmp_path)
-
-    # The list of what was imported is made with `json` itself.
-    assert "cronhare.entrypoints.json_text" not in imported
-
-
-def test_settings_know_numbers_without_what_they_are_of(tmp_path: Path) -> None:
-    imported = imports_of(["settings"], tmp_path)
-
-    of_all_else = {
-        "asyncio",
-        "cronhare.application",
-        "cronhare.domain.cron",
-        "cronhare.domain.execution",
-        "cronhare.domain.lifecycle.alerts",
-        "cronhare.domain.schedules.task",
-        "email.utils",
-    }
-    assert not of_all_else & imported
 
 
 @pytest.fixture(scope="module")
@@ -219,29 +174,6 @@ def test_each_command_is_where_the_list_says(name: str) -> None:
 
     assert isinstance(command, TyperCommand) or command.list_commands(None)  # type: ignore[arg-type]
     assert command.help
-
-
-#: Makes every command with its options, as each page of help does, and prints all modules.
-ALL_OPTIONS = """
-import json, sys
-from cronhare.entrypoints.cli.command_tree import Commands
-from cronhare.entrypoints.cli.commands_on_demand import CommandsOnDemand
-for name in Commands.places:
-    command = Commands.load(name)
-    if isinstance(command, CommandsOnDemand):
-        for below in command.places:
-            command.load(below)
-print(json.dumps(sorted(sys.modules)))
-"""
-
-
-def test_the_help_of_no_command_imports_what_only_its_work_needs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ALL_OPTIONS], capture_output=True, text=True, check=True
-    )
-
-    web = {"fastapi", "starlette", "uvicorn", "jinja2", "asyncio", "prometheus_client"}
-    assert not (HEAVY | web) & set(json.loads(done.stdout))
 
 
 def all_groups() -> dict[str, type[CommandsOnDemand]]:

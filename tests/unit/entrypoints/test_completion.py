@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.known_names import QUERIES, known_names
+from cronhare.adapters.sql.known_names import known_names
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.entrypoints.cli import completion
 from tests.unit.entrypoints.test_commands_on_demand import HEAVY
@@ -48,11 +48,6 @@ def ledger(made_ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CRON_DATABASE_URL", made_ledger)
     return made_ledger
-
-
-def test_each_kind_can_be_asked_for(ledger: str) -> None:
-    for kind in QUERIES:
-        assert isinstance(known_names(ledger, kind, ""), list)
 
 
 def test_names_are_those_that_begin_so_letter_for_letter(ledger: str) -> None:
@@ -96,8 +91,6 @@ def test_without_a_ledger_there_is_silence_and_no_file(
     [
         ("sch", ["scheduler", "schedules"]),
         ("schedules pause s", ["sales-report", "sales_other"]),
-        ("failed list --queue r", ["reports"]),
-        ("executions list --state fa", ["failed"]),
     ],
 )
 @pytest.mark.usefixtures("ledger")

@@ -98,11 +98,6 @@ def test_like_cron_tasks_of_root_are_confined_by_nothing(process: Process, tmp_p
     assert not (tmp_path / "etc/sysusers.d").exists()  # root is there
 
 
-def test_like_cron_is_for_what_runs_tasks() -> None:
-    with pytest.raises(Refusal, match="web runs no tasks"):
-        install([Process.WORKER, Process.WEB], like_cron=True)
-
-
 def test_up_finds_its_ledger_and_its_jobs_where_its_unit_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,35 +169,6 @@ def test_no_link_of_an_image_leads_out_of_it(at: str, tmp_path: Path) -> None:
     assert str(host) in "".join(refused.value.details)
     assert list(host.iterdir()) == []
     assert not (image / "etc/cronhare").exists()
-
-
-def test_a_link_within_an_image_is_followed_but_not_that_of_a_file(tmp_path: Path) -> None:
-    units, ours = tmp_path / "usr/lib/units", tmp_path / "etc/cronhare"
-    for folder in (units, ours, tmp_path / "etc/systemd"):
-        folder.mkdir(parents=True)
-    (tmp_path / "etc/systemd/system").symlink_to("../../usr/lib/units")
-    (units / "cronhare.service").symlink_to("nowhere")
-    (ours / "cronhare.toml").symlink_to("mine.toml")
-
-    with pytest.raises(Refusal, match="differ"):
-        install_in(tmp_path, Process.UP)
-    install_in(tmp_path, Process.UP, force=True)
-
-    assert [(each.name, each.is_symlink()) for each in units.iterdir()] == [
-        ("cronhare.service", False)
-    ]
-    assert (units / "cronhare.service").stat().st_mode & 0o777 == 0o644
-    assert [each.name for each in ours.iterdir()] == ["cronhare.toml"]  # still a link to nothing
-
-
-def test_a_program_that_a_link_leads_to_in_a_home_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "image").mkdir()
-    (tmp_path / "cronhare").symlink_to("/home/me/cronhare")
-
-    with pytest.raises(Refusal, match="/home/me/cronhare is in a home"):
-        install(None, root=tmp_path / "image", program=tmp_path / "cronhare")
-
-    assert list((tmp_path / "image").iterdir()) == []
 
 
 def test_a_dry_run_prints_all_and_writes_nothing(

@@ -59,16 +59,6 @@ def test_a_retry_is_told_in_the_original_words() -> None:
     )
 
 
-def test_a_line_without_context_has_no_empty_brackets() -> None:
-    said = line(
-        logging.DEBUG, 'Task parameters: {"controller": "RefreshUserToken"}', at=NOON + 0.001
-    )
-
-    assert said == (
-        '2025-12-12T12:00:00.001Z [DEBUG] Task parameters: {"controller": "RefreshUserToken"}'
-    )
-
-
 def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> None:
     formatter = TextFormatter()
     formatter.node = "ant-7"

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 
 import pytest
 
@@ -92,23 +91,6 @@ async def test_a_ring_ends_a_rest_and_so_does_a_stop() -> None:
     assert again.wait(HANGS / 2)
     assert rung == [1]
     await loop.stop(seconds=HANGS / 2)
-
-
-async def test_a_flood_of_rings_costs_few_rounds_and_keeps_nothing_from_its_time() -> None:
-    """What rests shortly is called in time, whoever rings."""
-    rounds, rings = [], Ringing(always=True)
-    rings.wake()
-
-    def work() -> float:
-        rounds.append(time.monotonic())
-        return 0.4
-
-    loop = Loop("scheduler", work, rings=rings)
-    loop.start()
-    await asyncio.sleep(3 * DEAF)
-    await loop.stop(seconds=HANGS)
-
-    assert 2 <= len(rounds) <= 5
 
 
 async def test_who_has_failed_is_not_called_sooner_by_a_ring() -> None:

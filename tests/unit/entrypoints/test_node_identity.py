@@ -24,12 +24,6 @@ def test_a_host_name_that_no_ledger_takes_is_written_so_that_one_does(
     assert len(str(node)) <= 255
 
 
-def test_an_honest_host_name_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: "büro-1")
-
-    assert this_node().host == "büro-1"
-
-
 def test_no_variable_of_the_environment_says_whose_process_this_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,15 +25,6 @@ def printed(
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_wide_table_has_a_line_for_each_row(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    heading, row = printed(240, monkeypatch, capsys)
-
-    assert heading.split()[:2] == ["ID", "SCHEDULE"]
-    assert "2026-11-22 12:26:02Z" in row
-
-
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_narrow_one_folds_a_time_and_cuts_nothing_off(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -44,17 +35,6 @@ def test_a_narrow_one_folds_a_time_and_cuts_nothing_off(
     assert first.index("2026-11-22") == second.index("12:26:02Z")
     assert not any("…" in line for line in lines)
     assert max(map(len, lines)) <= width
-
-
-def test_in_a_narrow_one_texts_are_folded_and_names_and_headings_stay_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = printed(100, monkeypatch, capsys)
-
-    said = " ".join(lines).split()
-    assert said.count("charge-card") == 2
-    assert {"SCHEDULE", "FAILED", "ATTEMPTS", "EXECUTION", "failed"} <= set(said)
-    assert len([line for line in lines if "gateway" in line]) > 1
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,3 @@ def test_each_part_is_known_to_the_types_and_to_the_list_of_places() -> None:
 @pytest.mark.parametrize("name", parts.LATE | parts.OPTIONAL)
 def test_each_part_is_where_the_list_says(name: str) -> None:
     assert (parts.LATE | parts.OPTIONAL)[name].found().__name__ == name
-
-
-def test_a_part_is_called_as_what_it_stands_for() -> None:
-    assert parts.Late("fractions:Fraction")(6, 4) == 1.5

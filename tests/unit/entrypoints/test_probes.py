@@ -140,22 +140,6 @@ def test_a_server_that_is_away_costs_the_others_no_proof(watch: Stopwatch) -> No
     assert proofs.up() == {"ledger": False, "broker": True}
 
 
-def test_who_is_asked_seldom_looks_when_it_is_asked(watch: Stopwatch) -> None:
-    looks = list[float]()
-
-    def look() -> bool:
-        looks.append(watch.seconds)
-        return True
-
-    proofs = Proofs(monotonic=watch)
-    proofs.need("ledger", look)
-    for seconds in (0, 1, LOOK_EVERY):
-        watch.seconds += seconds
-        proofs.refresh()
-
-    assert looks == [100, 101 + LOOK_EVERY]
-
-
 def test_a_process_that_begins_or_ends_is_not_ready() -> None:
     proofs = Proofs()
     assert proofs.faults() == ["it begins, or waits for its ledger"]
@@ -263,14 +247,9 @@ def test_a_fault_of_ours_is_logged_and_the_next_probe_is_answered(
     "sent",
     [
         b"\x00" * 100,
-        b"\x16\x03\x01\x02\x00\x01\x00",
-        b"GET /healthz HTTP/9.9\r\n\r\n",
         b"GET " + b"/" * 100_000,
         b"GET /healthz HTTP/1.1\r\n" + b"x: y\r\n" * 10_000,
-        b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 100_000 + b"\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nContent-Length: 1e99\r\n\r\n",
-        b"GET /%00%ff HTTP/1.1\r\n\r\n",
-        b"\r\n" * 1_000,
         b"",
     ],
 )

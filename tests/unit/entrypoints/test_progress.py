@@ -1,6 +1,5 @@
 """Bars of what takes long, and times of what is followed."""
 
-import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,11 +8,9 @@ import pytest
 
 from cronhare.application.administration.views.replays import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
-from cronhare.domain.progress import passing
 from cronhare.entrypoints.cli import progress
-from cronhare.entrypoints.cli.commands.logs import Looks
 from cronhare.entrypoints.cli.progress import working
-from cronhare.entrypoints.cli.replay_output import _GOES_ON, ended_of, followed
+from cronhare.entrypoints.cli.replay_output import _GOES_ON, followed
 
 
 def replay(state: str, waiting: int, released: int, succeeded: int) -> ReplayView:
@@ -37,10 +34,6 @@ def test_a_replay_is_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")  # no terminal, no bar
 
 
-def test_what_has_ended_is_counted_with_what_never_began() -> None:
-    assert ended_of(replay("active", 5, 2, 10)) == (16, 23)
-
-
 def test_what_goes_on_is_what_the_domain_calls_active() -> None:
     assert ReplayState.ACTIVE.value == _GOES_ON
 
@@ -59,26 +52,3 @@ def test_work_is_shown_on_a_terminal_once_it_takes_long(
     shown = capsys.readouterr()
     assert r"Applying [1 of 2] \x9b\u202e" in shown.err
     assert shown.out == ""
-
-
-def test_a_bar_counts_what_is_done_once_that_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(progress, "UNNOTICED", 0)
-    with working("Applying") as on_progress:
-        for _ in passing(range(7), on_progress):
-            time.sleep(0.1)
-    assert re.search("[2-6]/7", capsys.readouterr().err)
-
-
-def test_a_line_that_was_there_before_has_no_time() -> None:
-    looks = Looks()
-    before = looks.stamp()
-
-    looks.pause(0)
-
-    after = looks.stamp()
-    assert before.isspace()
-    assert re.fullmatch(r"[0-9]{2}:[0-9]{2}:[0-9]{2}Z  ", after)
-    assert len(before) == len(after)

@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.entrypoints.cli import rows
 from cronhare.entrypoints.cli.output import state, text
-from cronhare.entrypoints.cli.rows import GAP, Grid, print_rows
+from cronhare.entrypoints.cli.rows import Grid, print_rows
 
 HEADINGS = ("ID", "SCHEDULE", "TASK", "STATE", "REASON")
 ROW = ("1", "charge-card-of-all-customers", "charge", "failed", "the gateway refused it: " * 5)
@@ -34,40 +34,6 @@ def test_a_row_is_one_line_that_fits_in_the_window(
     assert max(map(len, (heading, first, second))) <= width
     assert "…" in first
     assert len(note) == 1
-
-
-def test_an_elastic_text_gives_way_first_then_spare_columns_then_the_widest() -> None:
-    fitted = grid()
-    whole = fitted.width
-
-    fitted.fit(whole - 90, spare=("TASK",), elastic=("REASON",))
-    assert fitted.left_out == []
-    assert fitted.widths[1] == len(ROW[1])
-
-    fitted.fit(54, spare=("TASK",), elastic=("REASON",))
-    assert fitted.left_out == ["TASK"]
-    assert fitted.widths[1] == len(ROW[1])
-
-    fitted.fit(45, spare=("TASK",), elastic=("REASON",))
-    assert fitted.widths[1] is not None
-    assert fitted.widths[1] < len(ROW[1])
-
-
-def test_room_of_a_column_that_is_left_out_goes_to_the_elastic_ones() -> None:
-    fitted = grid()
-
-    fitted.fit(54, spare=("TASK",), elastic=("REASON",))
-
-    assert fitted.width == 54
-    shown = [width for width in fitted.widths if width is not None]
-    assert fitted.width == sum(shown) + GAP * (len(shown) - 1)
-
-
-def test_what_is_as_wide_as_the_window_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    fitted = grid()
-    fitted.fit(fitted.width, spare=("TASK",), elastic=("REASON",))
-
-    assert len(printed(fitted, capsys)) == 3
 
 
 @attrs.frozen

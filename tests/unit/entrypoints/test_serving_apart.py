@@ -1,27 +1,13 @@
 """Queues that are served beside those of a worker."""
 
 import asyncio
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import attrs
-import pytest
 
 from cronhare.application.worker.places import Places
-from cronhare.entrypoints.processes import consuming
 from cronhare.entrypoints.processes.consuming import ServingApart
-
-
-@attrs.define
-class Consumer:
-    """A consumer that is broken."""
-
-    async def begin_apart(self, queue: str, **_how: Any) -> None:  # noqa: ANN401
-        raise RuntimeError(f"no {queue}")
-
-    async def leave(self, queue: str) -> None:
-        raise RuntimeError(f"no leave of {queue}")
 
 
 @attrs.define
@@ -61,27 +47,3 @@ async def test_what_is_served_again_before_it_has_been_left_is_consumed() -> Non
 
     assert calls == ["begin", "leave", "begin"]
     assert slow.consumed == {"pump"}
-
-
-@pytest.mark.parametrize(
-    ("does", "fault"), [("serve", "no pump"), ("leave", "'pump'"), ("both", "no leave of pump")]
-)
-async def test_a_fault_of_ours_that_nobody_waits_for_is_logged(
-    does: str, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serving = serving_by(Consumer())
-    told = asyncio.Queue[str]()
-
-    def error(*_text: str, exc_info: Exception, extra: Mapping[str, str]) -> None:
-        assert extra == {"action": "fault"}
-        told.put_nowait(str(exc_info))
-
-    monkeypatch.setattr(consuming.log, "error", error)
-    if does != "leave":
-        await asyncio.to_thread(serving.serve, "pump")
-    if does != "serve":
-        await asyncio.to_thread(serving.leave, "pump")
-
-    async with asyncio.timeout(30):
-        while await told.get() != fault:
-            pass

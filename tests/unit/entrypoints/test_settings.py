@@ -158,25 +158,6 @@ def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    file = tmp_path / "url"
-    file.write_text("sqlite:///from-a-file.sqlite3\n")
-    monkeypatch.setenv("CRON_DATABASE_URL_FILE", str(file))
-
-    settings = Settings.read()
-
-    assert settings.database_url == "sqlite:///from-a-file.sqlite3"
-
-
-def test_a_missing_secret_file_is_a_fault_and_no_traceback(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("CRON_DATABASE_URL_FILE", "/nowhere/url")
-
-    with pytest.raises(SettingsInvalid, match="/nowhere/url"):
-        Settings.read()
-
-
 def test_urls_stay_out_of_the_repr() -> None:
     assert "sqlite" not in repr(Settings.read())
 

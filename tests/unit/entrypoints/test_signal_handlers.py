@@ -77,23 +77,3 @@ async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     assert reloads == 2, "the one that had begun, and one for all that came meanwhile"
-
-
-async def test_more_signals_than_the_loop_has_read_leave_no_lines(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    handlers, told = SignalHandlers(), asyncio.Event()
-
-    async def tell() -> None:
-        told.set()
-
-    handlers.listen(dict.fromkeys(REQUESTS, tell))
-    try:
-        for _ in range(2_000):
-            signal.raise_signal(signal.SIGHUP)
-        await told.wait()
-    finally:
-        for number in REQUESTS:
-            asyncio.get_running_loop().remove_signal_handler(number)
-
-    assert capfd.readouterr().err == ""

@@ -25,9 +25,3 @@ async def test_runs_without_a_recorded_result_are_named_with_what_becomes_of_the
 
     [line] = told(caplog)
     assert line.startswith(f"Without a recorded result: execution {house.only.id}. Once the lease")
-
-
-def test_where_nothing_runs_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_unsettled(House().keeper)
-
-    assert told(caplog) == []

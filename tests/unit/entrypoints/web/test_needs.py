@@ -4,7 +4,7 @@ import pytest
 from fastapi import Request
 
 from cronhare.domain.access import Actor, Channel, Scope
-from cronhare.entrypoints.web.access import actor_of, needs
+from cronhare.entrypoints.web.access import needs
 from cronhare.entrypoints.web.problems import Problem
 
 ACTOR = Actor(name="ci", channel=Channel.API, scope=Scope.OPERATE)
@@ -13,10 +13,6 @@ ACTOR = Actor(name="ci", channel=Channel.API, scope=Scope.OPERATE)
 @pytest.fixture
 def request_() -> Request:
     return Request({"type": "http", "state": {"actor": ACTOR}})
-
-
-def test_a_route_knows_who_asks(request_: Request) -> None:
-    assert actor_of(request_) == ACTOR
 
 
 @pytest.mark.parametrize("scope", [Scope.READ, Scope.OPERATE])
