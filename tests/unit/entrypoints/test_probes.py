@@ -93,14 +93,11 @@ async def test_an_event_loop_is_watched_without_an_address_of_its_probes(
     probes, watched = Probes(container, Shutdown(ForcedExit(grace=0))), container.vitals().turns
 
     with probes.beating():
-        await asyncio.sleep(0.01)
-        assert watched.faults() == []
-        time.sleep(0.5)  # noqa: ASYNC251 - it stands still
+        await asyncio.sleep(0)
+        time.sleep(0.2)  # noqa: ASYNC251 - it stands still
         stands_still = watched.faults()
-        await asyncio.sleep(0.01)
-        assert watched.faults() == []
-    await asyncio.sleep(0.01)
-    time.sleep(0.3)  # noqa: ASYNC251 - nobody is to be missed any more
+    await asyncio.sleep(0)
+    time.sleep(0.2)  # noqa: ASYNC251 - nobody is to be missed any more
 
     assert [fault.partition(":")[0] for fault in stands_still] == ["event loop stands still"]
     assert watched.faults() == []
@@ -287,7 +284,7 @@ def _are_few() -> bool:
 
 def test_many_who_say_nothing_keep_nobody_from_an_answer() -> None:
     with serving() as asked, ExitStack() as idle:
-        for _ in range(3 * MOST_CONNECTIONS):
+        for _ in range(MOST_CONNECTIONS + 4):
             idle.enter_context(closing(asked.connect()))
         assert asked.get("/healthz")[0] == 200
         # Those whose place was taken end as soon as they are scheduled.
