@@ -180,13 +180,6 @@ def test_a_worker_is_waited_for_as_long_as_its_tasks_may_take(worker: Process) -
     assert worker.stop == grace + timedelta(seconds=GRACE) + MARGIN
 
 
-def test_every_way_has_a_worker_and_they_agree_on_the_wait() -> None:
-    assert len(WORKERS) == 3
-    assert (
-        len({(each.stop, each.environment["CRON_SHUTDOWN_GRACE_SECONDS"]) for each in WORKERS}) == 1
-    )
-
-
 @each_process
 def test_passwords_are_in_files_and_in_no_environment(process: Process) -> None:
     values = " ".join(process.environment.values())
@@ -295,20 +288,6 @@ def test_each_process_is_probed_where_it_answers() -> None:
         service = compose_services()[name]
         _, port = service["environment"]["CRON_PROBE_ADDRESS"].split(":")
         assert f"127.0.0.1:{port}{HEALTH}" in service["healthcheck"]["test"][-1]
-
-
-def test_kubernetes_lets_prometheus_alone_in_and_its_pods_out_to_their_servers_alone() -> None:
-    [policy, page] = of_kind("NetworkPolicy")
-
-    assert page["metadata"]["name"] == "cronhare-web"
-    assert policy["spec"]["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "cronhare"}}
-    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    [rule] = policy["spec"]["ingress"]
-    assert rule["ports"] == [{"protocol": "TCP", "port": 9520}]
-    [who] = rule["from"]
-    assert who["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
-    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
-    assert ports == {53, 3306, 5671, 5672}
 
 
 def test_kubernetes_opens_the_page_to_the_ingress_alone_where_it_listens() -> None:

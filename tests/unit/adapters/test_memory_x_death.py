@@ -39,13 +39,6 @@ def test_the_first_death_is_written_in_full_and_kept_apart_as_well() -> None:
     }
 
 
-def test_the_newest_death_comes_first() -> None:
-    headers = add_death(add_death({}, REJECTED), EXPIRED)
-
-    assert headers["x-death"] == [EXPIRED.entry(), REJECTED.entry()]
-    assert headers["x-first-death-queue"] == "main"
-
-
 def test_a_repeated_death_is_counted_and_keeps_the_time_and_the_road_of_the_first() -> None:
     headers = add_death(add_death(add_death({}, REJECTED), EXPIRED), AGAIN)
 

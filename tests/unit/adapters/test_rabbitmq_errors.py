@@ -92,12 +92,3 @@ def test_what_is_asked_of_a_channel_that_was_closed_meanwhile_is_a_broker_that_i
 
     with pytest.raises(BrokerUnavailable, match="consuming a no more: the connection was closed"):
         asyncio.run(ask())
-
-
-def test_a_fault_of_ours_is_not_the_brokers() -> None:
-    async def ask() -> None:
-        with translate_errors("consuming a no more"):
-            raise LookupError("a")
-
-    with pytest.raises(LookupError):
-        asyncio.run(ask())

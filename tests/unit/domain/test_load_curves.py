@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-import attrs
 import pytest
 
 from cronhare.domain.cron import CronExpression, find_zone
@@ -38,10 +37,6 @@ def test_wall_times_are_those_of_the_zone() -> None:
     found = of(cron("0 8 * * *", zone="Asia/Tokyo")).as_it_is
 
     assert found.peak_at == MONDAY + timedelta(hours=23)
-
-
-def test_what_is_due_on_another_day_is_not_counted() -> None:
-    assert of(cron("0 8 * * TUE")).as_it_is.total == 0
 
 
 @pytest.mark.parametrize(("seconds", "minute", "total"), [(1, 60, 86_400), (90, 1, 960)])
@@ -80,19 +75,6 @@ def test_jitter_spreads_evenly_also_from_the_day_before() -> None:
     assert found.minutes[-5:] == [1] * 5
 
 
-def test_jitter_of_hours_comes_from_the_day_before_too() -> None:
-    found = of(cron("0 21 * * *", 240, jitter=240)).as_it_is
-
-    assert found.minutes[:61] == [1] * 60 + [0]
-    assert found.total == 240
-
-
-def test_a_part_of_a_minute_of_jitter_reaches_into_the_next_one() -> None:
-    spread = attrs.evolve(cron("0 8 * * *", 2), jitter=timedelta(seconds=90))
-
-    assert of(spread).as_it_is.minutes[480:483] == [1, 1, 0]
-
-
 def test_more_jitter_is_as_if_each_had_at_least_so_much() -> None:
     found = of(cron("0 8 * * *", 10), cron("0 9 * * *", 10, jitter=10)).jittered[5]
 
@@ -105,14 +87,6 @@ def test_h_spreads_over_the_hour_what_names_its_minute() -> None:
 
     assert found.minutes[479:541] == [0, *[pytest.approx(1)] * 60, 7]
     assert found.minutes[570] == 7
-
-
-def test_h_leaves_a_schedule_its_own_jitter() -> None:
-    found = of(cron("0 8 * * *", 60, jitter=60), cron("*/30 9 * * *", 10, jitter=10)).hashed
-
-    assert found.minutes[480] == pytest.approx(1 / 60)
-    assert found.minutes[539] == pytest.approx(1)
-    assert found.minutes[570:580] == pytest.approx([1 + left / 60 for left in range(29, 19, -1)])
 
 
 def test_what_has_an_h_already_stays_as_it_is() -> None:
@@ -129,12 +103,6 @@ def test_the_herd_is_what_begins_on_the_hour() -> None:
 
     assert found.on_the_hour == pytest.approx(0.75)
     assert found.of_hour[30] == 24
-
-
-def test_the_hour_is_the_clocks_also_of_a_day_that_begins_within_one() -> None:
-    found = of(cron("0 * * * *"), begin=MONDAY + timedelta(minutes=30)).as_it_is
-
-    assert found.on_the_hour == 1
 
 
 def test_the_texts_that_make_the_busiest_minute_are_named() -> None:

@@ -44,13 +44,6 @@ def test_attempts_of_a_schedule_share_a_lane_and_the_busiest_comes_first() -> No
     ]
 
 
-def test_lanes_beyond_the_most_are_counted_and_still_count_as_running() -> None:
-    found = laid_out(ran("a", 0, 10), ran("b", 0, 30), most=1)
-
-    assert [lane.name for lane in found.lanes] == ["b"]
-    assert (found.others, found.peak, found.attempts) == (1, 2, 2)
-
-
 def test_the_peak_is_the_most_at_once() -> None:
     found = laid_out(ran("a", 0, 10), ran("b", 5, 20), ran("c", 8, 9), ran("d", 20, 21))
 
@@ -61,12 +54,6 @@ def test_the_peak_is_the_most_at_once() -> None:
 
 def test_one_that_begins_as_another_ends_is_not_beside_it() -> None:
     assert laid_out(ran("a", 0, 10), ran("a", 10, 20)).lanes[0].at_once == 1
-
-
-def test_one_that_took_no_time_is_counted() -> None:
-    found = laid_out(ran("a", 5, 5))
-
-    assert (found.peak, found.steps[5], found.lanes[0].at_once) == (1, 1, 1)
 
 
 def test_what_is_partly_outside_is_cut_and_what_runs_ends_now() -> None:

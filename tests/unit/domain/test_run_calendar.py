@@ -96,13 +96,6 @@ def test_a_run_that_is_missing_in_the_hour_that_comes_twice_is_missing() -> None
     assert [cell.instant for cell in missing] == [second]
 
 
-def test_two_runs_by_hand_make_nothing_of_every_day_run_often() -> None:
-    by_hand = [NOW - timedelta(minutes=ago) for ago in (10, 5)]
-    times = [*(NOW - HOUR - n * DAY for n in (4, 3, 2, 1, 0)), *by_hand]
-
-    assert laid_out(*(Moment(at, State.SUCCEEDED) for at in times)).unit is Unit.DAY
-
-
 def test_a_day_on_which_it_was_due_and_did_not_run_is_missing_that_instant() -> None:
     def at_noon(after: datetime) -> datetime | None:
         noon = after.replace(hour=12, minute=0, second=0)

@@ -19,11 +19,3 @@ def test_nothing_is_faster_than_the_rate() -> None:
     quick = ReplayProgress(waiting=600, succeeded=600, is_collected=True)
 
     assert time_left(ORDER, quick, elapsed=MINUTE / 60) == MINUTE
-
-
-def test_nothing_is_said_of_what_has_hardly_begun() -> None:
-    few = ReplayProgress(waiting=90, succeeded=9, is_collected=True)
-    unknown = ReplayProgress(waiting=90, succeeded=90)
-
-    assert time_left(ORDER, few, elapsed=MINUTE) is None
-    assert time_left(ORDER, unknown, elapsed=MINUTE) is None

@@ -41,16 +41,6 @@ def test_each_target_has_its_own_reason() -> None:
     assert why["books"].startswith("no process that tells has found the alert yet")
 
 
-def test_an_alert_of_the_whole_ledger_waits_for_all_who_ask_for_it() -> None:
-    why = why_untold(FILE, Rule.QUEUE, None, None)
-
-    assert {name for name, each in why.items() if each.startswith("no process")} == {
-        "ops",
-        "books",
-        "pager",
-    }
-
-
 def test_a_host_without_programs_keeps_the_targets_for_alerts_that_need_none() -> None:
     hook = ByWebhook(address=WebAddress.parse("https://example.org/hook"))
     targets = (

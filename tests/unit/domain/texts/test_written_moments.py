@@ -38,7 +38,6 @@ def test_each_form_of_iso_8601_is_read(text: str, moment: datetime) -> None:
     [
         "1" * 50_000,
         "1" * 20,
-        "2027-01-01x00:00",
         "2027-01-01\0" + "00:00",
         "2027-01-01\N{ARABIC-INDIC DIGIT FIVE}00:00",
         "2027-01-01T00:00:00." + "0" * 3_000,
@@ -46,8 +45,6 @@ def test_each_form_of_iso_8601_is_read(text: str, moment: datetime) -> None:
         "2027-01-01T00:00Z\n",
         "2027-13-01",
         "2027-01-01T08,5",
-        "2027-01-01T08.5Z",
-        "2027-01-01T08:00,5",
         "2027-01-01T0800.5+01:00",
         "",
     ],
