@@ -24,7 +24,6 @@ print(*(name for name in ("opentelemetry", "prometheus_client", "requests") if n
     [
         ({}, []),
         ({"CRON_TRACING": "on"}, ["opentelemetry", "requests"]),
-        ({"CRON_PROBE_ADDRESS": "127.0.0.1:0"}, ["prometheus_client"]),
     ],
 )
 def test_without_its_setting_a_library_is_not_imported(
