@@ -16,9 +16,10 @@ from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import (
     FramedConnection,
     close_connection,
+    open_as,
     open_connection,
 )
-from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
+from cronhare.adapters.rabbitmq.consumer.deliveries import DeliveringConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME
 from cronhare.domain.diagnosis.broker import BrokerFacts
@@ -179,13 +180,13 @@ async def impostor() -> AsyncIterator[tuple[str, Impostor]]:
 
 
 @pytest.mark.parametrize(
-    "kind", [FramedConnection, GuardedConnection], ids=["publishing", "consuming"]
+    "kind", [FramedConnection, DeliveringConnection], ids=["publishing", "consuming"]
 )
 async def test_a_frame_that_nobody_agreed_to_ends_the_connection_and_fills_no_memory(
     kind: type[FramedConnection],
 ) -> None:
     async with impostor() as (url, acting):
-        connection = await open_connection(Address.parse(url), name="tests", kind=kind)
+        connection = await open_as(kind, Address.parse(url), name="tests")
         await asyncio.wait_for(acting.gone.wait(), SOON)
         await close_connection(connection)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection
-from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
+from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_as
+from cronhare.adapters.rabbitmq.consumer.deliveries import DeliveringConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.link import Link
@@ -80,7 +80,7 @@ def consuming(url: str) -> str:
     """Connect as a worker does, and tell the protocol, or why there is no connection."""
 
     async def connect() -> str:
-        connection = await open_connection(Address.parse(url), name="tests", kind=GuardedConnection)
+        connection = await open_as(DeliveringConnection, Address.parse(url), name="tests")
         await close_connection(connection)
         return "connected"
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, TypeVar, cast
 
 import aio_pika
 from aio_pika.abc import TimeoutType
@@ -18,7 +18,7 @@ from cronhare.domain.addresses import Host
 from cronhare.domain.shutdown_times import FAREWELL
 from cronhare.ports.broker import BrokerUnavailable
 
-from ..wire.frames import FrameReader, TransportFactory
+from ..wire.frames import TransportFactory
 from .address import CONNECT_TIMEOUT, Address
 from .errors import describe, resolving, why_unreachable
 
@@ -43,11 +43,10 @@ class FramedConnection(aio_pika.Connection):
     """Connects once. When it is lost, another one is opened."""
 
     CHANNEL_CLASS = LightChannel
-    reader: ClassVar[type[FrameReader]] = FrameReader
 
     def __init__(self, url: URL, **how: Any) -> None:  # noqa: ANN401 - aio-pika's own
         super().__init__(url, **how)
-        self._transport_factory = self.kwargs["transport_factory"] = TransportFactory(self.reader)
+        self._transport_factory = self.kwargs["transport_factory"] = TransportFactory()
 
     async def connect(self, timeout: TimeoutType = None) -> None:  # noqa: ASYNC109 - aio-pika's own
         """Connect; where that fails, or is cancelled, nothing of it is left."""
@@ -102,14 +101,20 @@ class _Beneath:
         return getattr(self._connection, name)
 
 
-async def open_connection(
-    address: Address, *, name: str, kind: type[FramedConnection] = FramedConnection
-) -> FramedConnection:
+Kind = TypeVar("Kind", bound=FramedConnection)
+
+
+async def open_connection(address: Address, *, name: str) -> FramedConnection:
     """Connect to the first node that answers, within a bound for each.
 
     Raises:
         BrokerUnavailable: no node answers; the text is about the last one.
     """
+    return await open_as(FramedConnection, address, name=name)
+
+
+async def open_as(kind: type[Kind], address: Address, *, name: str) -> Kind:
+    """Open a connection of this *kind*: see `open_connection`."""
     *others, last = address.nodes()
     for node in others:
         with suppress(BrokerUnavailable):
@@ -118,8 +123,8 @@ async def open_connection(
 
 
 async def _connect(
-    address: Address, node: Host, name: str, kind: type[FramedConnection], *, within: float
-) -> FramedConnection:
+    address: Address, node: Host, name: str, kind: type[Kind], *, within: float
+) -> Kind:
     with translate_errors(f"connecting to {address}", why_unreachable), resolving():
         # in a thread: the file system of a certificate may hang
         context = await asyncio.to_thread(address.context)

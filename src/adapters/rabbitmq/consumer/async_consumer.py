@@ -119,11 +119,11 @@ class AsyncConsumer:
 
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery of ours; any other is left alone, and comes again."""
-        await self._settle(delivery, acked=True)
+        self._settle(delivery, acked=True)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
         """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
-        await self._settle(delivery, acked=False, requeue=requeue)
+        self._settle(delivery, acked=False, requeue=requeue)
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
@@ -154,8 +154,8 @@ class AsyncConsumer:
             is_apart=is_apart,
         )
 
-    async def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
+    def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
         tag = delivery.tag
         if isinstance(tag, Tag):
             for subscription in tuple(self._subscriptions):  # one may be left meanwhile
-                await subscription.settle(tag, acked=acked, requeue=requeue)
+                subscription.settle(tag, acked=acked, requeue=requeue)

@@ -1,16 +1,17 @@
 """One connection for consuming: its consumers, and the checks that they live."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 
 from aio_pika.abc import AbstractChannel
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from ..connection.async_connection import FramedConnection, close_connection, translate_errors
+from ..connection.async_connection import close_connection, translate_errors
 from ..connection.errors import describe
 from .consumer import Consumer, QueueRefused, translate_refusals
+from .deliveries import DeliveringConnection
 
 
 class ConsumerConnection:
@@ -22,10 +23,10 @@ class ConsumerConnection:
 
     def __init__(
         self,
-        connection: FramedConnection,
+        connection: DeliveringConnection,
         *,
         prefetch: int,
-        on_delivery: Callable[[Delivery], Awaitable[None]],
+        on_delivery: Callable[[Delivery], None],
         on_dropped: Callable[[], None],
         answer_timeout: float,
     ) -> None:
@@ -136,6 +137,7 @@ class ConsumerConnection:
                 await channel.set_qos(prefetch_count=self._prefetch)
                 underlay = await channel.get_underlay_channel()
         return Consumer(
+            self._connection,
             channel,
             underlay,
             queue,

@@ -1,21 +1,20 @@
 """The consumer of one queue, on a channel of its own: a refusal costs that queue alone."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import attrs
 from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import AMQPChannelError
 from aiormq.abc import AbstractChannel as Underlay
-from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from ..connection.async_connection import AIO_PIKA_ERRORS, translate_errors
+from ..connection.async_connection import translate_errors
 from ..connection.errors import describe
-from .guarding import received
+from .deliveries import Acks, DeliveringConnection, Incoming
 
 
 @attrs.frozen(eq=False)
@@ -37,28 +36,33 @@ OnLost = Callable[["Consumer", str, bool], None]
 class Consumer:
     """Consumes a queue until its channel is lost. It is never repaired: another one is opened.
 
-    What is done for each delivery is done on the channel beneath aio-pika's (ADR 4).
+    Deliveries and acks pass aio-pika by (ADR 4).
     """
 
     def __init__(
         self,
+        connection: DeliveringConnection,
         channel: AbstractChannel,
         underlay: Underlay,
         queue: str,
         *,
-        on_delivery: Callable[[Delivery], Awaitable[None]],
+        on_delivery: Callable[[Delivery], None],
         on_lost: OnLost,
         answer_timeout: float,
     ) -> None:
         """Nothing is consumed yet. *on_lost* is called once; *answer_timeout* is in seconds."""
         self.queue = queue
+        self._connection = connection
         self._channel = channel
+        self._number = underlay.number
+        self._acks = Acks(self._ack)
         self._underlay = underlay
         self._on_delivery = on_delivery
         self._on_lost = on_lost
         self._answer_timeout = answer_timeout
         self._name: str | None = None
         self._is_detached = False
+        connection.receive(self._number, self._receive)
         channel.close_callbacks.add(self._on_closing)
         underlay.on_consumer_cancel_callbacks.add(self._on_cancel)  # aio-pika does not report it
 
@@ -76,7 +80,7 @@ class Consumer:
         """
         with translate_refusals(f"consuming {self.queue}"):
             answer = await self._underlay.basic_consume(
-                self.queue, self._receive, timeout=self._answer_timeout
+                self.queue, _unused, timeout=self._answer_timeout
             )
         self._name = str(answer.consumer_tag)
 
@@ -86,21 +90,21 @@ class Consumer:
         Raises:
             BrokerUnavailable: the broker does not answer.
         """
+        self._acks.flush()
         name, self._name = self._name, None
         if name is not None:
             with translate_errors(f"consuming {self.queue} no more"):
                 queue = await self._channel.get_queue(self.queue, ensure=False)
                 await queue.cancel(name, timeout=self._answer_timeout)
 
-    async def ack(self, number: int) -> None:
+    def ack(self, number: int) -> None:
         """Settle a delivery. Once the channel is lost it comes again in any case."""
-        with suppress(*AIO_PIKA_ERRORS):
-            await self._underlay.basic_ack(number, wait=False)
+        self._acks.ack(number)
 
-    async def nack(self, number: int, *, requeue: bool, multiple: bool = False) -> None:
-        """Give a delivery back, or hand it to its queue's dead-letter exchange; 0: all of them."""
-        with suppress(*AIO_PIKA_ERRORS):
-            await self._underlay.basic_nack(number, multiple=multiple, requeue=requeue, wait=False)
+    def nack(self, number: int, *, requeue: bool) -> None:
+        """Give a delivery back, or hand it to its queue's dead-letter exchange."""
+        self._acks.given_back(number)
+        self._connection.nack(self._number, number, multiple=False, requeue=requeue)
 
     async def close(self) -> None:
         """End its channel. What was not settled goes back to the head of the queue, in order.
@@ -109,7 +113,9 @@ class Consumer:
             BrokerUnavailable: the broker does not answer.
         """
         self.detach()
-        await self.nack(0, multiple=True, requeue=True)
+        self._acks.flush()
+        self._connection.nack(self._number, 0, multiple=True, requeue=True)
+        self._connection.end(self._number)
         with translate_errors("closing a channel"):
             async with asyncio.timeout(self._answer_timeout):
                 await self._channel.close()
@@ -118,19 +124,21 @@ class Consumer:
         """Report no loss from now on."""
         self._is_detached = True
 
-    async def _receive(self, message: DeliveredMessage) -> None:
-        frame = message.delivery
-        assert isinstance(frame, Basic.Deliver)
-        understood, defect = received(message)
-        await self._on_delivery(
+    def _receive(self, incoming: Incoming) -> None:
+        self._acks.arrived(incoming.tag)
+        message, defect = incoming.message()
+        self._on_delivery(
             Delivery(
-                message=understood,
+                message=message,
                 queue=self.queue,
-                redelivered=bool(frame.redelivered),
-                tag=Tag(self, int(frame.delivery_tag or 0)),
+                redelivered=incoming.redelivered,
+                tag=Tag(self, incoming.tag),
                 defect=defect,
             )
         )
+
+    def _ack(self, number: int, multiple: bool) -> None:  # noqa: FBT001
+        self._connection.ack(self._number, number, multiple=multiple)
 
     def _on_cancel(self, frame: Basic.Cancel) -> None:
         """The broker cancels a consumer when its queue is deleted or moves to another node."""
@@ -144,6 +152,10 @@ class Consumer:
         if not self._is_detached:
             self.detach()
             self._on_lost(self, reason, alone)
+
+
+async def _unused(_: object) -> None:
+    """Stands for a consumer at the client, which is handed no delivery."""
 
 
 @contextmanager

@@ -11,11 +11,11 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address
-from ..connection.async_connection import open_connection
+from ..connection.async_connection import open_as
 from ..connection.backoff import Backoff
 from .connection import ConsumerConnection
 from .consumer import QueueRefused, Tag
-from .guarding import GuardedConnection
+from .deliveries import DeliveringConnection
 from .prefetch import PrefetchLimiter
 from .unavailable_queues import UnavailableQueues
 
@@ -121,7 +121,7 @@ class Subscription:
         else:
             await self.pause()  # as it was asked to meanwhile
 
-    async def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
+    def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
         """Ack or nack what was handed over; anything else, or a second time, does nothing."""
         if not self._limiter.settle(tag):
             return
@@ -129,9 +129,9 @@ class Subscription:
         if self._is_live(tag):
             self._backoff.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
-            await tag.consumer.ack(tag.number)
+            tag.consumer.ack(tag.number)
         else:
-            await tag.consumer.nack(tag.number, requeue=requeue)
+            tag.consumer.nack(tag.number, requeue=requeue)
         if self._is_full and self._limiter.has_room:
             self._wake.set()
 
@@ -141,7 +141,7 @@ class Subscription:
         await self._end_watch()
         if self._connection is not None:
             await self._connection.cancel()
-            await self._give_back()
+            self._give_back()
 
     def resume(self) -> None:
         """Consume again after `pause`, once there is room beside what is in hand."""
@@ -187,7 +187,7 @@ class Subscription:
     async def _connect(self) -> None:
         await self._declare()
         connection = ConsumerConnection(
-            await open_connection(self._address, name="cronhare consuming", kind=GuardedConnection),
+            await open_as(DeliveringConnection, self._address, name="cronhare consuming"),
             prefetch=self._prefetch,
             on_delivery=self._arrived,
             on_dropped=self._wake.set,
@@ -238,7 +238,7 @@ class Subscription:
         self._unavailable.tried(queue)
         return None
 
-    async def _arrived(self, delivery: Delivery) -> None:
+    def _arrived(self, delivery: Delivery) -> None:
         tag = delivery.tag
         assert isinstance(tag, Tag)
         if self._is_consuming and self._is_live(tag) and not self._is_full:
@@ -246,7 +246,7 @@ class Subscription:
             if self._limiter.held_since is not None:
                 self._wake.set()
         else:  # it was under way when we stopped
-            await tag.consumer.nack(tag.number, requeue=True)
+            tag.consumer.nack(tag.number, requeue=True)
 
     def _is_live(self, tag: Tag) -> bool:
         return self._connection is not None and self._connection.has(tag.consumer)
@@ -332,7 +332,7 @@ class Subscription:
         if held_since is not None and self._loop.time() >= held_since + HOLD_BACK_LIMIT:
             self._is_full = True
             await connection.cancel()
-            await self._give_back()
+            self._give_back()
         if self._is_full and self._limiter.has_room:
             self._is_full = False
             await self._consume(connection)
@@ -341,7 +341,7 @@ class Subscription:
         """Leave out queues that were lost by themselves, and try those that are due."""
         for queue, reason in (await connection.clear_dropped()).items():
             self._unavailable.note(queue, reason)
-            await self._give_back()  # what is held of it has gone back to it
+            self._give_back()  # what is held of it has gone back to it
         due = [] if self._is_full else self._unavailable.due()
         if not due:
             return
@@ -355,11 +355,11 @@ class Subscription:
             for queue in due:
                 await self._try_queue(connection, queue)
 
-    async def _give_back(self) -> None:
+    def _give_back(self) -> None:
         for delivery in self._limiter.take_back():
             tag = delivery.tag
             assert isinstance(tag, Tag)
-            await tag.consumer.nack(tag.number, requeue=True)
+            tag.consumer.nack(tag.number, requeue=True)
 
     async def _end_watch(self) -> None:
         watch, self._watch = self._watch, None

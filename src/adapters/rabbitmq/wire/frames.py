@@ -5,7 +5,6 @@ A frame announces its size, up to 4 GiB, and the client would allocate whatever 
 
 import asyncio
 import struct
-from collections.abc import Callable
 from typing import Any, Final, cast
 
 from yarl import URL
@@ -51,36 +50,23 @@ class FrameReader:
         """Read what the client quotes in an error."""
         return await self._reader.read(LARGEST_FRAME if n < 0 else min(n, LARGEST_FRAME))
 
-    def let_through(self, kind: int, channel: int, payload: bytes) -> bytes:  # noqa: ARG002
-        """Give the payload that the client is to read; a body frame without one is left out."""
-        return payload
-
     async def _next(self) -> bytes:
         head = await self._reader.readexactly(HEAD.size)
         if head.startswith(b"AMQP"):  # its answer to a protocol version that it does not speak
             return head
-        kind, channel, size = HEAD.unpack(head)
+        kind, _, size = HEAD.unpack(head)
         if size + HEAD.size + len(END) > LARGEST_FRAME:
             raise ConnectionResetError(
                 f"the broker announces a frame of {size:,} bytes, and {LARGEST_FRAME:,} were agreed"
             )
         rest = await self._reader.readexactly(size + len(END))
-        if kind not in (METHOD, HEADER, BODY):
-            return head + rest
-        payload = rest[: -len(END)]
-        if kind == METHOD:
-            payload = _tuned(payload)
-        through = self.let_through(kind, channel, payload)
-        if kind == BODY and not through:
-            return b""
-        return HEAD.pack(kind, channel, len(through)) + through + END
+        return head + (_tuned(rest) if kind == METHOD else rest)
 
 
 class TransportFactory:
     """Connects one connection of the client, which then reads through a `FrameReader`."""
 
-    def __init__(self, reader: Callable[[asyncio.StreamReader], FrameReader]) -> None:
-        self._reader = reader
+    def __init__(self) -> None:
         self._writer: asyncio.StreamWriter | None = None
 
     async def create(
@@ -96,7 +82,7 @@ class TransportFactory:
         """
         context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
         reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=context)
-        return cast("asyncio.StreamReader", self._reader(reader)), self._writer
+        return cast("asyncio.StreamReader", FrameReader(reader)), self._writer
 
     def hang_up(self) -> None:
         """Abort the transport; the client notices, and closes its channels."""
@@ -104,10 +90,10 @@ class TransportFactory:
             self._writer.transport.abort()
 
 
-def _tuned(payload: bytes) -> bytes:
+def _tuned(rest: bytes) -> bytes:
     """Lower the largest frame that a broker proposes: the client agrees to any."""
-    if len(payload) != _PROPOSED.size or not payload.startswith(_TUNE):
-        return payload
-    method, channels, largest, heartbeat = _PROPOSED.unpack(payload)
+    if len(rest) != _PROPOSED.size + len(END) or not rest.startswith(_TUNE):
+        return rest
+    method, channels, largest, heartbeat = _PROPOSED.unpack_from(rest)
     agreed = min(largest or LARGEST_FRAME, LARGEST_FRAME)  # 0: without a bound
-    return _PROPOSED.pack(method, channels, agreed, heartbeat)
+    return _PROPOSED.pack(method, channels, agreed, heartbeat) + END

@@ -1,6 +1,5 @@
 """What publishers may write, read in our own hands."""
 
-import asyncio
 import struct
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.rabbitmq.consumer.guarding import GuardedReader
 from cronhare.adapters.rabbitmq.wire.properties import (
     DEEPEST,
     UnreadableProperties,
     read_properties,
 )
-from cronhare.ports.broker import LARGEST_TAKEN
 from tests.services.frames import long, properties, short, table
 
 
@@ -111,70 +108,3 @@ def test_what_no_reading_gets_past_has_a_reason(raw: bytes, reason: str) -> None
 def test_whatever_the_bytes_it_is_read_or_refused(raw: bytes) -> None:
     with suppress(UnreadableProperties):
         read_properties(raw)
-
-
-async def guarded(*frames: bytes) -> list[tuple[int, int, bytes]]:
-    """Read frames through the guard as the client does."""
-    stream = asyncio.StreamReader()
-    stream.feed_data(b"".join(frames))
-    stream.feed_eof()
-    reader = GuardedReader(stream)
-    found = []
-    while not reader.at_eof():
-        head = await reader.readexactly(1) + await reader.readexactly(6)
-        kind, channel, size = struct.unpack(">BHI", head)
-        payload = await reader.readexactly(size + 1)
-        assert payload.endswith(b"\xce")
-        found.append((kind, channel, payload[:-1]))
-    return found
-
-
-def frame(kind: int, payload: bytes, *, channel: int = 1) -> bytes:
-    return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
-
-
-async def test_a_delivery_loses_the_names_that_a_publisher_chose() -> None:
-    begin = b"\x00\x3c\x00\x3c" + short(b"ctag1") + struct.pack(">QB", 7, 1)
-
-    [(_, _, payload)] = await guarded(frame(1, begin + short(b"\xff") + short(b"\xfe" * 255)))
-
-    assert payload == begin + short(b"") + short(b"")
-
-
-async def test_heartbeats_and_other_methods_go_through_as_they_are() -> None:
-    answer = b"\x00\x0a\x00\x33"
-
-    assert await guarded(frame(8, b"", channel=0), frame(1, answer, channel=0)) == [
-        (8, 0, b""),
-        (1, 0, answer),
-    ]
-
-
-async def test_a_body_goes_on_as_far_as_the_largest_that_is_read() -> None:
-    size = LARGEST_TAKEN + 300_000
-    header = struct.pack(">HHQ", 60, 0, size) + properties()
-    pieces = [bytes(100_000)] * (size // 100_000) + [bytes(size % 100_000)]
-    after = struct.pack(">HHQ", 60, 0, 3) + properties()
-
-    found = await guarded(
-        frame(2, header), *(frame(3, piece) for piece in pieces), frame(2, after), frame(3, b"abc")
-    )
-
-    (_, _, told), *bodies, _, (_, _, last) = found
-    assert struct.unpack(">HHQ", told[:12])[2] == LARGEST_TAKEN
-    assert sum(len(body) for _, _, body in bodies) == LARGEST_TAKEN
-    assert last == b"abc"
-
-
-async def test_a_broker_that_hangs_up_is_told_as_the_stream_tells_it() -> None:
-    with pytest.raises(asyncio.IncompleteReadError):
-        await guarded(frame(2, struct.pack(">HHQ", 60, 0, 3) + properties())[:-4])
-
-
-async def test_a_body_that_looks_like_such_a_proposal_stays_as_it_is() -> None:
-    body = b"\x00\x0a\x00\x1e" + b"\xff" * 8
-    header = struct.pack(">HHQ", 60, 0, len(body)) + properties()
-
-    found = await guarded(frame(2, header), frame(3, body))
-
-    assert found[1] == (3, 1, body)

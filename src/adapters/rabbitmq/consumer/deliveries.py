@@ -1,0 +1,285 @@
+"""Whole deliveries, taken out of the bytes that a broker sends, and acks written beside the client.
+
+The client would decode each delivery, put its frames through two queues and give it a task; and it
+would lose the connection over bytes of a publisher's that it cannot decode. So it is asked all
+questions, and sees no delivery. On two cores that is 1.7 times the executions a second (ADR 4).
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+from yarl import URL
+
+from cronhare.ports.broker import LARGEST_TAKEN, Defect, Message, too_large
+
+from ..connection.async_connection import FramedConnection
+from ..wire.frames import (
+    BODY,
+    END,
+    HEAD,
+    HEADER,
+    LARGEST_FRAME,
+    METHOD,
+    FrameReader,
+    TransportFactory,
+)
+from ..wire.properties import UnreadableProperties, read_properties
+
+_DELIVER: Final = b"\x00\x3c\x00\x3c"
+_CLOSES: Final = (b"\x00\x14\x00\x28", b"\x00\x14\x00\x29")  # a channel's close and close-ok
+_METHOD_ID: Final = slice(HEAD.size, HEAD.size + 4)
+_HEARTBEAT: Final = HEAD.pack(8, 0, 0) + END
+
+_CONTENT: Final = struct.Struct(">HHQ")
+_TAG: Final = struct.Struct(">Q?")
+_SETTLE: Final = struct.Struct(">BHIHHQB")
+_BASIC, _ACK, _NACK = 60, 80, 120
+
+#: Seconds after which the client is told that its broker lives, while only deliveries arrive.
+_SIGN_OF_LIFE: Final = 1.0
+
+
+class Incoming(msgspec.Struct, kw_only=True):
+    """A delivery, as far as its frames have arrived."""
+
+    tag: int
+    redelivered: bool
+    properties: bytes | None = None
+    size: int = 0
+    arrived: int = 0
+    parts: list[bytes] = []
+
+    def message(self) -> tuple[Message, Defect | None]:
+        """Decode it; a message with a defect has what could be read."""
+        body, raw = b"".join(self.parts), self.properties or b""
+        try:
+            read = read_properties(raw)
+        except UnreadableProperties as error:
+            return Message(body=body), Defect(reason=str(error), size=self.size, properties=raw)
+        return Message(body=body, headers=read.headers, id=read.id), too_large(self.size)
+
+
+class Deliveries:
+    """Takes deliveries out of a stream of frames. No I/O here.
+
+    Of a body that is larger than we read the beginning is kept.
+    """
+
+    def __init__(
+        self, delivered: Callable[[int, Incoming], None], closing: Callable[[int], None]
+    ) -> None:
+        """Both are given the number of a channel; *closing* of one that is closed."""
+        self._delivered = delivered
+        self._closing = closing
+        self._rest = b""
+        self._under_way: dict[int, Incoming] = {}  # by channel
+
+    def split(self, data: bytes) -> bytes:
+        """Hand out the deliveries that are complete; give the frames of everything else.
+
+        Raises:
+            ConnectionResetError: what the broker sends is no AMQP.
+        """
+        data, place, others = self._rest + data, 0, list[bytes]()
+        while len(data) - place >= HEAD.size:
+            if data.startswith(b"AMQP", place):  # it does not speak our version
+                others.append(data[place:])
+                place = len(data)
+                break
+            kind, channel, size = HEAD.unpack_from(data, place)
+            end = place + HEAD.size + size + len(END)
+            if end - place > LARGEST_FRAME:
+                others.append(data[place:])  # which the client's reader refuses
+                place = len(data)
+                break
+            if end > len(data):
+                break
+            frame = data[place:end]
+            place = end
+            if not self._takes(kind, channel, frame):
+                others.append(frame)
+        self._rest = data[place:]
+        return b"".join(others)
+
+    def _takes(self, kind: int, channel: int, frame: bytes) -> bool:
+        """Whether a frame belongs to a delivery."""
+        try:
+            if kind == METHOD:
+                return self._takes_method(channel, frame)
+            incoming = self._under_way.get(channel)
+            if incoming is None or kind not in (HEADER, BODY):
+                return False
+            payload = frame[HEAD.size : -len(END)]
+            if kind == HEADER:
+                incoming.size = _CONTENT.unpack_from(payload)[2]
+                incoming.properties = payload[_CONTENT.size :]
+            else:
+                if (room := LARGEST_TAKEN - incoming.arrived) > 0:
+                    incoming.parts.append(payload[:room])
+                incoming.arrived += len(payload)
+        except (struct.error, IndexError) as error:
+            raise ConnectionResetError(f"the broker's delivery ends too early: {error}") from error
+        if incoming.properties is not None and incoming.arrived >= incoming.size:
+            del self._under_way[channel]
+            self._delivered(channel, incoming)
+        return True
+
+    def _takes_method(self, channel: int, frame: bytes) -> bool:
+        method = frame[_METHOD_ID]
+        self._under_way.pop(channel, None)  # nothing follows of a delivery that another method cuts
+        if method == _DELIVER:
+            after_name = _METHOD_ID.stop + 1 + frame[_METHOD_ID.stop]
+            tag, redelivered = _TAG.unpack_from(frame, after_name)
+            self._under_way[channel] = Incoming(tag=tag, redelivered=redelivered)
+            return True
+        if method in _CLOSES:
+            self._closing(channel)
+        return False
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Hands deliveries out, and the client the rest."""
+
+    def __init__(self, reader: asyncio.StreamReader, deliveries: Deliveries) -> None:
+        super().__init__(reader, loop=asyncio.get_running_loop())
+        self._reader = reader
+        self._deliveries = deliveries
+        self._loop_time = asyncio.get_running_loop().time
+        self._last_at = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            others = self._deliveries.split(data)
+        except ConnectionResetError as error:
+            self._reader.set_exception(error)
+            return
+        now = self._loop_time()
+        if not others and now - self._last_at > _SIGN_OF_LIFE:
+            others = _HEARTBEAT  # the client takes a long silence for a dead broker
+        if others:
+            self._last_at = now
+            super().data_received(others)
+
+
+class _Writer(asyncio.StreamWriter):
+    """Notes which channels the client closes: nothing may follow on those."""
+
+    closing: Callable[[int], None]
+
+    def write(self, data: Any) -> None:  # noqa: ANN401 - any bytes
+        if bytes(data[_METHOD_ID]) in _CLOSES:
+            self.closing(HEAD.unpack_from(data)[1])
+        super().write(data)
+
+
+class _Transports(TransportFactory):
+    """Connects, with our protocol between the socket and the client."""
+
+    def __init__(self, deliveries: Deliveries, closing: Callable[[int], None]) -> None:
+        super().__init__()
+        self._deliveries = deliveries
+        self._closing = closing
+
+    async def create(
+        self,
+        url: URL,
+        *,
+        ssl_context_provider: Any,  # noqa: ANN401 - the client's own
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = _Protocol(reader, self._deliveries)
+        transport, _ = await loop.create_connection(
+            lambda: protocol, url.host or "", url.port or 0, ssl=context
+        )
+        self._writer = writer = _Writer(transport, protocol, reader, loop)
+        writer.closing = self._closing
+        return cast("asyncio.StreamReader", FrameReader(reader)), writer
+
+    def write(self, frame: bytes) -> None:
+        """Write a frame now, unless the connection is closed."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.transport.write(frame)
+
+
+class DeliveringConnection(FramedConnection):
+    """A connection whose deliveries and acks pass the client by."""
+
+    def __init__(self, url: URL, **how: Any) -> None:  # noqa: ANN401 - aio-pika's own
+        super().__init__(url, **how)
+        self._receivers: dict[int, Callable[[Incoming], None]] = {}  # by channel
+        self._transports = _Transports(Deliveries(self._delivered, self.end), self.end)
+        self._transport_factory = self.kwargs["transport_factory"] = self._transports
+
+    def receive(self, channel: int, receiver: Callable[[Incoming], None]) -> None:
+        """Call *receiver* with each delivery of a channel, until it is closed."""
+        self._receivers[channel] = receiver
+
+    def end(self, channel: int) -> None:
+        """Hand out nothing more of a channel, and settle nothing: it is closed, or is to be."""
+        self._receivers.pop(channel, None)
+
+    def ack(self, channel: int, tag: int, *, multiple: bool) -> None:
+        """Ack a delivery, or with *multiple* all up to it."""
+        self._settle(channel, _ACK, tag, int(multiple))
+
+    def nack(self, channel: int, tag: int, *, multiple: bool, requeue: bool) -> None:
+        """Give a delivery back, or hand it to its queue's dead-letter exchange; tag 0: all."""
+        self._settle(channel, _NACK, tag, multiple | requeue << 1)
+
+    def _settle(self, channel: int, method: int, tag: int, bits: int) -> None:
+        if channel in self._receivers:
+            size = _SETTLE.size - HEAD.size
+            frame = _SETTLE.pack(METHOD, channel, size, _BASIC, method, tag, bits)
+            self._transports.write(frame + END)
+
+    def _delivered(self, channel: int, incoming: Incoming) -> None:
+        if (receive := self._receivers.get(channel)) is not None:
+            receive(incoming)
+
+
+class Acks:
+    """Joins the acks of one turn of the event loop; none waits for another.
+
+    What has no unsettled delivery before it is one ack of many; what is above one, perhaps a task
+    that runs for hours, is acked by itself. An ack of many names a tag that was not acked before:
+    for one that was, RabbitMQ closes the channel.
+    """
+
+    def __init__(self, ack: Callable[[int, bool], None]) -> None:
+        """*ack* takes a tag, and whether it stands for all before it."""
+        self._ack = ack
+        self._loop = asyncio.get_running_loop()
+        self._unsettled: dict[int, None] = {}  # in the order of their arrival
+        self._fresh: list[int] = []
+
+    def arrived(self, tag: int) -> None:
+        """Note a delivery: until it is settled, those after it are acked singly."""
+        self._unsettled[tag] = None
+
+    def ack(self, tag: int) -> None:
+        """Ack it at the end of this turn."""
+        if not self._fresh:
+            self._loop.call_soon(self.flush)
+        self._fresh.append(tag)
+
+    def given_back(self, tag: int) -> None:
+        """Note that it was settled without an ack."""
+        self._unsettled.pop(tag, None)
+
+    def flush(self) -> None:
+        """Write the acks that wait."""
+        fresh, self._fresh = self._fresh, []
+        for tag in fresh:
+            self._unsettled.pop(tag, None)
+        oldest = next(iter(self._unsettled), None)
+        joined = max((tag for tag in fresh if oldest is None or tag < oldest), default=None)
+        if joined is not None:
+            self._ack(joined, True)  # noqa: FBT003 - a plain function's
+        for tag in fresh:
+            if oldest is not None and tag > oldest:
+                self._ack(tag, False)  # noqa: FBT003

@@ -1,0 +1,188 @@
+"""Deliveries that are taken out of a broker's frames, and acks that are joined."""
+
+import asyncio
+import random
+import struct
+
+import attrs
+import pytest
+
+from cronhare.adapters.rabbitmq.consumer.deliveries import Acks, Deliveries, Incoming
+from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME, FrameReader
+from cronhare.ports.broker import LARGEST_TAKEN, Message
+from tests.services.frames import long, properties, short, table
+
+DELIVER, CLOSE = b"\x00\x3c\x00\x3c", b"\x00\x14\x00\x28"
+
+
+@attrs.frozen
+class Seen:
+    """What came out of the frames."""
+
+    incoming: list[tuple[int, Incoming]] = attrs.field(factory=list)
+    closed: list[int] = attrs.field(factory=list)
+
+    def deliveries(self) -> Deliveries:
+        return Deliveries(lambda *one: self.incoming.append(one), self.closed.append)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [each.message()[0].body for _, each in self.incoming]
+
+
+def frame(kind: int, payload: bytes, *, channel: int = 1) -> bytes:
+    return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
+
+
+def deliver(tag: int, *, redelivered: bool = False, channel: int = 1) -> bytes:
+    names = short(b"\xff") + short(b"\xfe" * 255)  # a publisher's, which may be any bytes
+    numbers = struct.pack(">Q?", tag, redelivered)
+    return frame(1, DELIVER + short(b"ctag1.x") + numbers + names, channel=channel)
+
+
+def content(*parts: bytes, raw: bytes = properties(), channel: int = 1) -> bytes:
+    header = struct.pack(">HHQ", 60, 0, sum(map(len, parts))) + raw
+    bodies = (frame(3, part, channel=channel) for part in parts)
+    return frame(2, header, channel=channel) + b"".join(bodies)
+
+
+def test_a_delivery_is_handed_out_whole_and_the_client_sees_nothing_of_it() -> None:
+    raw = properties(headers=table(x=b"S" + long(b"y")), message_id=short(b"17"))
+    seen = Seen()
+
+    rest = seen.deliveries().split(deliver(7, redelivered=True) + content(b"ab", b"c", raw=raw))
+
+    assert rest == b""
+    [(channel, incoming)] = seen.incoming
+    assert (channel, incoming.tag, incoming.redelivered) == (1, 7, True)
+    assert incoming.message() == (Message(body=b"abc", headers={"x": "y"}, id="17"), None)
+
+
+def test_however_the_bytes_arrive_the_same_comes_out() -> None:
+    answer, heartbeat = frame(1, b"\x00\x3c\x00\x15"), frame(8, b"", channel=0)
+    data = (
+        answer + deliver(1) + content(b"one") + heartbeat
+        + deliver(2) + deliver(9, channel=2) + content(b"two") + content(b"nine", channel=2)
+        + deliver(3) + content()
+    )  # fmt: skip
+    chance = random.Random(7)
+    for _ in range(50):
+        seen = Seen()
+        deliveries = seen.deliveries()
+        cuts = sorted(chance.sample(range(len(data)), k=chance.randrange(40)))
+        pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+        rest = b"".join(map(deliveries.split, pieces))
+
+        assert rest == answer + heartbeat
+        assert [(channel, each.tag) for channel, each in seen.incoming] == [
+            (1, 1),
+            (1, 2),
+            (2, 9),
+            (1, 3),
+        ]
+        assert seen.bodies == [b"one", b"two", b"nine", b""]
+
+
+def test_of_a_body_as_much_is_kept_as_is_read_and_its_size_is_told() -> None:
+    parts = [bytes(100_000)] * (LARGEST_TAKEN // 100_000 + 4)
+    seen = Seen()
+
+    seen.deliveries().split(deliver(1) + content(*parts) + deliver(2) + content(b"next"))
+
+    message, defect = seen.incoming[0][1].message()
+    assert len(message.body) == LARGEST_TAKEN
+    assert defect is not None
+    assert defect.size == sum(map(len, parts))
+    assert seen.bodies[1] == b"next"
+
+
+def test_properties_that_cannot_be_read_are_a_defect_of_that_message_alone() -> None:
+    seen = Seen()
+
+    seen.deliveries().split(deliver(1) + content(b"x", raw=b"\x80") + deliver(2) + content(b"y"))
+
+    assert [each.message()[1] is not None for _, each in seen.incoming] == [True, False]
+
+
+def test_a_channel_that_is_closed_amid_a_delivery_hands_out_nothing_of_it() -> None:
+    seen, closed = Seen(), frame(1, CLOSE + bytes(7))
+    deliveries = seen.deliveries()
+
+    rest = deliveries.split(deliver(1) + content(b"abc")[:20]) + deliveries.split(b"")
+    assert (rest, seen.closed) == (b"", [])
+    rest = seen.deliveries().split(deliver(1) + closed)
+
+    assert rest == closed
+    assert (seen.incoming, seen.closed) == ([], [1])
+
+
+def test_an_answer_of_another_protocol_goes_to_the_client() -> None:
+    assert Seen().deliveries().split(b"AMQP\x00\x00\x09\x01") == b"AMQP\x00\x00\x09\x01"
+
+
+def test_a_delivery_that_ends_too_early_ends_the_connection() -> None:
+    with pytest.raises(ConnectionResetError, match="ends too early"):
+        Seen().deliveries().split(frame(1, DELIVER + b"\x05"))
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 8, 200])
+async def test_a_frame_larger_than_ours_may_be_ends_the_connection_at_its_head(kind: int) -> None:
+    head = struct.pack(">BHI", kind, 1, LARGEST_FRAME - 7)
+    stream = asyncio.StreamReader()
+    stream.feed_data(Seen().deliveries().split(head))
+
+    with pytest.raises(ConnectionResetError, match="131,065 bytes, and 131,072 were agreed"):
+        await FrameReader(stream).readexactly(1)
+
+
+@pytest.mark.parametrize(
+    ("proposed", "agreed"),
+    [(0, LARGEST_FRAME), (2**32 - 1, LARGEST_FRAME), (LARGEST_FRAME, LARGEST_FRAME), (4096, 4096)],
+)
+async def test_a_broker_is_asked_for_no_larger_frames_than_are_read(
+    proposed: int, agreed: int
+) -> None:
+    def tune(largest: int) -> bytes:
+        payload = b"\x00\x0a\x00\x1e" + struct.pack(">HIH", 2047, largest, 60)
+        return frame(1, payload, channel=0)
+
+    stream = asyncio.StreamReader()
+    stream.feed_data(tune(proposed))
+
+    assert await FrameReader(stream).readexactly(1_000) == tune(agreed)
+
+
+async def acks_of(*turns: str, arrived: int) -> list[tuple[int, bool]]:
+    """Settle deliveries, turn by turn: `3` is acked, `-3` is given back."""
+    written: list[tuple[int, bool]] = []
+    acks = Acks(lambda tag, multiple: written.append((tag, multiple)))
+    for tag in range(1, arrived + 1):
+        acks.arrived(tag)
+    for turn in turns:
+        for tag in map(int, turn.split()):
+            if tag > 0:
+                acks.ack(tag)
+            else:
+                acks.given_back(-tag)
+        await asyncio.sleep(0)
+    return written
+
+
+@pytest.mark.parametrize(
+    ("turns", "written"),
+    [
+        (["1 2 3"], [(3, True)]),
+        (["3 1 2"], [(3, True)]),
+        (["1", "2"], [(1, True), (2, True)]),
+        (["2 3 5"], [(2, False), (3, False), (5, False)]),
+        (["2 3", "1"], [(2, False), (3, False), (1, True)]),
+        (["1 2 4 5", "3"], [(2, True), (4, False), (5, False), (3, True)]),
+        (["-1 2 3"], [(3, True)]),
+        (["-2 3", "1"], [(3, False), (1, True)]),
+    ],
+)
+async def test_acks_without_a_gap_are_one_and_those_above_it_do_not_wait(
+    turns: list[str], written: list[tuple[int, bool]]
+) -> None:
+    assert await acks_of(*turns, arrived=6) == written
