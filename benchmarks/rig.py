@@ -30,6 +30,9 @@ class ShiftedClock:
     def now(self) -> datetime:
         return self._start + timedelta(seconds=time.monotonic() - self._began)
 
+    def peek(self) -> datetime:
+        return self.now()
+
     def monotonic(self) -> float:
         return time.monotonic()
 

@@ -24,6 +24,10 @@ class FrozenClock:
         """The current instant, aware, in UTC."""
         return self._now
 
+    def peek(self) -> datetime | None:
+        """The same."""
+        return self.now()
+
     def monotonic(self) -> float:
         """Seconds that have passed since the clock was made."""
         return self._elapsed.total_seconds()

@@ -25,7 +25,10 @@ class ClockPort(Protocol):
     """Tells the time. Two readings, because a wall clock may be set and a stopwatch may not."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC."""
+        """The present instant, aware, in UTC. It may have to ask a server: call it in a thread."""
+
+    def peek(self) -> datetime | None:
+        """The present instant if it is known without asking anybody; else None."""
 
     def monotonic(self) -> float:
         """Seconds since some fixed moment; never goes back. For waits and durations only."""

@@ -15,6 +15,10 @@ class SystemClock:
         """The current instant, aware, in UTC."""
         return datetime.now(UTC)
 
+    def peek(self) -> datetime:
+        """The same."""
+        return datetime.now(UTC)
+
     def monotonic(self) -> float:
         """Seconds since a fixed moment. Never goes back, and counts a suspend, as leases lapse."""
         return time.clock_gettime(_STOPWATCH)

@@ -81,14 +81,17 @@ class LedgerClock(_NodeClock):
 
     def now(self) -> datetime:
         """See `ClockPort.now`. Asks the ledger only the first time, or if a clock has leapt."""
-        with self._lock:
-            reading = self._reading
-        if reading is None:
-            self.measure()
-            return self.now()
-        if abs(self._leap(reading)) > STEP:
-            self._measure_anew(reading)
-            return self.now()
+        while (known := self.peek()) is None:
+            if (reading := self._reading) is None:
+                self.measure()
+            else:
+                self._measure_anew(reading)
+        return known
+
+    def peek(self) -> datetime | None:
+        reading = self._reading
+        if reading is None or abs(self._leap(reading)) > STEP:
+            return None
         return self._now(reading)
 
     def _measure_anew(self, reading: _Reading) -> None:
@@ -122,4 +125,7 @@ class HostClock(_NodeClock):
         return timedelta(0)
 
     def now(self) -> datetime:
+        return self._clock.now()
+
+    def peek(self) -> datetime:
         return self._clock.now()

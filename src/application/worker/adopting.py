@@ -102,7 +102,7 @@ class Adopter:
 
     async def _publish(self, adopted: Execution, delivery: Delivery) -> None:
         """Publish our own message. If that is in doubt, the reconciler sends it again."""
-        now = await self._ledger.in_thread(self._ledger.clock.now)
+        now = await self._ledger.now()
         ours = envelope(adopted, now=now, seal=self._seal, trace=self._tracing.current())
         headers = {**_publisher_headers(delivery.message.headers), **ours.message.headers}
         message = msgspec.structs.replace(ours.message, headers=headers)

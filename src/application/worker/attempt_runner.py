@@ -123,7 +123,7 @@ class AttemptRunner:
             await self._have_file_read()
             task = find_task(execution, self._catalog)
         if isinstance(task, MissingTask):
-            now = await self._ledger.ask(self._ledger.clock.now)
+            now = await self._ledger.now()
             if (back := self._give_back(execution, task, queue, now)) is not None:
                 return _not_run(back.reason), back, await self._end(execution)
         ran = await self._run_task(execution, task)
@@ -234,12 +234,9 @@ class AttemptRunner:
         return classified(outcome, task.policy.errors) if isinstance(task, Task) else outcome
 
     async def _end(self, execution: Execution) -> datetime:
-        """Let nothing stop it any more, and tell the time of its end.
-
-        In a thread: after a leap of its clock the worker asks the ledger for the time.
-        """
+        """Let nothing stop it any more, and tell the time of its end."""
         self._keeper.has_ended(execution)
-        return await self._ledger.ask(self._ledger.clock.now)
+        return await self._ledger.now()
 
     async def _run_task(self, execution: Execution, task: Task | MissingTask) -> AttemptResult:
         match prepare(execution, task):

@@ -105,7 +105,7 @@ class GateOpener:
 
     async def _publish(self, executions: Collection[Execution]) -> None:
         """Publish what was let go; if that is in doubt, a reconciler sends it again."""
-        now = await self._ledger.in_thread(self._ledger.clock.now)
+        now = await self._ledger.now()
         published = await asyncio.gather(
             *(
                 self._broker.publish(envelope(execution, now=now, seal=self._seal))
@@ -347,7 +347,7 @@ async def count_unheard(ledger: WorkerLedger, finish: Finish, recorded: State | 
         return
     name = called(finish.execution.task, topic=finish.execution.topic)
     try:
-        now = await ledger.in_thread(ledger.clock.now)
+        now = await ledger.now()
         await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))
     except (LedgerUnavailable, LedgerRefused) as error:
         text = f"An event of {name} without a listener is not counted: {error}"

@@ -17,5 +17,8 @@ class NodeClock(FrozenClock):
     def now(self) -> datetime:
         return self._follows.now() + self.ahead
 
+    def peek(self) -> datetime:
+        return self.now()
+
     def monotonic(self) -> float:
         return self._follows.monotonic() - self.stood.total_seconds()

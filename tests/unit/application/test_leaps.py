@@ -197,6 +197,9 @@ class ThreadsClock(FrozenClock):
         self.in_the_loop += not self.house.executor.busy
         return super().now()
 
+    def peek(self) -> None:
+        """Know no time without asking, as after a leap."""
+
     def monotonic(self) -> float:
         return self.house.clock.monotonic()
 
