@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.system.host import this_boot
 from cronhare.application.administration import commands
-from cronhare.application.administration.commands import CannotRun, NotOfThisBoot
+from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.difference import Change, FieldChange, difference
 from cronhare.application.administration.export import CannotExport, Exporter
 from cronhare.application.administration.jobs_files import CannotApply
@@ -15,8 +15,6 @@ from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
-from cronhare.domain.lifecycle.failures import Failure, read_failed
-from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.calendars import CalendarDraft
@@ -27,7 +25,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.records import ExecutionFilter
 from tests.actors import ADA
 from tests.unit.application.deliveries import live, run
-from tests.unit.application.endings import CRASH, Seen, always, failure, one_by_one
+from tests.unit.application.endings import CRASH, Seen, always, failure
 from tests.unit.application.house import REPORT, House
 
 NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
@@ -92,14 +90,6 @@ def test_a_change_is_told_field_by_field() -> None:
     )
 
 
-def test_comparing_changes_nothing() -> None:
-    house = House()
-
-    house.applier.compare(File([NIGHTLY]))
-
-    assert not house.schedules.schedules()
-
-
 def test_what_the_file_has_no_more_is_disabled_once() -> None:
     house = House()
     apply(house, NIGHTLY, HOURLY)
@@ -112,14 +102,6 @@ def test_what_the_file_has_no_more_is_disabled_once() -> None:
     stored = find_schedule(house.schedules, "hourly").draft
     assert stored is not None
     assert not stored.status
-
-
-def test_schedules_of_another_source_are_left_alone() -> None:
-    house = House()
-    house.add("by-hand")
-    apply(house, HOURLY, source="other.toml")
-
-    assert apply(house, NIGHTLY) == {"nightly": Change.ADD}
 
 
 def test_a_row_by_hand_changes_hands() -> None:
@@ -147,115 +129,11 @@ def of_another_file(house: House, **changes: Any) -> None:  # noqa: ANN401
     apply(house, draft, tasks=[theirs], source="user.toml")
 
 
-def test_a_number_that_another_file_has_is_refused_with_both_places() -> None:
-    house = House()
-    of_another_file(house)
-
-    with pytest.raises(CannotApply) as refused:
-        apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
-
-    said = "tasks.backup: worker 1 is also the number of task sweep, schedule their-sweep"
-    assert [str(found) for found in refused.value.clashes] == [f"{said} of user.toml"]
-    assert [stored.name for stored in house.schedules.schedules()] == ["their-sweep"]
-
-
-def test_a_task_without_a_schedule_is_numbered_apart_too() -> None:
-    house = House()
-    of_another_file(house)
-
-    with pytest.raises(CannotApply):
-        apply(house, tasks=[BACKUP])
-
-
 def test_what_the_other_file_no_longer_runs_keeps_no_number() -> None:
     house = House()
     of_another_file(house, status=False)
 
     assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
-
-
-def test_a_schedule_of_another_file_is_not_taken_from_it_in_silence() -> None:
-    house = House()
-    apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="user.toml")
-
-    with pytest.raises(CannotApply) as refused:
-        apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
-
-    [clash] = map(str, refused.value.clashes)
-    assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
-    assert find_schedule(house.schedules, "backup").source == "user.toml"
-
-
-def test_what_another_file_has_switched_off_is_still_its_own() -> None:
-    house = House()
-    apply(house, scheduled(BACKUP, "backup", status=False), source="user.toml")
-
-    with pytest.raises(CannotApply) as refused:
-        apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
-
-    [clash] = map(str, refused.value.clashes)
-    assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
-
-
-def test_what_no_file_has_any_more_may_be_taken_over() -> None:
-    house = House()
-    apply(house, scheduled(BACKUP, "backup", status=False), source="user.toml")
-    letting_go = scheduled(BACKUP, "backup", status=False)
-    house.schedules.save([letting_go], source=None, now=house.now)
-
-    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.CHANGE}
-
-
-def test_a_start_takes_over_what_is_of_its_name() -> None:
-    house = House()
-    apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="old.toml")
-
-    [change] = house.applier.take_over(
-        File([scheduled(BACKUP, "backup")]), now=house.now, actor=ADA
-    )
-
-    assert change.fields == (FieldChange("source", "old.toml", "jobs.toml"),)
-    assert find_schedule(house.schedules, "backup").source == "jobs.toml"
-
-
-def test_a_row_by_hand_may_mean_a_task_of_the_file() -> None:
-    house = House()
-    house.add("by-hand", task=BACKUP.ref)
-
-    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
-
-
-def test_a_row_from_before_names_gets_its_name_and_is_not_edited() -> None:
-    house = House()
-    apply(house, scheduled(BACKUP, "backup", task_name=None))
-    before = find_schedule(house.schedules, "backup").updated_at
-    house.clock.advance(timedelta(minutes=1))
-
-    changes = apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
-
-    stored = find_schedule(house.schedules, "backup")
-    assert (changes, stored.updated_at) == ({"backup": Change.CHANGE}, before)
-    assert stored.draft == scheduled(BACKUP, "backup")
-
-
-def test_a_queue_that_two_files_use_is_told() -> None:
-    house = House()
-    of_another_file(house)
-    ours = [scheduled(BACKUP, "backup"), scheduled(BACKUP, "apart", queue="cron_scheduler.ours")]
-
-    shared = house.applier.shared_queues(File(ours))
-
-    assert shared == {"cron_scheduler": ["jobs.toml", "user.toml"]}
-
-
-def test_a_queue_apart_or_of_what_is_off_is_not_shared() -> None:
-    house = House()
-    of_another_file(house, queue="cron_scheduler.theirs")
-    apply(house, scheduled(BACKUP, "off", status=False), source="third.toml")
-
-    shared = house.applier.shared_queues(File([scheduled(BACKUP, "ours")]))
-
-    assert shared == {}
 
 
 def test_a_broken_row_is_replaced() -> None:
@@ -342,20 +220,6 @@ async def test_the_largest_params_reach_their_task_even_if_all_of_them_must_be_e
     assert seen.invocations[0].params == '"' * (LARGEST_PARAMS // 2 - 1)
 
 
-async def test_a_replay_has_a_fresh_retry_allowance() -> None:
-    house = House(script=one_by_one([failure()] * 5), policy=RetryPolicy(attempts=2))
-    await run(house)
-    await live(house, timedelta(seconds=31))
-    [archived] = house.records.archive()
-
-    house.administrator.replay([archived.id], now=house.now, actor=ADA)
-    await live(house, timedelta(seconds=31))
-
-    first, second = sorted(house.records.archive(EVERY_FAILURE), key=lambda row: row.id)
-    assert (first.resolution, second.resolution) == ("replayed", None)
-    assert (second.attempts, second.retry_count) == (4, 1)
-
-
 async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
     house = await _with_failures(1)
     [archived] = house.records.archive()
@@ -436,20 +300,6 @@ async def test_only_what_is_quarantined_is_released_from_it() -> None:
         house.administrator.quarantined([archived.id])
 
 
-async def test_discarding_resolves_and_keeps_the_row() -> None:
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
-    await run(house)
-    [archived] = house.records.archive()
-
-    count = house.administrator.discard(
-        [archived.id], note="known", now=house.now, actor=ADA
-    ).failures
-
-    [kept] = house.administrator.archived([archived.id])
-    assert (count, kept.resolution, kept.note) == (1, "discarded", "known")
-    assert not house.records.archive()
-
-
 async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
     house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
     await run(house)
@@ -459,24 +309,6 @@ async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
         house.administrator.replay([archived.id, 99], now=house.now, actor=ADA)
 
     assert house.only.state is State.FAILED
-
-
-def test_more_failures_than_a_page_shows_are_resolved_at_once() -> None:
-    house = House()
-    for number in range(101):
-        reported = read_failed(
-            b'{"type":"report","id":1,"scheduler_id":4711,"params_scheduler":"{}",'
-            b'"failed_at":"","failed_reason":"timeout","retry_count":%d}' % number,
-            {},
-            Seal(),
-        )
-        assert isinstance(reported, Failure)
-        house.records.keep_failure(reported, now=house.now, node="ant")
-    ids = [row.id for row in house.records.archive(limit=1_000)]
-
-    count = house.administrator.discard(ids, note="", now=house.now, actor=ADA).failures
-
-    assert count == 101
 
 
 # At boot
@@ -497,16 +329,6 @@ def test_a_boot_begins_one_run_however_many_workers_ask_for_it() -> None:
     assert other.id != first.id
 
 
-def test_a_schedule_that_came_after_the_boot_waits_for_the_next_one() -> None:
-    house = House()
-    house.clock.advance(timedelta(minutes=10))
-    apply(house, NIGHTLY)
-
-    with pytest.raises(NotOfThisBoot, match="created, edited or enabled after it"):
-        house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
-    assert list(house.records.executions(ExecutionFilter())) == []
-
-
 def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None:
     house = House()
     apply(house, NIGHTLY)
@@ -524,13 +346,6 @@ def test_what_is_off_or_paused_begins_neither_at_a_start_nor_at_a_boot() -> None
 
     assert run.key.startswith("start-")
     assert [one.id for one in house.records.executions(ExecutionFilter())] == [run.id]
-
-
-def test_a_schedule_that_is_not_there_cannot_run_at_boot() -> None:
-    house = House()
-
-    with pytest.raises(NotFound, match="there is no schedule 'nightly'"):
-        house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
 
 
 def test_this_host_was_booted() -> None:
@@ -560,18 +375,6 @@ def test_a_switch_says_what_changed_and_which_file_has_the_last_word() -> None:
         "nightly": Change.CHANGE,
         "hourly": Change.KEEP,
     }
-
-
-def test_of_several_names_an_unknown_one_keeps_the_others_from_a_switch() -> None:
-    house = House()
-    house.add("known")
-
-    with pytest.raises(NotFound, match="known"):
-        house.administrator.switch(["known", "unknwon"], on=False, now=house.now, actor=ADA)
-
-    assert find_schedule(house.schedules, "known").draft == attrs.evolve(
-        NIGHTLY, name="known", schedule="* * * * *"
-    )
 
 
 # Exporting
@@ -649,7 +452,6 @@ def test_params_that_are_written_differently_are_no_difference() -> None:
 
 
 HOLIDAYS = CalendarDraft(name="de-holidays", timezone="UTC", windows=(("12-25", "Christmas"),))
-CLOSED = CalendarDraft(name="closed", timezone="UTC", windows=(("12-24", None),))
 PAYROLL = attrs.evolve(NIGHTLY, name="payroll", conditions=Conditions(skip_on=("de-holidays",)))
 
 
@@ -678,37 +480,3 @@ def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() 
     off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
 
     assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
-
-
-def test_a_calendar_that_another_schedule_names_is_not_removed() -> None:
-    house = House()
-    shared = File([], source="shared.toml", calendars=[HOLIDAYS, CLOSED])
-    house.applier.apply(shared, now=house.now, actor=ADA)
-    apply(house, PAYROLL)
-
-    with pytest.raises(CannotApply) as refused:
-        house.applier.apply(attrs.evolve(shared, calendars=[]), now=house.now, actor=ADA)
-
-    [fault] = map(str, refused.value.calendars)
-    assert fault.startswith("calendars.de-holidays: would be removed, and is named by payroll of")
-    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), now=house.now, actor=ADA)
-    assert [one.name for one in house.schedules.calendars()] == ["de-holidays"]
-
-
-def test_to_a_file_of_what_is_chosen_belong_its_calendars() -> None:
-    house = House()
-    house.applier.apply(File([PAYROLL], calendars=[HOLIDAYS, CLOSED]), now=house.now, actor=ADA)
-    exporter = Exporter(house.schedules)
-
-    chosen = exporter.choose([], source=None, by_hand=False)
-
-    assert {one.name: one for one in chosen.calendars} == {
-        "de-holidays": HOLIDAYS,
-        "closed": CLOSED,
-    }
-    source = chosen.source or ""
-    assert exporter.differences(chosen.drafts, chosen.calendars, source=source) == {
-        "payroll": ["task_name"]
-    }
-    without = exporter.differences(chosen.drafts, [HOLIDAYS], source=source)
-    assert without["calendars.closed"] == ["missing"]

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.application.administration.doctor import Doctor
 from cronhare.domain.diagnosis.broker import BrokerFacts
@@ -14,8 +13,6 @@ from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
 from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts
 from cronhare.domain.diagnosis.nodes import Owner
 from cronhare.domain.diagnosis.overdue import Late
-from cronhare.domain.diagnosis.quarantine import Quarantined
-from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
 from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.diagnosis.work import ScheduleFacts
@@ -23,7 +20,7 @@ from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
 from cronhare.domain.schedules.notify import ByCommand, Subscriptions, Target
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
+from cronhare.domain.topology import Topology
 from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -98,13 +95,6 @@ def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_i
     assert ("cronhare scheduler" in "".join(cures)) is (broker is RABBIT)
 
 
-def test_a_broker_in_memory_has_nothing_to_look_at() -> None:
-    findings = examine(Ledger(LEDGER), MemoryInspection())
-
-    assert "broker" in subjects(findings, Severity.OK)
-    assert subjects(findings, Severity.ERROR) == []
-
-
 def test_both_servers_may_be_away_and_both_are_told() -> None:
     findings = examine(Ledger(AWAY), Broker(AWAY))
 
@@ -140,17 +130,6 @@ def test_a_queue_that_is_only_named_by_what_is_off_is_not_looked_for_once_its_ru
     [topology] = broker.asked
     names = [queue.name for queue in topology.queues]
     assert ("cron_scheduler.reports" in names) is is_looked_at
-
-
-@pytest.mark.parametrize("broker", [RABBIT, AWAY, InMemory()])
-def test_quarantined_runs_are_told_whatever_the_broker_has(
-    broker: BrokerFacts | InMemory | Unreachable,
-) -> None:
-    activity = Activity(now=NOON, quarantined=Quarantined(unresolved=1, of_late=1))
-
-    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
-
-    assert any(finding.what.startswith("1 run is quarantined") for finding in findings)
 
 
 def test_failures_open_breakers_and_spent_budgets_are_told_with_their_remedies() -> None:
@@ -225,78 +204,6 @@ def test_rows_that_cannot_be_read_are_counted_and_some_are_named() -> None:
     assert len(finding.what) < 500
 
 
-def test_open_breakers_are_told_apart_from_those_that_let_a_probe_through() -> None:
-    minute = timedelta(minutes=1)
-    opened = Breaker(
-        task="worker 7",
-        window=minute,
-        last_at=NOON - minute,
-        opened_at=NOON - minute,
-        probe_at=NOON + minute,
-    )
-    half = attrs.evolve(opened, task="worker 8", probe_at=NOON)
-    probed = attrs.evolve(opened, task="worker 9", probe=3)
-    activity = Activity(now=NOON, breakers=[opened, half, probed, attrs.evolve(opened, task="w")])
-
-    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(RABBIT))
-
-    told = [each.what for each in findings if "circuit breaker" in each.what]
-    assert told == [
-        "The circuit breakers of worker 7, w are open: what fails is not tried again",
-        (
-            "The circuit breakers of worker 8, worker 9 are half open: one retry is let through "
-            "as a probe, what fails beside it is not tried again"
-        ),
-    ]
-
-
-def test_messages_that_were_set_apart_are_told_with_their_virtual_host() -> None:
-    apart = Thing(kind=Kind.QUEUE, name=QUARANTINE_QUEUE, fit=Fit.FITS, messages=3)
-
-    findings = examine(Ledger(AWAY), Broker(attrs.evolve(RABBIT, things=(apart,))))
-
-    [told] = [finding for finding in findings if finding.what.startswith("3 messages in")]
-    assert "purge_queue --vhost jobs" in told.cure
-
-
-def test_tasks_are_held_against_the_schedules_and_the_brokers_patience() -> None:
-    long = timedelta(hours=2)
-    lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",), timeout=long)
-
-    findings = examine(Ledger(LEDGER), Broker(RABBIT), tasks=[lasting])
-
-    told = [finding for finding in findings if finding.subject == "tasks"]
-    assert [finding.severity for finding in told] == [Severity.OK, Severity.NOTE]
-    assert "task lasting" in told[1].what
-
-
-@pytest.mark.parametrize("facts", [AWAY, attrs.evolve(LEDGER, schedules=None)])
-def test_beside_a_ledger_that_cannot_be_read_no_schedule_is_praised(
-    facts: LedgerFacts | Unreachable,
-) -> None:
-    task = Task(name="report", ref=TaskRef("report", 1), command=("true",))
-
-    findings = examine(Ledger(facts), Broker(RABBIT), tasks=[task])
-
-    told = [finding for finding in findings if finding.subject in {"tasks", "sources"}]
-    assert [finding.severity for finding in told] == [Severity.NOTE]
-    assert "is not known" in told[0].what
-
-
-def test_a_broker_in_memory_has_no_patience_to_lose() -> None:
-    lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",))
-
-    findings = examine(Ledger(LEDGER), MemoryInspection(), tasks=[lasting])
-
-    assert not any("lasting" in finding.what for finding in findings)
-
-
-def test_of_tasks_that_nobody_named_nothing_good_is_said() -> None:
-    findings = examine(Ledger(LEDGER), Broker(RABBIT))
-
-    assert not any("None is given longer than" in finding.what for finding in findings)
-
-
 def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
     broken = Broker(RABBIT, lanes=[LaneReport(3, LaneState.BROKEN)])
 
@@ -304,25 +211,3 @@ def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
 
     assert subjects(unasked, Severity.ERROR) == []
     assert subjects(asked, Severity.ERROR) == ["lanes"]
-
-
-def test_what_cannot_be_seen_is_said_with_what_sees_it() -> None:
-    unasked = examine(Ledger(LEDGER), Broker(RABBIT))
-    asked = examine(Ledger(LEDGER), Broker(RABBIT), probe=True)
-
-    [unseen] = [finding for finding in unasked if "not to be seen" in finding.what]
-    assert "doctor --probe" in unseen.cure
-    [unseen] = [finding for finding in asked if "not to be seen" in finding.what]
-    assert "doctor --probe" not in unseen.cure
-
-
-@pytest.mark.parametrize(
-    ("lanes", "severity"), [(AWAY, [Severity.ERROR]), (InMemory(), [])], ids=["away", "in memory"]
-)
-def test_where_no_probe_could_be_sent_that_is_told(
-    lanes: InMemory | Unreachable, severity: list[Severity]
-) -> None:
-    findings = examine(Ledger(LEDGER), Broker(RABBIT, lanes=lanes), probe=True)
-
-    told = [each.severity for each in findings if each.severity is Severity.ERROR]
-    assert told == severity

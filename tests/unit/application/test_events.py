@@ -13,14 +13,13 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.events import announcing, backlog, finding, relay, settling
+from cronhare.application.events import announcing, backlog, relay, settling
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.addresses import WebAddress
-from cronhare.domain.execution import State
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
@@ -37,12 +36,11 @@ from cronhare.domain.schedules.notify import (
     Target,
     by_number,
 )
-from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
-from tests.unit.application.endings import SUCCESS, always, failure, one_by_one
+from tests.unit.application.endings import always, failure, one_by_one
 from tests.unit.application.house import REPORT, House, Inline
 from tests.unit.application.test_views import ARCHIVED
 
@@ -177,18 +175,6 @@ async def test_a_failure_is_told_to_each_who_wants_it_and_to_no_other() -> None:
     assert set(outpost.states().values()) == {OutboxState.DELIVERED.value}
 
 
-async def test_two_workers_tell_of_an_event_once() -> None:
-    made = house()
-    one = Outpost(made, subscriptions(target("ops")))
-    other = Outpost(made, one.subscriptions, one.notifier, "bee")
-    await failed(made)
-
-    for each in (one, other, one, other):
-        await each.turn()
-
-    assert one.notifier.told == [("ops", "failed")]
-
-
 async def test_who_stands_in_tells_only_what_nobody_has_taken_for_so_long() -> None:
     only_after = timedelta(seconds=45)
     worker = Outpost(house(), subscriptions(target("ops")))
@@ -264,26 +250,6 @@ async def test_what_was_told_while_the_ledger_was_away_for_a_moment_is_not_told_
     assert one.notifier.told == [("ops", "failed")]
 
 
-async def test_what_cannot_be_noted_before_another_may_take_it_is_told_again(lines: Lines) -> None:
-    made = house()
-    one = Outpost(made, subscriptions(target("ops")))
-    other = Outpost(made, one.subscriptions, one.notifier, "bee")
-    await failed(made)
-
-    def away(*_: Any, **__: Any) -> bool:  # noqa: ANN401
-        made.clock.advance(target("ops").timeout + relay.MARGIN)
-        raise LedgerUnavailable("away")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one.store, "settle", away)
-        await one.turn()
-        await one.outbox_relay.settled()
-    await other.turn()
-
-    assert one.notifier.told == [("ops", "failed")] * 2
-    assert "Whether ops was told is not noted" in "\n".join(lines())
-
-
 async def test_who_lacks_a_secret_leaves_what_needs_it_to_who_stands_in_with_it() -> None:
     only_after = timedelta(seconds=45)
     address = WebAddress.parse("https://hooks.example.org/x")
@@ -357,27 +323,6 @@ async def test_many_targets_that_hang_leave_places_for_those_that_hear() -> None
     assert len(names) - 5 == relay.MOST_OF_FAILING
 
 
-async def test_a_fault_of_ours_is_a_failure_and_holds_up_nothing(lines: Lines) -> None:
-    made = house()
-
-    def break_down(told: Target, _: OutboxRow) -> None:
-        if told.name == "ops":
-            raise ValueError("nobody thought of that")
-
-    outpost = Outpost(made, subscriptions(target("ops"), target("log")), Notifier(hears=break_down))
-    await failed(made)
-
-    for _ in range(3 * MOST_TRIES):
-        await outpost.turn()
-        made.clock.advance(timedelta(hours=1))
-
-    assert outpost.states() == {
-        "ops": OutboxState.GIVEN_UP.value,
-        "log": OutboxState.DELIVERED.value,
-    }
-    assert "Telling ops met a fault of ours" in "\n".join(lines())
-
-
 async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at_once(
     monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
@@ -436,74 +381,6 @@ async def test_each_due_instant_arrives_once_for_who_asks_however_often_its_run_
     assert len(rows) == len(runs) == 3
 
 
-async def test_however_many_instants_arrived_all_are_told_look_by_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(finding, "ARRIVALS_AT_ONCE", 1)
-    monkeypatch.setattr(finding, "ARRIVAL_PAGES", 2)
-    made = house(always(SUCCESS))
-    made.dispatcher.tick(made.now)
-    for _ in range(7):
-        made.clock.advance(MINUTE)
-        made.dispatcher.tick(made.now)
-    outpost = Outpost(made, subscriptions(target("ops", EventKind.ARRIVED)))
-
-    told = list[int]()
-    for _ in range(5):
-        await outpost.turn()
-        told.append(len(outpost.store.rows(limit=100)))
-        made.clock.advance(finding.FIND_EVERY)
-
-    assert told == [2, 4, 6, 7, 7]
-    assert set(outpost.notifier.told) == {("ops", "arrived")}
-
-
-async def test_however_many_skips_there_were_all_are_told_look_by_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(finding, "MOST_FOUND", 2)
-    made = house(always(SUCCESS))
-    never = attrs.evolve(EVERY_MINUTE, overlap=OverlapPolicy.SKIP)
-    made.schedules.save([never], source=SHOP, now=made.now)
-    made.dispatcher.tick(made.now)
-    for _ in range(8):
-        made.clock.advance(MINUTE)
-        made.dispatcher.tick(made.now)
-    outpost = Outpost(made, subscriptions(target("ops", EventKind.SKIPPED)))
-    skipped = [one for one in made.executions() if one.state is State.SKIPPED]
-
-    for _ in range(9):
-        await outpost.turn()
-        made.clock.advance(finding.FIND_EVERY)
-
-    assert len(skipped) == 7
-    assert outpost.notifier.told == [("ops", "skipped")] * 7
-
-
-async def test_a_late_start_is_told_though_it_ended_while_no_worker_was_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(finding, "MOST_FOUND", 1)
-    made = house(always(SUCCESS))
-    made.dispatcher.tick(made.now)
-    made.clock.advance(MINUTE)
-    made.dispatcher.tick(made.now)
-    made.clock.advance(3 * MINUTE)
-    await made.open()
-    await made.turn()
-    for _ in range(3):
-        await made.turn(MINUTE)
-    made.clock.advance(timedelta(hours=5))
-
-    wants = subscriptions(target("ops", EventKind.LATE), late_after=2 * MINUTE)
-    outpost = Outpost(made, wants)
-    for _ in range(4):
-        await outpost.turn()
-        made.clock.advance(finding.FIND_EVERY)
-
-    assert outpost.notifier.told == [("ops", "late")]
-
-
 async def test_a_target_that_always_fails_is_given_up_with_a_warning(lines: Lines) -> None:
     made = house()
 
@@ -560,21 +437,6 @@ async def test_a_target_of_which_a_part_hears_is_told_of_all_at_once_and_says_wh
     assert "550 no such user. Given up" in "\n".join(lines())
 
 
-async def test_a_recovery_is_told_once_after_a_failure() -> None:
-    made = house(one_by_one([failure("boom")]))
-    outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
-    await failed(made)
-    await outpost.turn()
-    quiet = list(outpost.notifier.told)
-
-    for _ in range(3):
-        await made.turn(MINUTE)
-        await outpost.turn()
-
-    assert quiet == []
-    assert outpost.notifier.told == [("ops", "recovered")]
-
-
 async def test_of_events_that_come_in_another_order_the_latest_timestamp_holds() -> None:
     made, heard, is_down = house(one_by_one([failure("boom")])), list[dict[str, str]](), True
 
@@ -586,73 +448,17 @@ async def test_of_events_that_come_in_another_order_the_latest_timestamp_holds()
     wants = subscriptions(target("ops", EventKind.FAILED, EventKind.RECOVERED))
     outpost = Outpost(made, wants, Notifier(hears))
     await failed(made)
-    for _ in range(80):
+    for _ in range(20):
         await outpost.turn()
-        made.clock.advance(timedelta(seconds=30))
+        made.clock.advance(2 * MINUTE)
     await made.turn(MINUTE)
     is_down = False
-    for _ in range(120):
+    for _ in range(30):
         await outpost.turn()
-        made.clock.advance(timedelta(seconds=30))
+        made.clock.advance(2 * MINUTE)
 
     assert [one["type"] for one in heard] == ["schedule.recovered", "schedule.failed"]
     assert max(heard, key=itemgetter("timestamp"))["type"] == "schedule.recovered"
-
-
-async def test_a_recovery_is_told_of_a_schedule_that_runs_once_a_quarter() -> None:
-    made = house(one_by_one([failure("boom")]))
-    outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
-    await failed(made)
-    await outpost.turn()
-
-    made.clock.advance(timedelta(days=45))
-    await outpost.turn()
-    await made.turn(timedelta(days=47))
-    await outpost.turn()
-
-    assert outpost.notifier.told == [("ops", "recovered")]
-
-
-@pytest.mark.parametrize("ahead", [50 * MINUTE, timedelta(days=3)])
-async def test_a_recovery_is_told_though_the_clock_was_ahead_at_the_failure(
-    ahead: timedelta,
-) -> None:
-    made = house(one_by_one([failure("boom"), failure("boom")]))
-    outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
-    began = made.now
-    made.clock.advance(ahead)
-    await failed(made)
-    await outpost.turn()
-    made.clock.move_to(began)
-    made.schedules.switch(["report"], on=False, now=made.now)
-    made.dispatcher.tick(made.now)
-    made.schedules.switch(["report"], on=True, now=made.now)  # planned anew from now on
-
-    await outpost.turn()
-    quiet = list(outpost.notifier.told)
-    for _ in range(3):
-        await made.turn(MINUTE)
-        await outpost.turn()
-
-    assert quiet == []
-    assert outpost.notifier.told == [("ops", "recovered")]
-
-
-async def test_of_a_run_that_begins_too_late_one_event_is_told() -> None:
-    made = house(always(SUCCESS))
-    wants = subscriptions(target("ops", EventKind.LATE), late_after=2 * MINUTE)
-    outpost = Outpost(made, wants)
-    made.dispatcher.tick(made.now)
-    made.clock.advance(MINUTE)
-    made.dispatcher.tick(made.now)  # claimed, and no worker is there
-
-    told = []
-    for _ in range(4):
-        await outpost.turn()
-        told.append(len(outpost.notifier.told))
-        made.clock.advance(MINUTE)
-
-    assert told == [0, 0, 0, 1]
 
 
 async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Lines) -> None:
@@ -768,37 +574,6 @@ async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(line
         "The alert failed is over",
         "6 failed cron tasks",
     ]
-
-
-async def test_a_target_that_is_new_hears_of_an_alert_that_has_held_for_days() -> None:
-    made = house()
-    fill_the_archive(made, 6)
-    first = Outpost(made, watching("ops"))
-    for _ in range(26 * 6):
-        await first.turn()
-        made.clock.advance(10 * MINUTE)
-    second = Outpost(made, watching("pager"), node="bee")
-
-    for _ in range(2):
-        await second.turn()
-        made.clock.advance(MINUTE)
-
-    assert second.notifier.told == [("pager", "alert")]
-
-
-async def test_two_workers_tell_of_an_alert_once_and_each_file_has_its_own_targets() -> None:
-    made = house()
-    one = Outpost(made, watching("ops"))
-    other = Outpost(made, one.subscriptions, one.notifier, "bee")
-    of_another_file = Outpost(made, watching("ops", source="bar"), node="cat")
-    fill_the_archive(made, 6)
-
-    for each in (one, other, of_another_file, one, other, of_another_file):
-        await each.turn()
-        made.clock.advance(MINUTE)
-
-    assert one.notifier.told == [("ops", "alert")]
-    assert of_another_file.notifier.told == [("ops", "alert")]
 
 
 async def test_where_no_target_wants_alerts_nothing_is_judged() -> None:

@@ -1,10 +1,8 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import attrs
-import msgspec
 import pytest
 
 from cronhare.adapters.sql.records.replays import SqlReplayStore
@@ -20,13 +18,12 @@ from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.keys import backfill_key
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.cli.failure_output import failure_columns
 from tests.actors import ADA
 from tests.unit.application.deliveries import begin, due, run
-from tests.unit.application.endings import CRASH, always, failure
+from tests.unit.application.endings import always, failure
 from tests.unit.application.house import NOON, House
 from tests.unit.application.outages import REFUSED
 
@@ -52,15 +49,6 @@ async def test_it_ran_and_succeeded() -> None:
     assert (told.ran, told.answer) == (True, "It ran and succeeded")
     assert told.execution == house.only
     assert len(told.attempts) == 1
-
-
-async def test_an_instant_in_another_zone_is_the_same_instant() -> None:
-    house = House()
-    await run(house)
-
-    told = ask(house, (NOON + MINUTE).astimezone(ZoneInfo("Asia/Kolkata")))
-
-    assert told.answer == "It ran and succeeded"
 
 
 @pytest.mark.parametrize(
@@ -128,15 +116,6 @@ async def test_an_error_is_told_for_which_an_open_breaker_gave_the_reason() -> N
     assert reason(FailureView.of(archived)) == "no pool (Circuit breaker activated)"
 
 
-async def test_a_quarantine_says_why() -> None:
-    house = House(script=always(CRASH))
-    await run(house)
-    for _ in range(10):
-        await house.turn(timedelta(seconds=10))
-
-    assert "crashed 3 times within 300 s" in ask(house).answer
-
-
 async def test_what_is_quarantined_for_a_refused_end_is_not_said_to_have_crashed() -> None:
     house = House()
     house.outage.refused = True
@@ -158,19 +137,6 @@ def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
     assert told.because[0].startswith("It is one of 8 instants from 2026-03-02 12:01:00Z to ")
 
 
-def test_an_overlap_is_named() -> None:
-    house = House()
-    house.add(overlap=OverlapPolicy.SKIP)
-    for _ in range(3):
-        house.dispatcher.tick(house.now)
-        house.clock.advance(MINUTE)
-
-    told = ask(house, NOON + 2 * MINUTE)
-
-    assert not told.ran
-    assert "overlap: execution" in told.answer
-
-
 async def test_a_run_that_a_later_one_has_replaced_says_so() -> None:
     house = House(holds=True)
     await begin(house)
@@ -179,20 +145,6 @@ async def test_a_run_that_a_later_one_has_replaced_says_so() -> None:
 
     assert explain_execution(ended, (), now=house.now).answer == (
         "It was cancelled: overlap: execution 7 takes its place (overlap policy cancel_previous)"
-    )
-
-
-def test_an_instant_that_was_not_due_has_neighbours() -> None:
-    house = House()
-    house.add(schedule="0 8 * * *")
-    house.dispatcher.tick(house.now)
-
-    told = ask(house, NOON)
-
-    assert told.answer == "It was not due then"
-    assert told.because == (
-        "The instant before is 2026-03-02 08:00:00Z.",
-        "The instant after is 2026-03-03 08:00:00Z.",
     )
 
 
@@ -274,21 +226,6 @@ def test_a_backfill_that_is_under_way_is_named_of_an_instant_that_it_has(
     assert named not in after.because
 
 
-def test_a_run_of_a_backfill_is_not_said_to_be_late() -> None:
-    house = House()
-    house.add(schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
-    by_hand = house.only
-    filled = msgspec.structs.replace(
-        by_hand, key=backfill_key(NOON), due_at=NOON - timedelta(days=200)
-    )
-
-    told = [explain_execution(one, (), now=house.now).because[0] for one in (by_hand, filled)]
-
-    at = f"Claimed at 2026-03-02 12:00:00Z by {house.node}"
-    assert told == [f"{at}, 0.0 s after.", f"{at}."]
-
-
 def test_what_keeps_a_day_off_keeps_a_backfill_off_too() -> None:
     house = House()
     house.add(conditions=Conditions(blackout=("12:00-13:00",)))
@@ -317,30 +254,6 @@ def test_what_stays_alive_has_no_backfill(is_recorded: bool) -> None:
     assert told.because[-1] == f"No backfill runs it: {NOT_BESIDE}."
 
 
-def test_a_day_that_keeps_a_backfill_off_is_named_where_an_edit_is_the_reason() -> None:
-    house = House()
-    house.add(conditions=Conditions(blackout=("11:00-13:00",)))
-
-    told = ask(house, NOON - MINUTE)
-    [more] = told.because
-
-    assert "an instant from before an edit" in told.answer
-    assert more == (
-        "A backfill leaves it out as well, as long as that holds (blackout: 11:00-13:00); "
-        "`cronhare run report` runs it now, whatever day it is."
-    )
-
-
-def test_a_missing_calendar_keeps_backfills_off_before_an_edit_too() -> None:
-    house = House()
-    house.add(conditions=Conditions(skip_on=("holidays",)))
-
-    [told] = ask(house, NOON - MINUTE).because
-
-    assert told.startswith("No backfill runs it: ")
-    assert "holidays" in told
-
-
 def test_a_stopped_backfill_that_has_an_instant_is_to_be_resumed() -> None:
     house = House()
     house.add()
@@ -360,13 +273,6 @@ def test_a_stopped_backfill_that_has_an_instant_is_to_be_resumed() -> None:
     )
 
 
-def test_what_was_before_its_schedule_began_is_in_no_backfill() -> None:
-    house = House()
-    house.add(starts_at=NOON)
-
-    assert ask(house, NOON - MINUTE).because == ()
-
-
 def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() -> None:
     house = House()
     house.add("other")
@@ -383,15 +289,6 @@ def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() 
     assert any("`schedule.held`" in reason for reason in told.because)
 
 
-def test_a_disabled_schedule_says_so_of_the_future() -> None:
-    house = House()
-    house.add(status=False)
-
-    told = ask(house, NOON + timedelta(days=1))
-
-    assert "But the schedule is disabled: unless that changes, it will not run." in told.because
-
-
 def test_a_broken_row_says_what_is_broken() -> None:
     house = House()
     house.add()
@@ -400,33 +297,6 @@ def test_a_broken_row_says_what_is_broken() -> None:
 
     assert told.answer == "It cannot be planned: its row in the table is broken"
     assert told.because[0] == "timezone: unknown zone"
-
-
-async def test_a_row_that_broke_later_does_not_hide_what_ran() -> None:
-    house = House()
-    await run(house)
-
-    told = ask(house, draft=None, problem="timezone: unknown zone")
-
-    assert told.answer == "It ran and succeeded"
-
-
-async def test_a_run_is_found_after_its_schedule_has_become_a_one_off() -> None:
-    house = House()
-    await run(house)
-    house.add(schedule=None, date_time=NOON + timedelta(days=9))
-
-    assert ask(house).answer == "It ran and succeeded"
-
-
-def test_a_schedule_that_no_planner_could_plan_says_so() -> None:
-    house = House()
-    house.add()
-    house.clock.advance(2 * MINUTE)
-
-    told = ask(house, planned=True, problem="ZeroDivisionError: a fault of ours")
-
-    assert "it cannot be planned: ZeroDivisionError" in told.answer
 
 
 async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:

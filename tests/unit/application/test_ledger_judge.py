@@ -72,39 +72,6 @@ def test_a_ledger_that_was_away_makes_no_node_silent(watched: Watched, first: st
     assert [*watched.raised()] == []
 
 
-def test_what_fell_due_while_the_ledger_was_away_is_not_a_schedulers_fault(
-    watched: Watched,
-) -> None:
-    watched.goes_on(300)
-    watched.house.dispatcher.tick(watched.house.now)
-    watched.house.clock.advance(timedelta(minutes=10))
-
-    watched.goes_on(60)
-    early = [*watched.raised()]
-    watched.goes_on(180)
-
-    assert "scheduler " not in early
-    assert "scheduler " in watched.raised()
-
-
-def test_workers_whose_broker_is_lost_serve_nothing_after_two_minutes(watched: Watched) -> None:
-    watched.house.dispatcher.tick(watched.house.now)
-    watched.house.clock.advance(timedelta(minutes=1))
-    watched.house.dispatcher.tick(watched.house.now)  # it is sent, and waits
-    watched.goes_on(300, "ant")
-    served = [*watched.raised()]
-
-    watched.broker_lost_at = watched.house.now
-    watched.goes_on(120, "ant")
-    soon = [*watched.raised()]
-    watched.goes_on(60, "ant")
-
-    about = f"queue {MAIN_QUEUE}"
-    assert about not in served
-    assert about not in soon
-    assert about in watched.raised()
-
-
 def test_a_node_that_is_killed_is_told_within_two_minutes(watched: Watched) -> None:
     watched.goes_on(300, "ant", "bee")
 
@@ -113,15 +80,4 @@ def test_a_node_that_is_killed_is_told_within_two_minutes(watched: Watched) -> N
     watched.goes_on(80, "bee")
 
     assert early == []
-    assert [*watched.raised()] == ["node ant"]
-
-
-def test_who_has_just_begun_to_look_waits_for_reports(watched: Watched) -> None:
-    watched.report("ant")
-    watched.house.clock.advance(timedelta(minutes=10))
-
-    watched.judge.look(watched.house.now)
-
-    assert [*watched.raised()] == []
-    watched.goes_on(120)
     assert [*watched.raised()] == ["node ant"]

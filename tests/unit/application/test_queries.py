@@ -1,12 +1,10 @@
 """What people look at, and whether it explains what is stuck."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import attrs
-import msgspec
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
@@ -16,8 +14,8 @@ from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.explanations import Explanations
-from cronhare.application.administration.lookup import NotFound, find_schedule
-from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.queries import LOOK_EVERY, Queries
 from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
@@ -25,15 +23,14 @@ from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
-from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
@@ -43,9 +40,10 @@ from cronhare.ports.records import BrokerInspectionPort, ExecutionFilter
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from tests.actors import ADA
 from tests.ports import NO_NACKS
-from tests.unit.application.deliveries import begin, due, live, run
+from tests.unit.application.deliveries import due, live, run
 from tests.unit.application.endings import always, failure
-from tests.unit.application.house import LEASE, NOON, REPORT, House
+from tests.unit.application.house import LEASE, NOON, House
+from tests.unit.executions import execution
 
 MINUTE = timedelta(minutes=1)
 
@@ -120,28 +118,7 @@ def only(house: House) -> ExecutionView:
     return queries(house).execution(house.only.id).execution
 
 
-def as_json(view: object) -> Any:  # noqa: ANN401 - whatever JSON is
-    return json.loads(msgspec.json.encode(view))
-
-
 # Schedules
-
-
-async def test_a_schedule_is_shown_with_its_last_and_its_next_run() -> None:
-    house = House()
-    await run(house)
-    house.dispatcher.tick(house.now)
-
-    report = queries(house).schedule("report")
-
-    assert report.last_run is not None
-    assert (report.last_run.execution_id, report.last_run.state) == (
-        house.only.id,
-        State.SUCCEEDED,
-    )
-    assert report.last_run.finished_at == house.now
-    assert report.next_due_at is not None
-    assert report.next_due_at.year == NOON.year + 1
 
 
 def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
@@ -210,33 +187,6 @@ def test_a_run_of_what_stays_alive_says_how_its_own_worker_stands(
     assert because[-1].startswith(told)
 
 
-def test_a_schedule_that_never_ran_has_no_last_run() -> None:
-    house = House()
-    house.add()
-
-    assert queries(house).schedule("report").last_run is None
-
-
-def test_a_schedule_is_json_with_real_types() -> None:
-    house = House()
-    backoff = Backoff(type=BackoffType.SEQUENCE, sequence=(1_000, 2_500))
-    house.add(
-        params='{"to":["you"]}',
-        timeout=timedelta(minutes=5),
-        jitter=timedelta(milliseconds=1_500),
-        retry=RetryPolicy(attempts=3, backoff=backoff),
-    )
-
-    shown = as_json(queries(house).schedule("report"))
-
-    assert shown["params"] == {"to": ["you"]}
-    assert (shown["timeout_seconds"], shown["jitter_seconds"]) == (300, 1.5)
-    assert shown["misfire_window_seconds"] == 7 * 24 * 3600
-    assert shown["retry"]["attempts"] == 3
-    assert shown["retry"]["delays_seconds"] == [1, 2.5]
-    assert shown["task"] == {"type": "report", "id": 25}
-
-
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
@@ -255,124 +205,46 @@ def test_what_is_not_there_is_said_so(ask: Any, told: str) -> None:  # noqa: ANN
         ask(queries(house))
 
 
-@pytest.mark.parametrize(
-    ("ask", "told"),
-    [
-        (lambda of: of.of_instant("reprot", None), "did you mean report?"),
-        (lambda of: of.of_execution(7), "no execution 7"),
-    ],
-)
-def test_what_is_not_there_is_not_explained(ask: Any, told: str) -> None:  # noqa: ANN401
-    house = House()
-    house.add()
-
-    with pytest.raises(NotFound, match=told.replace("?", r"\?")):
-        ask(explanations(house))
-
-
-def test_what_is_explained_has_the_name_of_its_task_where_its_row_has_the_number_alone() -> None:
-    house = House()
-    house.add(task_name=None, schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
-    [run] = house.records.executions(ExecutionFilter())
-
-    told = [
-        explanations(house).of_execution(run.id),
-        explanations(house).of_instant("report", None),
-    ]
-
-    assert run.task_name is None
-    assert [one.execution and one.execution.task_name for one in told] == [REPORT.name] * 2
-    assert queries(house).output(run.id).execution.task_name == REPORT.name
-
-
 # Why an execution is where it is
 
 
-def test_what_is_claimed_waits_for_a_scheduler_to_publish_it() -> None:
-    house = House()
-    house.broker.go_away()
-    due(house)
-
-    shown = only(house)
-
-    assert shown.waits_for == f"a scheduler that hands it to the broker, for queue {MAIN_QUEUE}"
-    assert shown.check_at is not None
-
-
-def test_what_is_published_waits_for_a_worker_until_it_is_sent_again() -> None:
-    house = House()
-    due(house)
-
-    shown = only(house)
-
-    assert shown.waits_for == f"a worker that serves queue {MAIN_QUEUE}"
-    assert (shown.check_at, shown.sent_again_at) == (house.now, house.now + 5 * MINUTE)
-
-
-def test_what_was_sent_again_says_how_often() -> None:
-    house = House()
-    due(house)
-    house.clock.advance(6 * MINUTE)
-    house.reconciler.tick(house.now)
-
-    told = explanations(house).of_execution(house.only.id)
-
-    assert told.execution is not None
-    assert told.execution.resends == 1
-    assert "Its message was sent again 1 time." in told.because
-
-
 @pytest.mark.parametrize(
-    ("stays_alive", "told"),
-    [(False, "`cronhare schedules backfill report"), (True, "No backfill runs it: it stays alive")],
+    ("run", "waits_for"),
+    [
+        (execution(), f"a scheduler that hands it to the broker, for queue {MAIN_QUEUE}"),
+        (execution(State.PUBLISHED), f"a worker that serves queue {MAIN_QUEUE}"),
+        (
+            execution(State.RETRYING, next_attempt_at=NOON + MINUTE),
+            "its time, 2026-03-02 12:01:00Z",
+        ),
+        (
+            execution(State.RUNNING, owner="ant", lease_until=NOON + LEASE),
+            "its task to end, which runs at ant",
+        ),
+        (
+            execution(State.RUNNING, owner="ant", lease_until=NOON + LEASE, cancel_requested=True),
+            "ant to stop its task: its end was asked for",
+        ),
+        (
+            execution(State.RUNNING, owner="ant", lease_until=NOON),
+            (
+                "a scheduler that gives attempt 1 up for lost: ant, "
+                "not renewed since 2026-03-02 12:00:00Z"
+            ),
+        ),
+        (
+            execution(State.PUBLISHED, cancel_requested=True),
+            "a scheduler to cancel it, as its row asks for; no worker begins it",
+        ),
+        (
+            execution(problem="state: 'garbage'"),
+            "a scheduler that quarantines it, as its row is broken",
+        ),
+        (execution(State.SUCCEEDED), None),
+    ],
 )
-def test_a_skipped_execution_says_whether_a_backfill_runs_it(stays_alive: bool, told: str) -> None:
-    house = House()
-    house.add(stay_alive=stays_alive, misfire=Misfire(policy=MisfirePolicy.SKIP))
-    house.clock.advance(10 * MINUTE)
-    house.dispatcher.tick(house.now)
-    skipped = house.executions(State.SKIPPED)[0]
-
-    assert explanations(house).of_execution(skipped.id).because[-1].startswith(told)
-
-
-def test_what_begins_later_waits_for_its_time() -> None:
-    house = House()
-    house.records.run_now(_schedule(house), key="manual-1", params=None, now=house.now, node="ant")
-    later = msgspec.structs.replace(house.only, next_attempt_at=house.now + MINUTE)
-
-    assert ExecutionView.of(later, now=house.now).waits_for == "its time, 2026-03-02 12:01:00Z"
-
-
-def _schedule(house: House) -> int:
-    house.add(schedule=None)
-    return find_schedule(house.schedules, "report").id
-
-
-async def test_what_runs_says_where_and_until_when_its_lease_is() -> None:
-    house = House(holds=True)
-    await begin(house)
-
-    told = explanations(house).of_execution(house.only.id)
-
-    assert told.execution is not None
-    assert (told.ran, told.answer) == (True, "It is running")
-    assert told.execution.owner == house.node
-    assert told.execution.lease_until == house.now + LEASE
-    assert told.execution.waits_for == f"its task to end, which runs at {house.node}"
-    assert [attempt.node for attempt in told.attempts] == [house.node]
-
-
-async def test_of_a_lease_that_is_over_nobody_is_said_to_renew_it() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.clock.advance(2 * LEASE)
-
-    told = explanations(house).of_execution(house.only.id)
-
-    assert any("a scheduler that gives attempt 1 up for lost" in line for line in told.because)
-    assert not any("while it lives" in line for line in told.because)
+def test_what_has_not_ended_says_what_it_waits_for(run: Execution, waits_for: str | None) -> None:
+    assert ExecutionView.of(run, now=NOON).waits_for == waits_for
 
 
 async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
@@ -386,87 +258,6 @@ async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
         "It was completed without being run: nobody listened to orders.due",
     )
     assert told.because[-1].startswith('`no_listener = "fail"` of its schedule')
-
-
-async def test_an_event_that_was_heard_ran() -> None:
-    house = House(tasks=[attrs.evolve(REPORT, topics=("orders.due",))])
-    await run(house, task=ref_of_topic("orders.due"), topic="orders.due")
-
-    told = explanations(house).of_execution(house.only.id)
-
-    assert (told.ran, told.answer) == (True, "It ran and succeeded")
-
-
-async def test_what_is_to_be_cancelled_waits_for_its_worker() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
-
-    shown = only(house)
-
-    assert shown.cancel_requested
-    assert shown.waits_for == f"{house.node} to stop its task: its end was asked for"
-
-
-async def test_a_lapsed_lease_waits_for_a_scheduler() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.clock.advance(LEASE)
-
-    assert only(house).waits_for == (
-        f"a scheduler that gives attempt 1 up for lost: {house.node}, "
-        "not renewed since 2026-03-02 12:01:30Z"
-    )
-
-
-async def test_a_retry_waits_for_its_time_and_then_for_a_worker() -> None:
-    house = House(script=always(failure()))
-    await run(house)
-
-    early = only(house).waits_for
-    house.clock.advance(timedelta(seconds=30))
-
-    assert early == "its time, 2026-03-02 12:01:30Z"
-    assert only(house).waits_for == f"a worker that serves queue {MAIN_QUEUE}"
-
-
-def test_what_is_broken_or_was_cancelled_by_hand_says_so() -> None:
-    house = House()
-    due(house)
-    broken = msgspec.structs.replace(house.only, problem="state: 'garbage'")
-    by_hand = msgspec.structs.replace(house.only, cancel_requested=True)
-
-    told = [ExecutionView.of(each, now=house.now).waits_for for each in (broken, by_hand)]
-
-    assert told == [
-        "a scheduler that quarantines it, as its row is broken",
-        "a scheduler to cancel it, as its row asks for; no worker begins it",
-    ]
-
-
-async def test_what_has_ended_waits_for_nothing() -> None:
-    house = House()
-    await run(house)
-
-    told = explanations(house).of_execution(house.only.id)
-
-    assert told.execution is not None
-    assert (told.execution.waits_for, told.execution.sent_again_at) == (None, None)
-    assert (told.answer, told.schedule_name, told.instant) == (
-        "It ran and succeeded",
-        "report",
-        NOON + MINUTE,
-    )
-
-
-async def test_an_instant_that_nobody_named_is_the_last_at_which_it_was_due() -> None:
-    house = House()
-    await run(house)
-    house.clock.advance(9 * MINUTE)
-
-    told = explanations(house).of_instant("report", None)
-
-    assert (told.instant, told.answer) == (NOON + MINUTE, "It ran and succeeded")
 
 
 # Waiting for an end
@@ -490,45 +281,7 @@ async def test_the_end_of_a_run_is_waited_for() -> None:
     assert pauses == [LOOK_EVERY] * 3
 
 
-def test_who_waits_is_told_once_that_nobody_begins() -> None:
-    house = House()
-    due(house)
-    silent, waited = list[State](), [0.0]
-
-    def pause(seconds: float) -> None:
-        waited[0] += seconds
-        if waited[0] > 4 * SILENT_FOR:
-            house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
-
-    queries(house).wait_for_end(
-        house.only.id, pause=pause, on_silence=lambda shown: silent.append(shown.state)
-    )
-
-    assert silent == [State.PUBLISHED]
-
-
-# The archive, and JSON
-
-
-async def test_a_failure_is_json_with_real_types() -> None:
-    error = failure("no", code="ELATER", retry_after=timedelta(seconds=90), stack="at x")
-    house = House(script=always(error), policy=RetryPolicy(attempts=1))
-    await run(house, params='{"n":1}')
-
-    [shown] = as_json(queries(house).failures(UNRESOLVED, limit=9))
-
-    assert shown["params"] == {"n": 1}
-    assert shown["task"] == {"type": "report", "id": 25}
-    assert shown["error"] == {
-        "message": "no",
-        "code": "ELATER",
-        "error_class": "unknown",
-        "types": [],
-        "retry_after_seconds": 90,
-        "retry_at": None,
-        "stack": "at x",
-    }
-    assert queries(house).failure(shown["id"]).failure.execution_id == house.only.id
+# The archive
 
 
 async def test_a_failure_is_shown_with_its_attempts_its_output_and_whose_it_is() -> None:
@@ -563,16 +316,6 @@ async def test_a_failure_of_a_schedule_that_is_gone_is_shown_without_it() -> Non
     assert (found.schedule, found.attempts, found.last_output) == (None, [], None)
 
 
-async def test_an_attempt_is_json_with_real_types() -> None:
-    house = House(script=always(failure("no")))
-    await run(house)
-
-    [attempt] = as_json(queries(house).execution(house.only.id))["attempts"]
-
-    assert (attempt["ending"], attempt["run_seconds"]) == ("failed", 0)
-    assert attempt["error"]["message"] == "no"
-
-
 @pytest.mark.parametrize(
     "text", ["{", "NaN", "[" * 5_000, "1e999", "[" * (DEEPEST + 2) + "]" * (DEEPEST + 2)]
 )
@@ -599,31 +342,6 @@ def heartbeat(house: House, nodes: NodeStorePort | None = None) -> Heartbeat:
         concurrency=8,
         running=lambda: 2,
     )
-
-
-def test_a_node_that_ends_in_good_order_is_not_missed() -> None:
-    house = House()
-    heart = heartbeat(house)
-    heart.round()
-
-    heart.leave()
-
-    assert queries(house).nodes().nodes == []
-
-
-def test_a_node_that_reports_itself_is_at_work() -> None:
-    house = House()
-    heart = heartbeat(house)
-    heart.round()
-    house.clock.advance(REPORT_EVERY)
-    heart.round()
-    house.clock.advance(SILENT_AFTER)
-
-    [ant] = queries(house).nodes().nodes
-
-    assert not ant.silent
-    assert (ant.started_at, ant.seen_at) == (NOON, NOON + REPORT_EVERY)
-    assert (ant.running, ant.concurrency, ant.queues) == (2, 8, (MAIN_QUEUE,))
 
 
 def test_a_node_that_reports_itself_no_more_is_silent() -> None:
@@ -727,32 +445,6 @@ async def test_what_is_watched_is_told_once_and_again_when_it_moves_on() -> None
     assert seen == [["published"], [], ["cancelled"], []]
 
 
-def test_what_is_watched_is_told_the_oldest_first() -> None:
-    house = House()
-    house.add("second")
-    due(house)
-
-    moved = next(queries(house).watch(ExecutionFilter(), pause=lambda _: None))
-
-    assert [one.id for one in moved] == sorted(one.id for one in house.executions())
-    assert len(moved) == 2
-
-
-async def test_a_failure_that_is_watched_is_told_once_and_again_when_it_is_resolved() -> None:
-    house = House(script=always(failure()))
-    await run(house, retry=RetryPolicy(attempts=1))
-    pauses = iter(range(4))
-
-    def pause(_seconds: float) -> None:
-        if next(pauses) == 1:
-            house.administrator.discard([1], note="known", now=house.now, actor=ADA)
-
-    looks = queries(house).watch_failures(FailureFilter(unresolved=False), limit=9, pause=pause)
-    seen = [[one.resolution for one in next(looks)] for _ in range(4)]
-
-    assert seen == [[None], [], ["discarded"], []]
-
-
 async def test_an_older_failure_is_no_news_when_it_takes_the_place_of_a_resolved_one() -> None:
     house = House(script=always(failure()))
     await run(house, retry=RetryPolicy(attempts=1))
@@ -847,39 +539,3 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
         "this schedule."
     )
     assert never.because[0] in last.because, "who would begin another"
-
-
-def test_a_run_that_has_not_ended_says_what_it_waits_for_and_not_who_would_begin_another() -> None:
-    house = House()
-    house.add(schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now, actor=ADA)
-
-    because = explanations(house).of_instant("report", None).because
-
-    assert any(line.startswith("It waits for ") for line in because)
-    assert not any("has no times of its own" in line for line in because)
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "No worker and no `cronhare up` reports itself now: none would begin it at a boot."),
-        (
-            {"status": False},
-            "But it is disabled: `cronhare schedules enable report` switches it on.",
-        ),
-    ],
-)
-def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
-    changes: dict[str, Any], told: str
-) -> None:
-    house = House()
-    house.add(schedule=None, **changes)
-    [stored] = house.schedules.schedules(["report"])
-    assert stored.draft is not None
-    house.schedules.save([stored.draft], source="jobs.toml", now=house.now)
-
-    because = explanations(house).of_instant("report", None).because
-
-    assert told in because
-    assert any("If its jobs file, jobs.toml, says on_start" in line for line in because)

@@ -3,27 +3,23 @@
 That is a line of docs/compatibility.md.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import msgspec
 import pytest
 
 from cronhare.application.administration.commands import CannotRun
-from cronhare.application.administration.lookup import find_schedule
-from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.application.administration.waits import what_it_waits_for
-from cronhare.application.administration.without_times import what_it_came_of, who_begins_it
+from cronhare.application.worker import standalone
 from cronhare.application.worker.attempt_runner import prepare
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.edits import FULL_COMPARISON
-from cronhare.domain.schedules.keys import BACKFILL, BOOT, CRON, MANUAL, START
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.standalone import (
     LONGEST_WAIT,
@@ -35,11 +31,10 @@ from cronhare.domain.schedules.standalone import (
     standalone_queue,
 )
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
-from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+from cronhare.ports.schedules import ScheduleStorePort
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import REPORT, House
@@ -139,35 +134,6 @@ async def test_a_run_that_ended_while_the_clock_was_ahead_is_followed_by_another
     assert [each.state for each in house.executions()] == [State.CANCELLED, State.CLAIMED]
 
 
-async def test_each_time_it_is_switched_off_is_told_and_not_each_second(lines: Lines) -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    one = keeper(house)
-
-    for _ in range(2):
-        one.round()
-        house.schedules.switch(["pump"], on=False, now=house.now)
-        for _ in range(5):
-            one.round()
-        house.schedules.switch(["pump"], on=True, now=house.now)
-        house.clock.advance(SECOND)
-
-    told = "[WARN] pump does not run here: it is disabled"
-    assert [line for line in lines() if told in line] == [told] * 2
-
-
-@pytest.mark.parametrize("begins", [CRON, MANUAL, START, BOOT, BACKFILL])
-def test_explain_has_a_sentence_for_whatever_a_run_came_of(begins: str) -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    begun = house.only
-    said = what_it_came_of(begun)
-    assert said.startswith("It was begun to stay alive, at 2026-03-02 12:00")
-
-    assert what_it_came_of(msgspec.structs.replace(begun, key=f"{begins}7")) != said
-
-
 def test_a_pause_stops_it_with_its_reason(lines: Lines) -> None:
     house = House(queues=[OWN])
     pump(house)
@@ -219,22 +185,6 @@ async def test_what_ended_is_begun_again_after_a_wait_that_grows() -> None:
     assert waited == [1, 2, 4, 8]
 
 
-async def test_the_waits_grow_of_a_row_that_was_written_while_the_clock_was_ahead() -> None:
-    house = House(queues=[OWN])
-    before = house.now
-    house.clock.advance(timedelta(days=1))
-    pump(house)
-    house.clock.move_to(before)
-    kept = keeper(house)
-    await work(house)
-
-    for _ in range(60):
-        kept.round()
-        await house.turn(SECOND)
-
-    assert len(house.executions()) <= 6
-
-
 async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Lines) -> None:
     house = House(queues=[OWN], holds=True)
     pump(house)
@@ -257,54 +207,6 @@ async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Li
     house.schedules.switch(["pump"], on=True, now=house.now)
     kept.round()
     assert newest(house).state is State.CLAIMED
-
-
-async def test_of_a_row_that_is_an_ordinary_one_now_only_the_run_that_stayed_alive_is_stopped() -> (
-    None
-):
-    house = House(queues=[OWN])
-    pump(house)
-    kept = keeper(house)
-    kept.round()
-    pump(house, stay_alive=False)
-    by_hand = house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
-
-    for _ in range(3):
-        kept.round()
-
-    assert [(run.key, run.state) for run in house.executions()] == [
-        ("alive-0", State.CANCELLED),
-        (by_hand.key, by_hand.state),
-    ]
-
-
-@attrs.define
-class Renamed:
-    """The records, of which none is found by the name of a schedule any more."""
-
-    _records: RecordsPort
-    is_gone: bool = False
-
-    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
-        return () if self.is_gone else self._records.executions(which)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._records, name)
-
-
-async def test_what_stayed_alive_is_stopped_also_once_nothing_has_its_name() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    records = Renamed(house.records)
-    kept = keeper(house, records)
-    for _ in range(2):
-        kept.round()
-    house.schedules.switch(["pump"], on=False, now=house.now)
-    records.is_gone = True
-
-    kept.round()
-
-    assert house.only.state is State.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -413,32 +315,6 @@ def test_what_was_begun_to_stay_alive_and_is_another_files_is_left_to_it() -> No
 
 
 @attrs.define
-class Broken:
-    """The schedules of another file, as a release reads them that does not know all they say."""
-
-    _schedules: ScheduleStorePort
-
-    def schedules(self, names: Collection[str]) -> Sequence[StoredSchedule]:
-        found = self._schedules.schedules(names)
-        return [attrs.evolve(one, draft=None, source="other.toml") for one in found]
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._schedules, name)
-
-
-def test_what_cannot_be_read_and_is_of_another_file_is_left_to_it() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    up = Keeping(house, schedules=cast("ScheduleStorePort", Broken(house.schedules)))
-
-    up.round()
-
-    assert (up.finder.kept, up.served) == ([], [])
-    assert house.only.state is State.CLAIMED
-
-
-@attrs.define
 class Elsewhere:
     """The records, whose runs have the queue of a name that their schedule had before."""
 
@@ -483,68 +359,13 @@ def test_what_is_paused_or_broken_keeps_its_queue() -> None:
     assert house.only.state is State.CANCELLED
 
 
-def test_what_has_become_another_files_is_let_go_and_what_that_one_begins_left_alone() -> None:
+def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 4
+    monkeypatch.setattr(standalone, "MOST_QUEUES", most)
     house = House(queues=[OWN])
-    pump(house)
-    up = Keeping(house)
-    up.round()
-    [ours] = house.executions()
-    pump(house, task=TaskRef("worker", 77))
-    house.records.cancel(ours.id, now=house.now)
-    house.clock.advance(SECOND * 2)
-    keeper(house).round()
-    theirs = newest(house)
-
-    for _ in range(2):
-        up.round()
-
-    assert theirs.id != ours.id
-    assert (up.finder.kept, up.served) == ([], [])
-    assert newest(house).state is theirs.state
-
-
-@attrs.define
-class Asked:
-    """The schedules, and which rows were read of them in full."""
-
-    _schedules: ScheduleStorePort
-    read: list[str] = attrs.field(factory=list[str])
-
-    def schedules(self, names: Collection[str]) -> Sequence[StoredSchedule]:
-        self.read += names
-        return self._schedules.schedules(names)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._schedules, name)
-
-
-def test_what_stays_alive_and_is_nobodys_here_is_not_read_again_until_something_changes() -> None:
-    house = House(queues=[OWN])
-    pump(house, task=TaskRef("worker", 77))
-    asked = Asked(house.schedules)
-    up = Keeping(house, schedules=cast("ScheduleStorePort", asked))
-
-    def reads(**passed: float) -> int:
-        house.clock.advance(timedelta(**passed))
-        before = len(asked.read)
-        for _ in range(10):
-            up.finder.look()
-        return len(asked.read) - before
-
-    assert reads(minutes=0) > 0
-    reads(minutes=2)
-    assert reads(minutes=3) == 0
-    assert reads(minutes=6) == 1
-    reload = attrs.evolve(REPORT, name="other", ref=TaskRef("worker", 77))
-    with up.catalog.replacing([reload]):
-        pass
-    assert reads(minutes=0) == 1
-    assert up.finder.kept == ["pump"]
-
-
-def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(lines: Lines) -> None:
-    house = House(queues=[OWN])
-    for number in range(MOST_QUEUES + 2):
+    for number in range(most + 2):
         pump(house) if not number else house.add(f"p{number}", schedule=None, stay_alive=True)
     up = Keeping(house)
 
@@ -553,13 +374,13 @@ def test_of_more_than_can_be_served_the_rest_is_named_once_and_follows(lines: Li
         house.clock.advance(timedelta(minutes=2))
 
     [first, *others] = [line for line in lines() if "not kept running here" in line]
-    assert (len(up.finder.kept), others) == (MOST_QUEUES, [])
-    left = {f"p{n}" for n in range(1, MOST_QUEUES + 2)}.difference(up.finder.kept) - {"pump"}
+    assert (len(up.finder.kept), others) == (most, [])
+    left = {f"p{n}" for n in range(1, most + 2)}.difference(up.finder.kept) - {"pump"}
     assert all(name in first for name in left)
     house.schedules.switch(["p1"], on=False, now=house.now)
     up.round()
     up.finder.look()
-    assert len(up.finder.kept) == MOST_QUEUES
+    assert len(up.finder.kept) == most
     assert left.intersection(up.finder.kept)
 
 
@@ -631,39 +452,6 @@ async def test_a_run_by_hand_is_kept_like_any_other() -> None:
 
 
 @attrs.define
-class Between:
-    """The records, of which somebody is looking for the last runs while *meanwhile* happens."""
-
-    _records: RecordsPort
-    _meanwhile: Callable[[], object]
-
-    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
-        if not which.states:
-            self._meanwhile()
-        return self._records.executions(which)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._records, name)
-
-
-async def test_what_another_keeper_begins_between_two_looks_is_begun_by_that_one_alone(
-    lines: Lines,
-) -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    first = keeper(house)
-    second = keeper(house, Between(house.records, first.round))
-    first.round()
-    house.records.cancel(house.only.id, now=house.now)
-    house.clock.advance(2 * SECOND)
-
-    second.round()
-
-    assert [run.state for run in house.executions()] == [State.CANCELLED, State.CLAIMED]
-    assert not any("cannot be begun" in line for line in lines())
-
-
-@attrs.define
 class Stuck:
     """The records, whose cancels all fail; the rest of them does not."""
 
@@ -695,55 +483,3 @@ async def test_one_that_cannot_be_stopped_keeps_no_other_down(
     assert [run.schedule_name for run in house.executions()] == ["bad", "pump"]
     refused = [line for line in lines() if "bad cannot be stopped: nobody writes this" in line]
     assert len(refused) == isinstance(error, LedgerRefused)
-
-
-async def test_a_ledger_that_cannot_be_asked_is_told_of_when_all_have_had_their_turn() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    keeper(house).round()
-    house.schedules.switch(["pump"], on=False, now=house.now)
-
-    with pytest.raises(LedgerUnavailable, match="busy"):
-        keeper(house, Stuck(house.records, LedgerUnavailable("busy"))).round()
-
-
-async def test_what_is_run_by_hand_between_two_looks_is_not_begun_beside_that() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-
-    def by_hand() -> None:
-        house.administrator.run_now("pump", params=None, now=house.now, actor=ADA)
-
-    keeper(house, Between(house.records, by_hand)).round()
-
-    assert house.only.key.startswith(MANUAL)
-
-
-async def test_what_stays_alive_is_asked_to_end_when_the_rest_may_go_on() -> None:
-    house = House(queues=[OWN], holds=True)
-    pump(house)
-    keeper(house).round()
-    await house.connection.consume([OWN], prefetch=9, on_delivery=house.begin)
-    await house.turn(SECOND)
-    await house.settle()
-    assert newest(house).state is State.RUNNING
-
-    house.worker.drain()
-    await house.settle()
-
-    assert newest(house).state is not State.RUNNING
-    assert [one.ending for one in house.records.attempts(newest(house).id)] == ["interrupted"]
-
-
-def test_it_is_explained_and_shown_with_its_queue_and_no_advice_to_run_it() -> None:
-    house = House(queues=[OWN])
-    pump(house)
-    stored = find_schedule(house.schedules, "pump")
-
-    said = " ".join(who_begins_it(stored, [], now=house.now))
-
-    assert "`cronhare up` with its task in the jobs file, or" in said
-    assert "`cronhare worker --jobs JOBS.TOML --standalone pump`" in said
-    assert OWN in said
-    assert "cronhare run" not in said
-    assert ScheduleView.of(stored, None, policy=RetryPolicy(), now=house.now).queue == OWN

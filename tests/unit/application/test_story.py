@@ -5,10 +5,9 @@ from datetime import timedelta
 from cronhare.application.administration.stories import Stories
 from cronhare.application.administration.views.stories import StepView
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.retries.retry import Quarantine, RetryPolicy
+from cronhare.domain.retries.retry import RetryPolicy
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
-    CRASH,
     FOR_GOOD,
     IN_30_S,
     NOON,
@@ -57,17 +56,6 @@ def test_a_retry_has_its_wait_and_its_reason() -> None:
     ]
 
 
-def test_what_waits_for_its_retry_says_why_in_the_ledgers_own_words() -> None:
-    ledger = memory_ledger(FrozenClock(NOON))
-    retried = ledger.finished(ledger.claimed(), IN_30_S)
-
-    *_, tried, stands = told(ledger, retried.id)
-
-    assert (tried.decision, tried.reason) == ("to be tried again", IN_30_S.reason)
-    assert stands.what_for is not None
-    assert stands.what_for.startswith("its time, ")
-
-
 def test_a_replay_is_told_apart_from_a_retry() -> None:
     ledger = memory_ledger(FrozenClock(NOON))
     policy = RetryPolicy(attempts=1)
@@ -84,33 +72,3 @@ def test_a_replay_is_told_apart_from_a_retry() -> None:
     assert second == (2, "failed for good", FOR_GOOD.reason)
     assert stands[0] == "failed"
     assert steps[0].why == "it has no retries"
-
-
-def test_an_attempt_that_runs_has_no_decision_yet() -> None:
-    ledger = memory_ledger(FrozenClock(NOON))
-    running = ledger.running()
-
-    tried, stands = told(ledger, running.id)
-
-    assert (tried.decision, tried.until) == (None, None)
-    assert stands.what_for == "its task to end, which runs at ant"
-
-
-def test_a_poison_pill_is_quarantined_for_the_reason_that_was_kept() -> None:
-    ledger = memory_ledger(FrozenClock(NOON))
-    crashed = ledger.finished(ledger.claimed(), Quarantine("crashed 3 times within 300 s"), CRASH)
-
-    [tried, stands] = told(ledger, crashed.id)
-
-    assert (tried.decision, tried.reason) == ("quarantined", "crashed 3 times within 300 s")
-    assert stands.state == "quarantined"
-
-
-def test_what_was_never_begun_has_no_attempts() -> None:
-    ledger = memory_ledger(FrozenClock(NOON))
-    claimed = ledger.claimed()
-    ledger.records.cancel(claimed.id, now=ledger.now)
-
-    [stands] = told(ledger, claimed.id)
-
-    assert (stands.kind, stands.state, stands.what_for) == ("stands", "cancelled", None)
