@@ -15,7 +15,6 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef, TaskMessage
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Planner
@@ -56,7 +55,6 @@ class Outage:
     held: set[int] = attrs.field(factory=set[int])
     refused: bool = False
     held_schedules: set[int] = attrs.field(factory=set[int])
-    holds_plans: bool = False
 
     def begin(self, method: str, *, calls: int = 1_000_000, heard: bool = False) -> None:
         """Leave the next *calls* of a method without an answer."""
@@ -148,10 +146,6 @@ class AttemptsWithOutages(SqlAttemptStore):
                 return Busy()
             return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
 
-    def count_unheard(self, topic: str, *, now: datetime) -> None:
-        with self._outage.over("count_unheard"):
-            super().count_unheard(topic, now=now)
-
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
         with self._outage.over("keep_written"):
             super().keep_written(written, now=now, node=node)
@@ -163,15 +157,11 @@ class ClaimsWithOutages(SqlClaimStore):
     def __init__(self, engine: Engine, clock: ClockPort, outage: Outage) -> None:
         super().__init__(engine, clock)
         self._outage = outage
-        self.comparisons = 0
 
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
-        self.comparisons += since is None
         with self._outage.over("plan_edited"):
-            if self._outage.holds_plans:
-                return Batch(busy=1)
             return super().plan_edited(
                 now=now, since=since, limit=limit, node=node, planner=planner
             )
@@ -196,10 +186,6 @@ class ClaimsWithOutages(SqlClaimStore):
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         with self._outage.over("doubt"):
             return super().doubt(since=since, now=now, after=after, limit=limit)
-
-    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
-        with self._outage.over("overdue_ends"):
-            return super().overdue_ends(now=now, graces=graces, limit=limit)
 
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         with self._outage.over("lapsed"):

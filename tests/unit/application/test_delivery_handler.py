@@ -9,11 +9,10 @@ import pytest
 from cronhare.domain.execution import State
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.crashes import PoisonPill
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
-from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
     SECOND,
@@ -98,21 +97,6 @@ async def test_the_schedules_own_timeout_goes_before_the_tasks() -> None:
     await run(house, timeout=timedelta(seconds=7))
 
     assert seen.invocations[0].task.timeout == timedelta(seconds=7)
-
-
-async def test_a_message_may_outrun_its_schedulers_mark() -> None:
-    house = House()
-    house.outage.begin("mark_published", calls=1)
-    with pytest.raises(LedgerUnavailable):
-        due(house)
-    unmarked = house.only
-    await house.open()
-    await house.work()
-
-    house.claims.mark_published([unmarked], now=house.now)
-
-    assert unmarked.state is State.CLAIMED
-    assert house.only.state is State.SUCCEEDED
 
 
 # Retries
@@ -250,25 +234,6 @@ async def test_a_retry_never_carries_the_brokers_headers() -> None:
     assert message.body == foreign_body(house)
 
 
-async def test_a_permanent_failure_is_not_retried() -> None:
-    error = failure("Unknown user", code="AUTH_INVALID", error_class=ErrorClass.PERMANENT)
-    house = House(script=always(error))
-
-    await run(house)
-
-    assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
-
-
-async def test_a_rate_limit_is_a_floor_under_the_wait() -> None:
-    limited = failure(error_class=ErrorClass.RATE_LIMITED, retry_after=timedelta(seconds=90))
-    house = House(script=one_by_one([limited]))
-    await run(house)
-
-    await live(house, timedelta(seconds=100))
-
-    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [90.0])
-
-
 async def test_a_retry_that_is_longer_than_the_lanes_waits_in_the_ledger() -> None:
     two_hours = RetryPolicy(attempts=2, backoff=Backoff(type=BackoffType.FIXED, delay=7_200_000))
     house = House(script=one_by_one([failure()]), policy=two_hours)
@@ -349,19 +314,6 @@ async def test_a_poison_pill_is_told_as_critical_and_its_neighbour_runs_on(lines
     assert {one.state for one in house.executions() if one != pill} == {State.SUCCEEDED}
 
 
-async def test_a_crash_of_long_ago_is_not_in_the_record() -> None:
-    spaced = Backoff(type=BackoffType.SEQUENCE, delay=400_000, sequence=(400_000, 30_000))
-    house = House(script=always(CRASH))
-    await run(house, retry=RetryPolicy(attempts=9, backoff=spaced))
-
-    await live(house, timedelta(seconds=500), timedelta(seconds=10))
-
-    [message] = house.messages(QUARANTINE_QUEUE)
-    record = json.loads(message.body)["poisonPillRecord"]
-    assert (house.only.attempt, record["crashCount"]) == (4, 3)
-    assert record["firstCrashAt"] == "2026-03-02T12:07:40.000Z"
-
-
 # Copies of one message
 
 
@@ -378,35 +330,6 @@ async def test_two_copies_at_once_run_once() -> None:
 
     assert seen.attempts == [(house.only.id, 1)]
     assert (house.worker.counters.fenced, house.only.state) == (1, State.SUCCEEDED)
-
-
-async def test_a_copy_that_comes_while_the_attempt_runs_is_acked_away() -> None:
-    seen = Seen()
-    house = House(script=seen, holds=True)
-    await begin(house)
-    house.publish_again()
-    await house.settle()
-
-    house.runner.release(house.only.id)
-    await house.settle()
-
-    assert seen.attempts == [(house.only.id, 1)]
-    assert (house.worker.counters.fenced, house.broker.depth(MAIN_QUEUE)) == (1, 0)
-
-
-async def test_a_copy_at_another_worker_is_fenced() -> None:
-    ant = House(node="ant-1", holds=True)
-    bee = ant.neighbour("bee-2")
-    due(ant)
-    ant.publish_again()
-
-    for house in (ant, bee):
-        await house.connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=house.begin)
-    await ant.settle()
-
-    assert sorted(house.worker.counters.fenced for house in (ant, bee)) == [0, 1]
-    assert len(ant.records.attempts(ant.only.id)) == 1
-    assert ant.runner.running | bee.runner.running == {ant.only.id}
 
 
 async def test_a_copy_of_a_finished_attempt_is_fenced() -> None:

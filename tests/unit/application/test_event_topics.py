@@ -72,14 +72,3 @@ async def test_a_schedule_may_let_such_an_event_fail_for_good() -> None:
     assert "no task of this worker listens to orders.due" in (house.only.last_error or "")
     [archived] = house.records.archive()
     assert archived.topic == TOPIC
-
-
-async def test_a_neighbour_of_an_event_that_cannot_be_counted_runs(lines: Lines) -> None:
-    house = House()
-    house.outage.begin("count_unheard")
-    house.add("neighbour", schedule="1 12 2 3 *")
-
-    await run(house, **EVENT)
-
-    assert [row.state for row in house.executions()] == [State.SUCCEEDED] * 2
-    assert any("without a listener is not counted" in line for line in lines())

@@ -14,10 +14,9 @@ from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from cronhare.ports.errors import LedgerBusy
-from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
-from tests.unit.application.endings import Seen, always, failure
+from tests.unit.application.endings import always, failure
 from tests.unit.application.house import LEASE, NOON, House, Inline
 from tests.unit.application.waiting import open_room
 
@@ -120,30 +119,6 @@ async def test_what_it_has_no_row_of_it_archives_and_says_so(lines: Lines) -> No
     )
 
 
-async def test_a_message_that_comes_twice_is_archived_once() -> None:
-    house = House()
-
-    await watch(house, BODY)
-    await house.connection.close()
-    await watch(house, BODY)
-
-    assert len(house.records.archive()) == 1
-
-
-async def test_our_own_failure_is_not_archived_again(lines: Lines) -> None:
-    house = House(script=always(failure(error_class=ErrorClass.PERMANENT)))
-    house.add(schedule=None, date_time=NOON + timedelta(minutes=1))
-    await house.open()
-    await house.turn()
-    await house.turn(timedelta(minutes=1))
-    [failed] = house.messages(FAILED_QUEUE)
-
-    await watch(house, failed.body, failed.headers)
-
-    assert len(house.records.archive()) == 1
-    assert not any("not ours" in line for line in lines())
-
-
 async def test_while_the_ledger_is_away_it_asks_again() -> None:
     house = House()
     house.outage.begin("keep_failure", calls=2)
@@ -177,19 +152,6 @@ async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
     [returned] = house.messages(FAILED_QUEUE)
     assert returned.body == BODY
     assert house.broker.depth(QUARANTINE_QUEUE) == 0
-
-
-async def test_copies_of_a_failed_message_are_kept_once() -> None:
-    house = House()
-    house.add(schedule=None)
-    [scheduler_id] = ids_of(house.schedules, ["report"]).values()
-    body = BODY.replace(b'"scheduler_id":16', f'"scheduler_id":{scheduler_id}'.encode())
-
-    for _ in range(2):
-        await watch(house, body)
-        await house.connection.close()
-
-    assert len(house.records.archive()) == len(house.executions()) == 1
 
 
 async def test_at_the_shutdown_it_gives_back_what_the_ledger_has_not_heard_of() -> None:
@@ -254,6 +216,7 @@ async def test_our_own_failure_is_told_and_believed(seal: Seal, lines: Lines) ->
     await watch(house, failed.body, failed.headers)
 
     assert [line for line in lines() if "PERMANENTLY" in line]
+    assert len(house.records.archive()) == 1
     assert house.messages(QUARANTINE_QUEUE) == []
 
 
@@ -265,21 +228,6 @@ async def test_with_a_key_what_is_not_signed_is_parked_and_not_told(lines: Lines
 
     [parked] = house.messages(QUARANTINE_QUEUE)
     assert "it is not signed (CRON_MESSAGE_KEY)" in str(parked.headers["cron-parked-because"])
-    assert not [line for line in lines() if "PERMANENTLY" in line]
-
-
-async def test_a_failure_that_the_ledger_does_not_confirm_is_no_alarm(lines: Lines) -> None:
-    house = House(script=Seen())
-    house.add(schedule=None, date_time=NOON + timedelta(minutes=1))
-    await house.open()
-    await house.turn()
-    await house.turn(timedelta(minutes=1))
-    headers = {"cron-execution-id": house.only.id, "cron-attempt": 1}
-
-    await watch(house, told_of(house), headers)
-
-    [told] = [line for line in lines() if "the ledger has it as succeeded, and nothing is" in line]
-    assert "CRON_MESSAGE_KEY" not in told, "no key would make it so"
     assert not [line for line in lines() if "PERMANENTLY" in line]
 
 
@@ -304,11 +252,8 @@ async def test_a_signature_of_another_message_proves_nothing() -> None:
     assert house.only.state is State.PUBLISHED
 
 
-@pytest.mark.parametrize("accepts_foreign", [True, False])
-async def test_what_claims_to_be_ours_and_is_unknown_is_parked_and_no_alarm(
-    accepts_foreign: bool, lines: Lines
-) -> None:
-    house = House(accepts_foreign=accepts_foreign)
+async def test_what_claims_to_be_ours_and_is_unknown_is_parked_and_no_alarm(lines: Lines) -> None:
+    house = House()
     due(house)
 
     await watch(house, told_of(house), {"cron-execution-id": 4_711, "cron-attempt": 1})

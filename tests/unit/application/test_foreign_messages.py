@@ -141,20 +141,6 @@ async def test_foreign_messages_are_refused_where_only_ours_are_wanted() -> None
     assert house.only.state is State.SUCCEEDED
 
 
-@pytest.mark.parametrize(("nacks", "retry"), [(1, "2/3"), (2, "3/3")])
-async def test_the_nacks_of_foreign_workers_count_as_deaths(
-    nacks: int, retry: str, lines: Lines
-) -> None:
-    house = House(script=always(failure()))
-    house.add(schedule=None)
-    nacked = {"queue": "cron_scheduler.reports", "reason": "rejected", "count": nacks}
-
-    await deliver(house, foreign_body(house), {"x-death": [nacked]})
-
-    assert house.only.deaths == nacks + 1
-    assert [line for line in lines() if f"Scheduling retry {retry} in" in line]
-
-
 async def test_a_message_that_foreign_workers_nacked_too_often_is_not_retried() -> None:
     house = House(script=always(failure()))
     house.add(schedule=None)
@@ -162,22 +148,6 @@ async def test_a_message_that_foreign_workers_nacked_too_often_is_not_retried() 
     await deliver(house, foreign_body(house), {"x-death": [{"reason": "rejected", "count": 3}]})
 
     assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
-
-
-async def test_our_own_message_that_a_foreign_worker_nacked_has_died_once_more() -> None:
-    seen = Seen()
-    house = House(script=seen)
-    due(house)
-    delivery = house.broker.receive(MAIN_QUEUE)
-    assert delivery is not None
-    house.broker.nack(delivery)
-
-    house.clock.advance(LEASE)
-    await house.open()
-    await house.work()
-
-    assert [(each.attempt, each.deaths) for each in seen.invocations] == [(1, 1)]
-    assert house.only.state is State.SUCCEEDED
 
 
 async def test_a_message_for_an_unknown_schedule_is_parked_with_the_reason(lines: Lines) -> None:
@@ -223,22 +193,6 @@ async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
     assert house.only.state is State.SUCCEEDED
 
 
-async def test_what_cannot_be_parked_comes_back() -> None:
-    house = House()
-    house.publish(b"hello")
-    await house.open()
-    await house.settle()
-    house.broker.go_away()
-
-    await house.work()
-    unparked = house.broker.depth(QUARANTINE_QUEUE)
-    house.broker.come_back()
-    await house.work()
-
-    assert unparked == 0
-    assert [message.body for message in house.messages(QUARANTINE_QUEUE)] == [b"hello"]
-
-
 @pytest.mark.parametrize(
     "headers",
     [
@@ -256,17 +210,6 @@ async def test_forged_headers_are_no_ticket(headers: dict[str, object]) -> None:
     await deliver(house, foreign_body(house), headers)
 
     assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
-
-
-async def test_a_forged_count_of_deaths_stays_within_what_a_ledger_can_hold() -> None:
-    house = House(script=always(failure()))
-    house.add(schedule=None)
-    forged = {"cron-deaths": 2**63 - 1, "x-death": [{"reason": "rejected", "count": 2**63 - 1}]}
-
-    await deliver(house, foreign_body(house), forged)
-
-    assert house.only.state is State.FAILED
-    assert house.only.deaths < 2**31
 
 
 async def test_a_ticket_for_an_execution_that_nobody_knows_is_parked() -> None:
@@ -341,34 +284,6 @@ async def test_a_forged_ticket_cannot_count_failures() -> None:
     await deliver(house, genuine.body, forged)
 
     assert (house.only.state, house.only.deaths) == (State.RETRYING, 1)
-
-
-async def test_a_forged_ticket_can_neither_end_nor_begin_a_retry_that_waits() -> None:
-    house = House(script=always(failure()))
-    await run(house)
-    forged: dict[str, object] = {
-        "cron-execution-id": house.only.id,
-        "cron-attempt": 2,
-        "cron-deaths": 1_000_000,
-        "x-death": [{"queue": MAIN_QUEUE, "reason": "rejected", "count": 1_000_000}],
-    }
-
-    house.publish(foreign_body(house), forged)
-    await house.work()
-
-    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 2, 1)
-    assert house.worker.counters.fenced == 1
-
-
-async def test_a_forged_ticket_cannot_reach_what_is_the_systems_own() -> None:
-    house = House()
-    house.add(schedule=None)
-    own = systems_own(house)
-
-    await deliver(house, foreign_body(house), {"cron-execution-id": own.id, "cron-attempt": 1})
-
-    assert house.records.execution(own.id) == own
-    assert (house.worker.counters.fenced, house.broker.depth(MAIN_QUEUE)) == (1, 0)
 
 
 KEY, NEXT_KEY, STRANGE_KEY = ("a" * 32, "b" * 32, "c" * 32)

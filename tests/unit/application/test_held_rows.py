@@ -1,26 +1,18 @@
 """A worker and an execution whose row somebody else keeps locked: all others go on."""
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 
-from cronhare.application.publishing.execution_publisher import envelope
-from cronhare.application.redelivery.delay import PUT_OFF_HEADER
-from cronhare.application.scheduling.dispatch import NEXT_COMPARISON
 from cronhare.application.worker import recording
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import EXECUTION_HEADER, SIGNED
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import REST
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.edits import FULL_COMPARISON
-from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, SECOND, begin, both_begin, due
-from tests.unit.application.endings import Seen, always, failure
+from tests.unit.application.deliveries import SECOND, begin, both_begin, due
+from tests.unit.application.endings import Seen
 from tests.unit.application.house import LEASE, House
 
 TWO_THIRDS = LEASE * 2 / 3
@@ -163,11 +155,10 @@ async def test_a_copy_of_what_waits_to_be_recorded_does_not_begin_again() -> Non
     assert (house.runner.running, house.worker.counters.fenced) == (frozenset(), 1)
 
 
-@pytest.mark.parametrize("bound", ["MOST_PENDING", "MOST_PENDING_BYTES"])
 async def test_more_results_than_may_wait_keep_their_places(
-    bound: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recording, bound, 1 if bound == "MOST_PENDING" else 2)  # bytes: params {}
+    monkeypatch.setattr(recording, "MOST_PENDING", 1)
     house = House(holds=True)
     both = await both_begin(house)
     await end_held(house, *both)
@@ -178,57 +169,6 @@ async def test_more_results_than_may_wait_keep_their_places(
 
     assert keep == (1, 1)
     assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
-
-
-async def test_a_failure_that_was_recorded_late_is_told_with_the_headers_of_its_message() -> None:
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
-    await held_for_too_long(house)
-    house.outage.begin("finish", calls=1)
-    house.outage.takes["finish"] = lambda: house.outage.held.add(house.only.id)
-    house.clock.advance(REST)
-    await house.work()
-    pending_ends = house.worker.pending_ends
-
-    house.outage.held.clear()
-    await house.settle()
-
-    [told] = house.messages(FAILED_QUEUE)
-    assert (pending_ends, house.only.state) == (1, State.FAILED)
-    assert told.headers[EXECUTION_HEADER] == house.only.id
-    assert PUT_OFF_HEADER not in told.headers
-
-
-async def test_a_shutdown_waits_for_results_that_wait_and_gives_them_up_after_a_lease(
-    lines: Lines,
-) -> None:
-    house = House(holds=True)
-    await begin(house)
-    await end_held(house, house.only.id)
-
-    house.worker.drain()
-    settled = asyncio.create_task(house.worker.settled())
-    house.clock.advance(LEASE - SECOND)
-    await house.settle()
-    early = settled.done()
-    house.clock.advance(SECOND)
-    await house.settle()
-
-    assert (early, settled.done(), house.worker.running) == (False, True, frozenset())
-    assert any("The end of execution 1 is not recorded" in line for line in lines())
-
-
-async def test_what_a_worker_owed_that_was_killed_counts_as_lost_and_is_repeated() -> None:
-    house = House(holds=True)
-    await begin(house)
-    await end_held(house, house.only.id)
-    heir = house.neighbour("bee-1")
-    heir.outage.begin("finish")  # what is left of the first house never records it
-
-    house.outage.held.clear()
-    house.clock.advance(LEASE)
-    lost = heir.reconciler.tick(heir.now).lost
-
-    assert (lost, house.only.state, house.only.attempt) == (1, State.RETRYING, 2)
 
 
 async def test_a_result_that_waits_for_a_row_is_heard_before_it_is_given_up() -> None:
@@ -262,75 +202,6 @@ async def test_what_died_behind_a_held_row_is_given_up_a_lease_after_it_is_free(
     lost += [each.tick(house.now).lost for each in replicas]
 
     assert (spared, sum(lost)) == (0, 1)
-
-
-@pytest.mark.parametrize(("refusals", "lost_so_far"), [(1, [0, 0, 0, 1]), (9, [0, 0, 1, 1])])
-async def test_a_lease_that_cannot_be_written_behind_a_held_row_is_tried_once_more(
-    refusals: int, lost_so_far: list[int]
-) -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.held.add(house.only.id)
-    house.clock.advance(LEASE)
-    lost = [house.reconciler.tick(house.now).lost]
-    house.outage.held.clear()
-    house.outage.begin("renew", calls=refusals)
-
-    for wait in (SECOND, SECOND, LEASE):
-        house.clock.advance(wait)
-        lost.append(lost[-1] + house.reconciler.tick(house.now).lost)
-
-    assert lost == lost_so_far
-
-
-async def test_what_is_overdue_is_sent_though_nothing_can_be_given_up() -> None:
-    house = House(holds=True)
-    house.add("waits", schedule="2 12 2 3 *")
-    await begin(house)
-    house.outage.begin("mark_published", calls=1)
-    house.clock.advance(MINUTE)
-    with pytest.raises(LedgerUnavailable):
-        house.dispatcher.tick(house.now)
-    house.clock.advance(LEASE)
-    house.outage.begin("give_up")
-
-    with pytest.raises(LedgerUnavailable):
-        house.reconciler.tick(house.now)
-
-    assert [row.schedule_name for row in house.executions(State.PUBLISHED)] == ["waits"]
-
-
-async def test_what_was_renewed_since_its_row_was_held_has_no_other_lease() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.held.add(house.only.id)
-    house.clock.advance(LEASE)
-    lost = [house.reconciler.tick(house.now).lost]
-    house.outage.held.clear()
-    house.keeper.renew()
-
-    house.clock.advance(LEASE)
-    lost.append(house.reconciler.tick(house.now).lost)
-
-    assert lost == [0, 1]
-
-
-async def test_what_comes_back_of_a_start_has_none_of_the_brokers_headers() -> None:
-    house = House()
-    due(house)
-    message = envelope(house.only, now=house.now, seal=house.seal).message
-    house.messages(MAIN_QUEUE)
-    house.publish(message.body, {**message.headers, "x-opaque": "theirs"}, message_id=message.id)
-    house.outage.held.add(house.only.id)
-    await house.open()
-    await house.work()
-    await house.connection.close()
-
-    house.clock.advance(REST)
-
-    [copy] = house.messages(MAIN_QUEUE)
-    assert "x-opaque" not in copy.headers
-    assert {*SIGNED} & {*message.headers} <= {*copy.headers}
 
 
 @pytest.mark.parametrize("then", ["drains", "is held"])
@@ -378,72 +249,3 @@ async def test_a_lease_whose_row_is_held_is_given_up_alone_and_in_time(lines: Li
     assert early == {held, other}
     assert house.runner.running == {other}
     assert any("cannot be renewed: somebody else keeps its row locked" in one for one in lines())
-
-
-async def test_a_lease_whose_row_is_free_again_is_kept() -> None:
-    house = House(holds=True)
-    held, other = await both_begin(house)
-    house.outage.held.add(held)
-    house.clock.advance(TWO_THIRDS - SECOND)
-    house.keeper.renew()
-
-    house.outage.held.clear()
-    house.keeper.renew()
-    house.clock.advance(TWO_THIRDS - SECOND)
-    house.keeper.renew()
-    await house.settle()
-
-    assert house.runner.running == {held, other}
-
-
-def test_an_edit_whose_plan_was_held_for_long_is_noticed_with_the_next_refresh() -> None:
-    house = House()
-    house.dispatcher.tick(house.now)
-    house.add()
-    house.outage.holds_plans = True
-    for _ in range(12):
-        house.clock.advance(LEASE)
-        house.dispatcher.tick(house.now)
-
-    house.outage.holds_plans = False
-    house.clock.advance(LEASE)
-    house.dispatcher.tick(house.now)
-
-    assert house.executions(State.PUBLISHED)
-
-
-@pytest.mark.parametrize("at_first", [True, False])
-def test_while_a_plan_is_held_all_are_compared_once_a_minute_and_not_with_each_refresh(
-    *, at_first: bool
-) -> None:
-    house = House()
-    if not at_first:
-        house.dispatcher.tick(house.now)
-    house.outage.holds_plans = True
-    house.clock.advance(FULL_COMPARISON)
-    before = house.claims.comparisons
-
-    for _ in range(24):
-        house.dispatcher.tick(house.now)
-        house.clock.advance(5 * SECOND)
-
-    assert house.claims.comparisons - before == 2
-
-
-@pytest.mark.parametrize("at_first", [True, False])
-def test_an_old_edit_whose_plan_was_held_is_noticed_a_minute_later(*, at_first: bool) -> None:
-    house = House()
-    house.clock.advance(timedelta(hours=1))
-    if not at_first:
-        house.dispatcher.tick(house.now)
-    house.add_at(house.now - timedelta(minutes=30))
-    house.outage.holds_plans = True
-    house.clock.advance(FULL_COMPARISON)
-    house.dispatcher.tick(house.now)
-
-    house.outage.holds_plans = False
-    house.clock.advance(NEXT_COMPARISON)
-
-    planned = house.dispatcher.tick(house.now).planned
-
-    assert planned == (2 if at_first else 1)  # the system's own is as old

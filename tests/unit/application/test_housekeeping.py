@@ -6,7 +6,7 @@ import pytest
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline
@@ -82,41 +82,6 @@ async def test_a_cleanup_without_a_ledger_is_tried_again_after_ten_minutes() -> 
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
 
 
-def with_a_row_that_is_held_from_its_cleanup_on() -> House:
-    house = House(start=ALMOST_THREE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    house.outage.slow["clean_up"] = lambda: house.outage.held.update(
-        cleanup.id for cleanup in cleanups(house)
-    )
-    return house
-
-
-async def test_a_cleanup_whose_row_is_held_for_a_moment_is_not_repeated() -> None:
-    house = with_a_row_that_is_held_from_its_cleanup_on()
-    house.clock.on_jump(house.outage.held.clear)
-
-    house.dispatcher.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 1)
-
-
-async def test_a_cleanup_whose_row_is_held_for_long_is_told_and_repeated() -> None:
-    house = with_a_row_that_is_held_from_its_cleanup_on()
-
-    with pytest.raises(LedgerBusy, match="somebody else keeps its row locked"):
-        house.dispatcher.tick(house.now)
-    house.outage.held.clear()
-    house.clock.advance(timedelta(minutes=10))
-    lost = house.reconciler.tick(house.now).lost
-    house.clock.advance(timedelta(minutes=1))
-    house.reconciler.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (lost, cleanup.state, cleanup.attempt) == (1, State.SUCCEEDED, 2)
-
-
 async def test_a_cleanup_whose_row_is_held_does_not_begin(lines: Lines) -> None:
     house = House(start=ALMOST_THREE)
     house.dispatcher.tick(house.now)
@@ -131,28 +96,6 @@ async def test_a_cleanup_whose_row_is_held_does_not_begin(lines: Lines) -> None:
 
     [cleanup] = cleanups(house)
     assert (cleaned, cleanup.state, cleanup.attempt) == ([], State.SUCCEEDED, 1)
-
-
-async def test_a_cleanup_whose_row_is_held_at_a_renewal_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    house = House(start=ALMOST_THREE)
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-
-    def is_held_in_between(*, between: Callable[[], None], **_: object) -> int:
-        for held in ({cleanup.id for cleanup in cleanups(house)}, set[int]()):
-            house.outage.held = held
-            house.clock.advance(timedelta(minutes=1))
-            between()
-        return 0
-
-    monkeypatch.setattr(house.records, "clean_up", is_held_in_between)
-
-    house.dispatcher.tick(house.now)
-
-    [cleanup] = cleanups(house)
-    assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 1)
 
 
 async def test_what_is_due_beside_it_is_published_first() -> None:

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.administration.explain import explain_execution
-from cronhare.application.worker import recording
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
@@ -68,15 +67,6 @@ async def test_a_cancel_wins_over_a_late_success_whose_result_is_kept() -> None:
 
     [attempt] = house.records.attempts(house.only.id)
     assert (house.only.state, attempt.ending) == (State.CANCELLED, "succeeded")
-
-
-async def test_cancelling_what_has_ended_changes_nothing() -> None:
-    house = House()
-    await run(house)
-
-    answered = house.administrator.cancel(house.only.id, now=house.now, actor=ADA)
-
-    assert (answered, house.only.state) == (State.SUCCEEDED, State.SUCCEEDED)
 
 
 # Shutting down
@@ -164,14 +154,6 @@ async def test_a_task_that_restarts_its_worker_is_quarantined_the_fourth_time() 
     assert archived.pill.crash_count == 4
 
 
-async def test_a_long_task_that_shutdowns_interrupt_goes_on() -> None:
-    house = House(holds=True)
-
-    await interrupted(house, after=2 * GRACE + 5 * SECOND, times=5)
-
-    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RUNNING, 6, 0)
-
-
 async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_run() -> None:
     seen = Seen()
     house = House(script=seen, holds=True)
@@ -186,17 +168,6 @@ async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_
     assert (house.runner.running, seen.invocations) == (frozenset(), [])
     given_back = house.only
     assert (given_back.state, given_back.attempt, given_back.deaths) == (State.RETRYING, 2, 0)
-
-
-async def test_stopping_everything_ends_what_runs() -> None:
-    house = House(holds=True)
-    await begin(house)
-    await house.connection.pause()
-
-    house.worker.interrupt()
-    await house.settle()
-
-    assert (house.runner.running, house.only.state) == (frozenset(), State.RETRYING)
 
 
 # A ledger that is away
@@ -236,17 +207,6 @@ async def test_a_result_is_told_until_the_ledger_hears_it(lines: Lines) -> None:
     assert "[INFO] The ledger answers again, after 0 s" in lines()
 
 
-async def test_a_retry_comes_though_the_finish_was_heard_and_not_answered() -> None:
-    house = House(script=one_by_one([failure()]))
-    house.outage.begin("finish", calls=1, heard=True)
-    await run(house)
-
-    await live(house, timedelta(seconds=36))
-
-    assert (house.worker.counters.superseded, house.only.state) == (0, State.SUCCEEDED)
-    assert len(house.records.attempts(house.only.id)) == 2
-
-
 async def test_a_failure_for_good_is_told_though_its_finish_was_heard_and_not_answered(
     lines: Lines,
 ) -> None:
@@ -281,23 +241,6 @@ async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_
     assert house.worker.running == frozenset()
 
 
-async def test_a_result_that_is_given_up_in_its_place_is_told_of_as_well(
-    lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recording, "MOST_PENDING", 0)
-    house = House(holds=True)
-    await begin(house)
-    house.outage.begin("finish")
-    house.runner.release(house.only.id)
-    await house.settle()
-    house.worker.drain()
-    house.clock.advance(LEASE)
-    await house.settle()
-
-    [line] = [line for line in lines() if "is not recorded" in line]
-    assert line.startswith("[WARN] The end of execution 1 ")
-
-
 async def test_a_lost_lease_ends_the_task_and_its_result_is_superseded(lines: Lines) -> None:
     house = House(holds=True)
     await begin(house)
@@ -311,16 +254,3 @@ async def test_a_lost_lease_ends_the_task_and_its_result_is_superseded(lines: Li
     assert (house.worker.counters.superseded, house.runner.running) == (1, frozenset())
     assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 2, 1)
     assert [line for line in lines() if "The result is not counted" in line]
-
-
-async def test_a_zombies_late_success_does_not_count() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.clock.advance(LEASE)
-    house.reconciler.tick(house.now)
-
-    house.runner.release(house.only.id)
-    await house.settle()
-
-    assert (house.only.state, house.worker.counters.superseded) == (State.RETRYING, 1)
-    assert house.records.attempts(house.only.id)[0].ending == "lost"

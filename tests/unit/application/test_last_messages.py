@@ -3,22 +3,16 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-import attrs
 import pytest
 
-from cronhare.application.outcome_log import log_late
-from cronhare.application.publishing.follow_up import follow_up_late
-from cronhare.application.scheduling import end_publisher
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.retry import Fail, RetryPolicy
-from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed, ToQuarantine
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.errors import LedgerUnavailable
-from tests.actors import ADA
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, live, run
@@ -164,17 +158,6 @@ async def test_the_monitor_believes_what_comes_late(lines: Lines) -> None:
     assert len(house.records.archive()) == 1
 
 
-async def test_what_was_resolved_meanwhile_is_not_sent() -> None:
-    house = doomed()
-    await cut_off(house)
-    [archived] = house.records.archive()
-    house.administrator.discard([archived.id], note="known", now=house.now, actor=ADA)
-
-    await live(house, 2 * GRACE)
-
-    assert house.messages(FAILED_QUEUE) == []
-
-
 async def without_its_queue(house: House, for_so_long: timedelta) -> None:
     """Have the failed queue gone for a while; a scheduler alone sends what belongs there."""
     publish = house.broker.publish
@@ -194,7 +177,7 @@ async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: L
     house = doomed()
     await cut_off(house)
 
-    await without_its_queue(house, 10 * MINUTE)
+    await without_its_queue(house, 6 * MINUTE)
     await live(house, GRACE)
 
     returned = [line for line in lines() if "returned 1 message:" in line]
@@ -203,69 +186,3 @@ async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: L
     assert "It is declared anew" in returned[0]
     assert sum("its message may be in no queue" in line for line in lines()) == 1
     assert len(house.messages(FAILED_QUEUE)) == 1
-
-
-async def test_an_end_is_told_anew_only_beyond_those_that_are_remembered(
-    lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(end_publisher, "MOST_LOGGED", 1)
-    house = doomed()
-    house.add("other", schedule="1 12 2 3 *")
-    await cut_off(house)
-
-    await without_its_queue(house, 2 * GRACE)
-
-    assert sum("its message may be in no queue" in line for line in lines()) == 4
-
-
-async def test_a_worker_tells_of_a_queue_of_ours_that_is_gone_once(lines: Lines) -> None:
-    house = doomed()
-    house.add("other", schedule="1 12 2 3 *")
-
-    async def returns(envelope: Envelope) -> Published:  # noqa: ARG001 - as the port names it
-        return Published.RETURNED
-
-    house.connection.publish = returns  # type: ignore[method-assign]
-    await run(house)
-
-    assert len(house.executions(State.FAILED)) == 2
-    assert sum(f"there is no queue {FAILED_QUEUE}" in line for line in lines()) == 1
-
-
-def test_what_is_archived_as_nobody_knows_what_is_told_and_sent_as_quarantined(
-    lines: Lines,
-) -> None:
-    house = doomed()
-    due(house)
-    archived = attrs.evolve(archive(house.only, Fail("no reason"), None, house.now), kind="buried")
-
-    log_late(archived)
-    late = follow_up_late(archived, house.seal)
-
-    assert isinstance(late, Envelope)
-    assert isinstance(late.to, ToQuarantine)
-    assert any("Task quarantined" in line for line in lines())
-
-
-@pytest.mark.parametrize(
-    "spoilt",
-    [("failed_reason", "x" * 18_000_000), ("params", "x" * 2_000_000)],
-    ids=["a log as the reason", "params"],
-)
-async def test_a_row_that_no_message_can_be_made_of_keeps_no_other_end_from_its_queue(
-    spoilt: tuple[str, str], lines: Lines
-) -> None:
-    house = doomed()
-    for name in ("one", "other"):
-        house.add(name, schedule="1 12 2 3 *")
-    await cut_off(house)
-    first = house.records.archive()[-1]
-    column, value = spoilt
-    house.sql(f"UPDATE FailedTask SET {column} = ? WHERE id = ?", value, first.id)
-
-    await live(house, 3 * GRACE, 5 * SECOND)
-
-    assert len(house.messages(FAILED_QUEUE)) == 2
-    [told] = [line for line in lines() if "its message cannot be made" in line]
-    assert f"cronhare failed show {first.id}" in told
-    assert [row.check_at for row in house.records.archive()] == [None] * 3

@@ -1,6 +1,5 @@
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from cronhare.application.worker.leases import LeaseKeeper
@@ -47,19 +46,6 @@ async def test_a_lease_that_cannot_be_renewed_is_given_up_after_two_thirds_of_it
     assert house.runner.running == frozenset()
     [attempt] = house.records.attempts(house.only.id)
     assert attempt.ending == "lost"
-
-
-async def test_the_time_that_the_ledger_took_not_to_answer_counts() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.begin("renew")
-    house.outage.takes["renew"] = lambda: house.clock.advance(timedelta(seconds=8))
-
-    house.clock.advance(timedelta(seconds=12))
-    house.keeper.renew()
-    await house.settle()
-
-    assert house.runner.running == frozenset()
 
 
 async def test_a_renewal_without_an_answer_does_not_keep_a_lease_from_being_given_up() -> None:
@@ -109,19 +95,6 @@ async def test_what_starts_after_an_outage_has_a_fresh_lease(heard: bool) -> Non
     assert house.only.lease_until == house.now + LEASE
 
 
-async def test_a_start_that_took_long_to_be_answered_has_a_fresh_lease() -> None:
-    house = House(holds=True)
-    house.outage.slow["start"] = lambda: house.clock.advance(LEASE)
-    await begin(house)
-
-    house.keeper.watch()
-    house.reconciler.tick(house.now)
-    await house.settle()
-
-    assert house.runner.running == {house.only.id}
-    assert (house.only.attempt, house.only.lease_until) == (1, house.now + LEASE)
-
-
 async def test_what_somebody_gave_up_before_its_start_was_answered_is_not_run() -> None:
     house = House(holds=True)
     due(house)
@@ -138,19 +111,6 @@ async def test_what_somebody_gave_up_before_its_start_was_answered_is_not_run() 
 
     assert (house.runner.running, house.only.state) == (frozenset(), State.RETRYING)
     assert house.worker.counters.fenced == 1
-
-
-async def test_an_outage_that_ends_in_time_ends_nothing() -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.begin("renew", calls=1)
-
-    for _ in range(10):
-        house.clock.advance(timedelta(seconds=19))
-        house.keeper.renew()
-        house.outage.begin("renew", calls=0)
-
-    assert house.runner.running == {house.only.id}
 
 
 async def test_what_another_node_decided_is_stopped_at_once(lines: Lines) -> None:
@@ -182,41 +142,3 @@ async def test_a_lease_is_kept_until_the_result_is_recorded() -> None:
 
     assert still_ours == house.now + LEASE
     assert house.only.state is State.SUCCEEDED
-
-
-async def test_a_result_that_was_just_recorded_is_no_lost_lease(lines: Lines) -> None:
-    house = House(holds=True)
-    await begin(house)
-    house.outage.begin("finish", heard=True)
-    house.runner.release(house.only.id)
-    await house.settle()
-
-    house.keeper.renew()
-
-    assert house.only.state is State.SUCCEEDED
-    assert [line for line in lines() if "Stopping execution" in line] == []
-
-
-async def test_letting_an_attempt_go_keeps_the_lease_of_the_next_one() -> None:
-    stopped: list[tuple[int, StopReason]] = []
-    house = House(holds=True)
-    await begin(house)
-    keeper = LeaseKeeper(
-        attempts=house.attempts,
-        clock=house.clock,
-        node=house.node,
-        lease=LEASE,
-        stop=lambda id_, reason: stopped.append((id_, reason)),
-    )
-    first = house.only
-    keeper.hold(first, since=0.0)
-
-    keeper.hold(msgspec.structs.replace(first, attempt=2), since=0.0)
-    keeper.has_ended(first)
-    keeper.release(first)
-
-    assert (keeper.held, keeper.ended) == (frozenset({first.id}), frozenset())
-    house.outage.begin("renew")
-    house.clock.advance(LEASE)
-    keeper.renew()
-    assert stopped == [(first.id, StopReason.LEASE_LOST)]

@@ -9,7 +9,6 @@ from cronhare.application.worker.ledger import (
     LOCK_PAUSES,
     MOST_FAILURES,
     SHORT_PAUSES,
-    Draining,
     LedgerRetry,
 )
 from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
@@ -82,36 +81,6 @@ async def test_what_is_answered_beside_what_is_not_ends_no_alarm(desk: Desk, lin
     assert (during, told(lines)) == ((1, 0), (1, 1))
 
 
-async def test_a_locked_row_is_an_answer_and_ends_the_alarm(desk: Desk, lines: Lines) -> None:
-    desk.trouble = LedgerUnavailable("away")
-    waiting = desk.starts()
-    await let_it_ask()
-
-    desk.trouble = LedgerBusy("execution 1 waits")
-    await let_it_ask()
-    during = told(lines)
-    desk.trouble = None
-    await waiting
-
-    assert (during, told(lines)) == ((1, 1), (1, 1))
-
-
-async def test_who_gives_up_without_an_answer_ends_no_alarm_and_keeps_none(
-    desk: Desk, lines: Lines
-) -> None:
-    desk.trouble = LedgerUnavailable("away")
-    waiting = desk.starts()
-    await let_it_ask()
-    desk.ledger_retry.drain()
-    with pytest.raises(Draining):
-        await waiting
-    during = told(lines)
-
-    await desk.ledger_retry.to_finish(desk.end)
-
-    assert (during, told(lines)) == ((1, 0), (1, 1))
-
-
 async def test_a_start_gives_its_place_away_once_its_looks_have_ended(desk: Desk) -> None:
     desk.trouble = LedgerBusy("execution 1 waits")
 
@@ -132,27 +101,6 @@ async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_
 
     assert await waiting == "started"
     assert sum("execution 1 waits" in line for line in lines()) == 1
-
-
-@pytest.mark.parametrize("asked_for", [timedelta(0), 2 * LEASE])
-async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_after_the_shutdown(
-    desk: Desk, asked_for: timedelta
-) -> None:
-    desk.trouble = LedgerUnavailable("away")
-    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start))
-    await let_it_ask()
-    desk.clock.advance(asked_for)
-    await let_it_ask()
-    desk.ledger_retry.drain()
-    desk.clock.advance(LEASE - timedelta(seconds=1))
-    await let_it_ask()
-    early = waiting.done()
-    desk.clock.advance(timedelta(seconds=1))
-
-    with pytest.raises(LedgerUnavailable):
-        await waiting
-
-    assert not early
 
 
 @pytest.mark.parametrize("bounded", [True, False])

@@ -1,6 +1,5 @@
 """What was lost on the way, and what becomes of it."""
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -8,7 +7,6 @@ import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import State
-from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.attempts import StartRequest
@@ -16,7 +14,7 @@ from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import SECOND, begin, due, live, run, systems_own, waits
+from tests.unit.application.deliveries import SECOND, due, live, run, systems_own, waits
 from tests.unit.application.endings import Seen, failure, one_by_one
 from tests.unit.application.house import LEASE, NOON, House
 
@@ -78,39 +76,6 @@ async def test_attempts_that_are_lost_count_until_none_is_left() -> None:
     assert [state for state, _ in lost] == [State.RETRYING, State.RETRYING, State.FAILED]
 
 
-async def test_a_lost_attempt_whose_retry_the_lanes_cannot_carry_counts_as_lost() -> None:
-    house = House(policy=RetryPolicy(backoff=Backoff(delay=7_200_000)))
-    due(house)
-    vanish(house)
-    house.clock.advance(LEASE)
-
-    assert house.reconciler.tick(house.now).lost == 1
-    assert house.only.state is State.RETRYING
-
-
-async def test_what_waits_is_cancelled_where_its_row_asks_for_it(lines: Lines) -> None:
-    house = House()
-    due(house)
-    house.sql("UPDATE SchedulerExecution SET cancel_requested = 1")
-
-    house.reconciler.tick(house.now)
-
-    assert house.only.state is State.CANCELLED
-    assert "Cancelled while it waited, as its row asks for" in "\n".join(lines())
-
-
-async def test_a_worker_that_keeps_its_lease_is_left_alone() -> None:
-    house = House(holds=True)
-    await begin(house)
-
-    for _ in range(60):
-        house.clock.advance(2 * SECOND)
-        house.keeper.renew()
-        assert house.reconciler.tick(house.now).lost == 0
-
-    assert house.only.state is State.RUNNING
-
-
 async def test_a_broker_that_forgot_its_retries_is_told_again() -> None:
     house = House(script=one_by_one([failure()]))
     await run(house)
@@ -150,38 +115,6 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
 
 
-async def test_a_broker_that_lost_what_waited_for_its_own_time_is_told_it_then() -> None:
-    house = House()
-    due(house, jitter=timedelta(hours=1))
-    begins = house.only.next_attempt_at
-    assert begins is not None
-    house.broker.go_away()
-    house.broker.drop_all()
-    await live(house, 2 * MINUTE, 5 * SECOND)
-    house.broker.come_back()
-    await house.open()
-
-    await live(house, begins + 15 * SECOND - house.now, 5 * SECOND)
-
-    assert house.only.state is State.SUCCEEDED
-
-
-async def test_a_broker_that_lost_all_while_nothing_was_published_is_told_all_as_well() -> None:
-    house = House(page=2)
-    for number in range(5):
-        house.add(f"old-{number}", schedule="1 12 2 3 *")
-    house.dispatcher.tick(house.now)
-    await idle(house, timedelta(hours=4))
-    house.broker.go_away()
-    await idle(house, timedelta(minutes=3))
-    house.broker.drop_all()
-    house.broker.come_back()
-
-    await idle(house, MINUTE, step=5 * SECOND)
-
-    assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 5
-
-
 async def test_a_ledger_that_is_away_when_the_broker_returns_hears_of_it_later() -> None:
     house = House()
     due(house)
@@ -196,46 +129,6 @@ async def test_a_ledger_that_is_away_when_the_broker_returns_hears_of_it_later()
     await idle(house, MINUTE, step=5 * SECOND)
 
     assert len(house.messages(MAIN_QUEUE)) == 1
-
-
-async def test_a_doubt_that_cannot_be_written_holds_nothing_else_up(lines: Lines) -> None:
-    house = House()
-    due(house)
-    house.broker.go_away()
-    await idle(house, timedelta(minutes=3))
-    house.broker.come_back()
-    house.outage.begin("doubt")
-    house.reconciler.tick(house.now)
-    vanish(house)
-    house.add("late", schedule="20 12 2 3 *")
-    await idle(house, 2 * LEASE, step=5 * SECOND)
-    [lost] = [row for row in house.executions() if row.schedule_name != "late"]
-    house.broker.drop_all()
-    await idle(house, timedelta(hours=1))
-
-    assert (lost.state, lost.deaths) == (State.RETRYING, 1)
-    assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 2
-    told = "What may be lost is looked for later: the ledger is away"
-    assert any(told in line for line in lines())
-
-
-async def test_replicas_that_all_saw_the_broker_away_send_one_copy_together() -> None:
-    house = House(page=2)
-    for number in range(5):
-        house.add(f"old-{number}", schedule="1 12 2 3 *")
-    house.dispatcher.tick(house.now)
-    await idle(house, timedelta(hours=4))
-    others = [house.another_reconciler() for _ in range(2)]
-    house.broker.go_away()
-    await idle(house, timedelta(minutes=3), others=others)
-    house.broker.drop_all()
-    house.broker.come_back()
-
-    await idle(house, 20 * SECOND, step=5 * SECOND)  # the others are slower
-    await idle(house, 2 * MINUTE, step=5 * SECOND, others=others)
-
-    copies = Counter(message.id for message in house.messages(MAIN_QUEUE))
-    assert list(copies.values()) == [1] * 5
 
 
 async def idle(
@@ -253,19 +146,6 @@ async def idle(
         house.dispatcher.tick(house.now)
         for reconciler in (house.reconciler, *others):
             reconciler.tick(house.now)
-
-
-async def test_copies_of_what_nobody_consumes_are_few() -> None:
-    house = House(script=one_by_one([failure()]))
-    await run(house)
-    house.add("published", schedule="2 12 2 3 *")
-    await house.connection.close()
-
-    await idle(house, timedelta(days=1))
-
-    copies = Counter(message.id for message in house.messages(MAIN_QUEUE))
-    assert len(copies) == 2
-    assert all(count <= 10 for count in copies.values())
 
 
 async def test_recovery_publishes_all_that_waits_and_takes_back_what_the_gone_ran() -> None:
@@ -318,21 +198,6 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
     assert (lost, in_queues) == (1, [0, 0])
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
     assert house.worker.counters.fenced == 0
-
-
-async def test_a_look_that_fails_spares_once_however_long_it_fails(lines: Lines) -> None:
-    house = House()
-    due(house)
-    for spared in (1, 2):
-        request = StartRequest(
-            execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS
-        )
-        house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
-        house.outage.begin("overdue_ends")
-        await idle(house, 2 * MINUTE, step=5 * SECOND)
-        assert sum("to renew what they run" in line for line in lines()) == spared
-        house.outage.end()
-        await idle(house, 5 * SECOND, step=5 * SECOND)
 
 
 async def test_a_cleanup_of_a_silent_neighbour_is_left_to_its_own_lease() -> None:

@@ -4,13 +4,10 @@ C20 in docs/compatibility.md.
 """
 
 import asyncio
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-import attrs
 import pytest
 
 from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
@@ -146,44 +143,6 @@ async def test_shutdowns_do_not_count() -> None:
     await house.work()
 
     assert house.only.state is State.SUCCEEDED
-
-
-async def test_shutdowns_while_the_ledger_is_away_do_not_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    house = House()
-    due(house)
-
-    for number in range(4):
-        other = house.neighbour(f"ant-{number + 10}")
-        await other.open()
-        await other.settle()
-        other.worker.drain()
-        with monkeypatch.context() as away:
-            away.setattr(SqlRedeliveryStore, "let_go", unavailable)
-            for delivery in other.deliveries:
-                await other.worker.handle(delivery)
-        await other.connection.close()
-    await house.open()
-    await house.work()
-
-    assert house.only.state is State.SUCCEEDED
-
-
-async def test_what_waits_for_its_turn_as_a_shutdown_begins_is_not_noted() -> None:
-    house = House()
-    house.add("second", schedule="1 12 2 3 *")
-    due(house)
-    await dies_of_it(house, "ant-10")
-    other, taking = await taken_by(house, "ant-11")
-    assert [task.done() for task in taking] == [True, False]
-
-    other.worker.drain()
-    await other.worker._redelivered.let_go(other.deliveries[0])
-
-    assert await taking[1] == ()
-    assert not house.sql("SELECT * FROM RedeliveryHold")
-    await other.connection.close()
 
 
 async def test_lost_connections_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,78 +282,6 @@ async def test_one_whose_row_is_held_keeps_no_other_that_came_again_from_startin
     assert [*states.values()] == [State.SUCCEEDED]
     house.outage.held.clear()
     await house.work()
-
-
-async def in_threads(house: House) -> House:
-    """Let a worker that asks the ledger in threads be delivered what another one had in hand."""
-    first = house.neighbour("ant-9")
-    await first.open()
-    await first.settle()
-    await first.connection.close()
-    other = house.neighbour("ant-10")
-    await other.open()
-    await other.settle()
-    ours = other.worker._redelivered
-    ours._ledger = attrs.evolve(ours._ledger, locking_executor=ThreadPoolExecutor(2))
-    return other
-
-
-async def test_the_turn_ends_while_the_ledger_is_slow_to_take_the_note_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(redelivered, "LONGEST_TURN", 0.3)  # to write the note takes less
-    house = House()
-    house.add("second", schedule="1 12 2 3 *")
-    due(house)
-    other = await in_threads(house)
-    ours = other.worker._redelivered
-    answers, let_go = threading.Event(), SqlRedeliveryStore.let_go
-
-    def slow(*args: Any, **rest: Any) -> None:  # noqa: ANN401
-        answers.wait(10)
-        let_go(*args, **rest)
-
-    monkeypatch.setattr(SqlRedeliveryStore, "let_go", slow)
-    first, second = other.deliveries
-    await ours.take(first)
-    taking_back = asyncio.create_task(ours.let_go(first))
-
-    try:
-        async with asyncio.timeout(5):
-            assert await ours.take(second) == ()
-    finally:
-        answers.set()
-        await taking_back
-    await ours.let_go(second)
-    assert not house.sql("SELECT * FROM RedeliveryHold")
-
-
-async def test_a_note_that_is_written_after_its_turn_is_taken_back_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(redelivered, "LONGEST_TURN", 0.01)
-    house = House()
-    due(house)
-    other = await in_threads(house)
-    taken_back = threading.Event()
-    hold, let_go = SqlRedeliveryStore.hold, SqlRedeliveryStore.let_go
-
-    def slow(*args: Any, **rest: Any) -> Any:  # noqa: ANN401
-        taken_back.wait(10)
-        return hold(*args, **rest)
-
-    def note(*args: Any, **rest: Any) -> None:  # noqa: ANN401
-        let_go(*args, **rest)
-        taken_back.set()
-
-    monkeypatch.setattr(SqlRedeliveryStore, "hold", slow)
-    monkeypatch.setattr(SqlRedeliveryStore, "let_go", note)
-    [delivery] = other.deliveries
-
-    await other.worker._redelivered.take(delivery)  # and then waits for its row
-
-    assert taken_back.is_set()
-    assert not house.sql("SELECT * FROM RedeliveryHold")
 
 
 async def test_a_reboot_of_the_host_does_not_count() -> None:
