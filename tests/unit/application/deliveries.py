@@ -50,10 +50,11 @@ async def both_begin(house: House) -> tuple[int, int]:
     return one.id, other.id
 
 
-async def live(house: House, duration: timedelta, step: timedelta = SECOND) -> None:
-    """Let time pass for worker and reconciler."""
-    for _ in range(duration // step):
-        await house.turn(step)
+async def live(house: House, duration: timedelta, step: timedelta = 5 * SECOND) -> None:
+    """Let time pass for worker and reconciler, which looks as often as a scheduler's does."""
+    ends = house.now + duration
+    while house.now < ends:
+        await house.turn(min(step, ends - house.now))
 
 
 def waits(house: House) -> list[float]:

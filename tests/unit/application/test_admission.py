@@ -6,11 +6,9 @@ import pytest
 
 from cronhare.adapters.sql.access import SqlAccessStore
 from cronhare.application.administration.admission import Admission
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.token_desk import TokenDesk, TokenNameTaken
+from cronhare.application.administration.token_desk import TokenDesk
 from cronhare.domain.access import Scope
 from cronhare.domain.access.sessions import LONGEST_SESSION
-from cronhare.domain.access.tokens import make_token
 from cronhare.ports.errors import LedgerUnavailable
 from tests.actors import ADA
 from tests.unit.application.house import House
@@ -52,16 +50,6 @@ def test_a_session_ends_with_the_day_or_with_its_token() -> None:
     assert long.seconds == LONGEST_SESSION.total_seconds()
 
 
-def test_a_session_lasts_no_longer_than_its_token() -> None:
-    door = Door()
-    begun = door.admission.sign_in(door.token(lives=SECOND), chance=OTHER)
-    assert begun is not None
-
-    assert (begun.seconds, door.is_known(begun.secret)) == (1, True)
-    door.house.clock.advance(SECOND)
-    assert not door.is_known(begun.secret)
-
-
 def test_a_cookie_opens_nothing_as_a_token_nor_a_token_as_a_cookie() -> None:
     door = Door()
     secret = door.token()
@@ -71,32 +59,6 @@ def test_a_cookie_opens_nothing_as_a_token_nor_a_token_as_a_cookie() -> None:
     assert door.admission.by_token(begun.secret) is None
     assert door.admission.by_session(secret) is None
     assert door.admission.sign_in(begun.secret, chance=OTHER) is None
-
-
-def test_what_is_revoked_or_ended_opens_nothing() -> None:
-    door = Door()
-    secret = door.token()
-    begun = door.admission.sign_in(secret, chance=OTHER)
-    assert begun is not None
-
-    door.admission.sign_out(begun.secret, actor=ADA)
-    signed_out = door.is_known(begun.secret)
-    door.desk.revoke("ci", now=door.house.now, actor=ADA)
-
-    assert not signed_out
-    assert door.admission.by_token(secret) is None
-    assert door.admission.any_token()
-
-
-def test_a_name_is_not_given_twice_and_an_unknown_one_not_revoked() -> None:
-    door = Door()
-    door.token()
-
-    with pytest.raises(TokenNameTaken):
-        door.token(chance=OTHER)
-    with pytest.raises(NotFound, match="there is ci"):
-        door.desk.revoke("cd", now=door.house.now, actor=ADA)
-    assert door.admission.by_token(make_token(OTHER)) is None
 
 
 def test_a_ledger_that_takes_no_writes_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:

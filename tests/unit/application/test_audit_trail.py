@@ -7,23 +7,17 @@ from uuid import UUID
 import pytest
 
 from cronhare.adapters.sql.audit import SqlAuditStore
-from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.administration.audit_queries import AuditQueries
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import CannotPause
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.repetition import RequestReused
-from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.schedule_desk import NameTaken, ScheduleDesk
 from cronhare.application.administration.views.audit import AuditView
 from cronhare.domain.access.audit import MOST_ENTRIES, Action, Intent, Result
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.errors import LedgerUnavailable
 from tests.actors import ADA, CI
-from tests.unit.application.endings import always, failure
 from tests.unit.application.house import NOON, REPORT, House
 from tests.unit.application.test_administer import BACKUP, File, scheduled
 
@@ -72,16 +66,6 @@ def test_each_change_says_who_made_it_from_what_to_what() -> None:
     assert [each.outcome for each in (run, off, again)] == ["done", "done", "unchanged"]
     assert cancelled.before == {"schedule": "nightly", "state": "claimed"}
     assert (cancelled.target, cancelled.after) == ("1", {"state": "cancelled"})
-
-
-def test_an_entry_says_when_its_change_had_ended() -> None:
-    house = House()
-
-    with house.trail.change(ADA, Action.RUN, "nightly", now=NOON):
-        house.clock.advance(timedelta(seconds=3))
-
-    [entry] = entries(house)
-    assert (entry.at, entry.finished_at) == (NOON, NOON + timedelta(seconds=3))
 
 
 def test_what_is_refused_before_anything_is_tried_leaves_no_entry() -> None:
@@ -208,25 +192,3 @@ def test_a_request_that_is_asked_again_has_changed_nothing() -> None:
         "refused",
         "it began execution 1, with other params",
     )
-
-
-async def test_a_replay_that_is_asked_for_again_has_changed_nothing() -> None:
-    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
-    house.add(schedule=None)
-    house.administrator.run_now("report", params=None, now=house.now, actor=CI)
-    await house.open()
-    await house.turn()
-    before = len(entries(house))
-    replays = Replays(
-        replays=SqlReplayStore(house.engine, house.clock),
-        records=house.records,
-        names=house.names,
-        trail=house.trail,
-    )
-    order = ReplayOrder(which=FailureFilter(), author="ada")
-
-    for after in range(2):
-        now = NOON + timedelta(seconds=after)
-        replays.order(order, now=now, actor=CI, request=UUID(int=1))
-
-    assert [each.outcome for each in entries(house)[before:]] == ["done", "unchanged"]

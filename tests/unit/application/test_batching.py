@@ -3,8 +3,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-import pytest
-
 from cronhare.application.worker.batching import Batcher
 from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import Inline
@@ -88,24 +86,6 @@ async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
     assert isinstance(answers[1], ValueError)
 
 
-async def test_answers_that_do_not_fit_are_an_error_and_not_silence() -> None:
-    batcher = Batcher[int, int](lambda _: [], executor=Inline())
-
-    for _ in range(2):  # and it goes on
-        with pytest.raises(ValueError, match="shorter"):
-            await asyncio.wait_for(batcher.submit(1), 1)
-
-
-async def test_somebody_who_does_not_wait_any_more_is_no_trouble() -> None:
-    batcher = Batcher[int, int](Doubling(), executor=Inline())
-    gone = asyncio.create_task(batcher.submit(1))
-    stays = asyncio.create_task(batcher.submit(2))
-    await asyncio.sleep(0)
-    gone.cancel()
-
-    assert await stays == 4
-
-
 async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
     ask = Doubling()
     batcher = Batcher[int, int](ask, executor=Inline(), linger=60)
@@ -117,16 +97,6 @@ async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
     await asyncio.wait_for(asyncio.gather(first, batcher.submit(4)), 5)
 
     assert (asked_before, ask.groups) == (1, [[1, 2], [3, 4]])
-
-
-async def test_a_group_that_stays_small_is_asked_all_the_same() -> None:
-    ask = Doubling()
-    batcher = Batcher[int, int](ask, executor=Inline(), linger=0.01)
-    await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
-
-    answer = await asyncio.wait_for(batcher.submit(3), 5)
-
-    assert (answer, ask.groups) == (6, [[1, 2], [3]])
 
 
 async def test_single_questions_do_not_wait_for_company() -> None:

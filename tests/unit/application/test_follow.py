@@ -6,7 +6,6 @@ import pytest
 
 from cronhare.application.administration.follow import CutShort, Moved, follow
 from cronhare.application.administration.follow import Written as Shown
-from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
@@ -124,31 +123,3 @@ def test_of_a_lost_attempt_it_is_told_how_far_it_is_known(ledger: Ledger) -> Non
         (State.RETRYING, 2),
         (State.CANCELLED, 2),
     ]
-
-
-def test_output_is_read_again_only_if_there_is_more(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    execution = ledger.running()
-    wrote(ledger, execution, "a\n")
-    reads, read = list[int](), ledger.records.output
-
-    def counting(execution_id: int, *, since: int = 1) -> object:
-        reads.append(since)
-        return read(execution_id, since=since)
-
-    monkeypatch.setattr(ledger.records, "output", counting)
-    followed(
-        ledger,
-        execution,
-        lambda: None,
-        lambda: None,
-        lambda: ledger.finish(execution, Complete(), SUCCESS),
-    )
-
-    assert len(reads) == 2
-
-
-def test_what_is_not_there_is_not_followed(ledger: Ledger) -> None:
-    with pytest.raises(NotFound):
-        next(follow(ledger.records, 7, pause=lambda _: None))

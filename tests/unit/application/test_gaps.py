@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.application.scheduling.gaps import GapDetector, GracePeriod
-from tests.unit.application.conftest import Lines
 from tests.unit.application.house import LEASE, NOON
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
@@ -31,23 +30,6 @@ def test_a_sleep_is_told_beyond_the_longest_rest() -> None:
 
     assert gaps.check(NOON + 15 * SECOND, 115.0) is None
     assert gaps.check(NOON + 31 * SECOND, 131.0) == "nobody looked for 16 s"
-
-
-def test_of_two_reasons_the_first_is_told(lines: Lines) -> None:
-    grace = GracePeriod(LEASE, owners=lambda: ["ant"])
-    grace.begin("the ledger was away")
-    grace.begin("nobody looked for 40 s")
-
-    assert grace.lasts(NOON)
-    assert [line.endswith("the ledger was away") for line in lines()] == [True]
-
-
-def test_where_nothing_runs_a_grace_period_is_not_told(lines: Lines) -> None:
-    grace = GracePeriod(LEASE, owners=list)
-    grace.begin("this scheduler has just begun")
-
-    assert grace.lasts(NOON)
-    assert lines() == []
 
 
 @pytest.mark.parametrize("now", [NOON + LEASE, NOON - HOUR], ids=["after it", "set back"])

@@ -99,12 +99,12 @@ async def test_a_loss_that_was_heard_and_not_answered_is_told(lines: Lines) -> N
 
 
 async def test_what_is_quarantined_is_sent_with_its_record() -> None:
-    policy = RetryPolicy(backoff=Backoff(delay=1_000))
+    policy = RetryPolicy(backoff=Backoff(delay=5_000))
     told, house = (House(script=always(CRASH), policy=policy) for _ in range(2))
     await run(told)
     await live(told, 20 * SECOND)
     await run(house)
-    await live(house, 2 * SECOND)
+    await live(house, 10 * SECOND)
 
     async def away(envelope: Envelope) -> Published:  # noqa: ARG001 - as the port names it
         return Published.UNKNOWN

@@ -70,20 +70,6 @@ async def test_what_a_long_attempt_writes_is_kept_as_it_comes() -> None:
     assert (now.stdout.head, now.as_of) == ("begun, half done", at + SECOND)
 
 
-async def test_what_is_kept_already_is_not_written_again() -> None:
-    room = Room()
-    await begin(room.house)
-    for _ in range(2):
-        room.outputs.round()
-    kept = room.kept
-
-    room.house.outage.begin("keep_written")
-    room.outputs.round()
-
-    assert room.kept == kept
-    assert room.asked[-1] == {room.house.only.id: len("begun")}
-
-
 async def test_what_could_not_be_kept_comes_with_the_next_round() -> None:
     room = Room()
     await begin(room.house)

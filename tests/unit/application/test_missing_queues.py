@@ -30,15 +30,6 @@ def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> No
     assert len(lines()) == 2
 
 
-def test_a_clock_that_was_set_back_keeps_nothing_untold(lines: Lines) -> None:
-    missing = MissingQueues(in_memory=False)
-
-    for now in (NOON, NOON + SECOND, NOON - timedelta(hours=1)):
-        missing.note([sent(ToQueue("mails"))], [Published.RETURNED], now=now)
-
-    assert len(lines()) == 2
-
-
 @pytest.mark.parametrize(
     ("to", "queue"),
     [

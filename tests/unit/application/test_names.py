@@ -7,15 +7,12 @@ from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.adapters.sql.records.statistics import SqlStatistics
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
-from cronhare.application.administration.statistics import Statistics
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.lifecycle.statistics import By
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -64,26 +61,6 @@ def test_a_task_has_the_numbers_of_its_jobs_file_and_of_its_schedules() -> None:
     assert of_failures.conditions == {"task": "backup", "unresolved": True}
 
 
-def test_numbers_follow_from_the_name_and_tell_no_two_filters_apart() -> None:
-    names = house_with(nightly()).names
-
-    executions = names.resolved(ExecutionFilter(task="backup"))
-    failures = names.resolved(FailureFilter(task="backup"))
-
-    assert executions.numbers
-    assert executions == ExecutionFilter(task="backup")
-    assert failures.numbers
-    assert failures == FailureFilter(task="backup")
-
-
-def test_who_asks_by_number_or_for_no_task_asks_for_no_other_number() -> None:
-    names = house_with(nightly()).names
-
-    for which in (ExecutionFilter(task="worker 7"), ExecutionFilter()):
-        assert names.resolved(which) == which
-    assert not names.resolved(FailureFilter(task="worker 7")).numbers
-
-
 @pytest.mark.parametrize("asked", [REPORT.name, "report 25", "backup", "worker 7", "orders.paid"])
 def test_a_task_that_is_known_is_not_refused(asked: str) -> None:
     topic = "orders.paid"
@@ -120,15 +97,6 @@ def test_a_queue_is_known_by_schedules_and_by_the_workers_that_serve_it() -> Non
         house.names.refuse_unknown(FailureFilter(queue=queue))
     with pytest.raises(NotFound, match="no queue 'mail'; did you mean mails"):
         house.names.refuse_unknown(FailureFilter(queue="mail"))
-
-
-def test_a_type_is_known_by_its_columns_and_by_those_who_have_one_of_their_own() -> None:
-    house = house_with(nightly(task=TaskRef("import", 7)))
-
-    for type_ in ("worker", "reminder", "event", "import"):
-        house.names.refuse_unknown(FailureFilter(type=type_))
-    with pytest.raises(NotFound, match="no type of tasks 'wroker'; did you mean worker"):
-        house.names.refuse_unknown(FailureFilter(type="wroker"))
 
 
 def test_events_of_a_schedule_that_nobody_knows_are_refused() -> None:
@@ -206,18 +174,6 @@ def test_a_schedule_that_has_a_number_alone_is_shown_with_the_name_of_its_task()
     assert {*names.values()} == {REPORT.name, None}
 
 
-def test_failures_are_listed_by_the_name_of_their_number(numbered: House) -> None:
-    assert len(queries_of(numbered).failures(BY_NAME, limit=9)) == 1
-
-
-def test_failures_are_counted_by_the_name_of_their_number(numbered: House) -> None:
-    asked = Statistics(SqlStatistics(numbered.engine, numbered.clock), numbered.names)
-
-    [found] = asked.failures(BY_NAME, by=(By.QUEUE,), limit=9)
-
-    assert found.unresolved == 1
-
-
 def test_failures_are_replayed_by_the_name_of_their_number(numbered: House) -> None:
     store = SqlReplayStore(numbered.engine, numbered.clock)
     replays = Replays(
@@ -231,10 +187,3 @@ def test_failures_are_replayed_by_the_name_of_their_number(numbered: House) -> N
     [kept] = store.replays(limit=9)
     assert isinstance(kept.order, ReplayOrder)
     assert kept.order.which.takes(numbered.records.archive()[0])
-
-
-def test_failures_are_discarded_by_the_name_of_their_number(numbered: House) -> None:
-    done = numbered.administrator.discard_all(BY_NAME, note="", now=numbered.now, actor=ADA)
-
-    assert done.failures == 1
-    assert not numbered.records.archive()

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,12 +26,6 @@ def test_a_line_is_shown_once_it_has_its_end() -> None:
     assert texts([b"a\nb", b"c\n"], kept=100) == [(1, "a", 0), (2, "bc", 0)]
 
 
-def test_the_last_line_may_have_no_end() -> None:
-    [line] = shown([b"alone"])
-
-    assert (line.text, line.is_ended) == ("alone", False)
-
-
 def test_lines_that_came_faster_than_they_were_shown_are_counted() -> None:
     assert texts([b"1\n2\n", b"".join(b"%d\n" % n for n in range(3, 30))]) == [
         (1, "1", 0),
@@ -49,16 +42,6 @@ def test_a_line_that_is_longer_than_what_is_kept_has_its_end() -> None:
     assert texts([b"x" * 100 + b"end"]) == [(1, f"xxxxxxxx{MISSING}xxxxxend", 0)]
 
 
-def test_a_stream_that_begins_anew_is_shown_anew() -> None:
-    stream = ShownStream(lines=7)
-    capture = Capture()
-    capture.feed(b"again\n")
-
-    [line] = stream.new(capture.result(), is_over=False)
-
-    assert (line.number, line.text, line.left_out) == (1, "again", 0)
-
-
 @given(st.lists(st.lists(PIECES, max_size=20).map(b"".join), max_size=6))
 def test_no_line_is_lost_in_silence_or_shown_twice_or_changed(chunks: list[bytes]) -> None:
     written = b"".join(chunks).decode(errors="replace").split("\n")
@@ -72,12 +55,3 @@ def test_no_line_is_lost_in_silence_or_shown_twice_or_changed(chunks: list[bytes
         if MISSING not in line.text:
             assert line.text == written[line.number - 1]
     assert before == len(written) - (not written[-1])
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_what_was_shown_is_not_shown_again(again: bool) -> None:
-    capture, stream = Capture(), ShownStream()
-    capture.feed(b"a\nb")
-    list(stream.new(capture.result(), is_over=again))
-
-    assert [*stream.new(capture.result(), is_over=again)] == []

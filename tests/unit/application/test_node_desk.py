@@ -78,11 +78,6 @@ def test_the_beginning_of_a_name_is_enough_if_no_other_has_it() -> None:
         desk.drain("ant-", actor=ADA, now=NOON)
 
 
-def test_a_name_that_nobody_has_is_refused_with_those_that_come_close() -> None:
-    with pytest.raises(NotFound, match=r"there is no node and-1-.*did you mean ant-1-"):
-        Room().desk.drain("and-1-0a1b2c3d4e5f6071", actor=ADA, now=NOON)
-
-
 def test_a_scheduler_cannot_be_drained() -> None:
     with pytest.raises(NotDrainable, match="is a scheduler: it runs no tasks to drain"):
         Room().desk.drain(BEE.name, actor=ADA, now=NOON)

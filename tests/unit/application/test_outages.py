@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from cronhare.application.outages import KINDS, REMIND_EVERY, Outage
+from cronhare.application.outages import REMIND_EVERY, Outage
 
 
 class Clock:
@@ -50,32 +50,6 @@ def test_one_trouble_is_told_once_a_minute(
         "Asking again: refused (for 60 s now)",
         "Asking again: refused (for 120 s now)",
     ]
-
-
-def test_another_trouble_is_told_at_once(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
-    ask(outage, "refused")
-    ask(outage, "wrong password")
-    ask(outage, "refused")
-
-    assert told(caplog) == ["Asking again: refused", "Asking again: wrong password"]
-
-
-def test_troubles_that_are_all_different_fill_no_log(
-    outage: Outage, caplog: pytest.LogCaptureFixture
-) -> None:
-    for number in range(1_000):
-        ask(outage, f"refused by {chr(ord('g') + number // 100)}{chr(ord('g') + number % 17)}")
-
-    assert len(told(caplog)) == KINDS + 1
-
-
-def test_a_port_or_a_tag_makes_no_other_trouble(
-    outage: Outage, caplog: pytest.LogCaptureFixture
-) -> None:
-    for number in range(1_000):
-        ask(outage, f"port {number} cancelled consumer ctag2.{number:032x}")
-
-    assert len(told(caplog)) == 1
 
 
 def test_its_end_is_told_once_and_only_if_it_began(

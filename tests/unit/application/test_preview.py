@@ -8,7 +8,6 @@ import pytest
 
 from cronhare.application.administration.difference import Change, ScheduleChange
 from cronhare.application.administration.notes import (
-    MOST_CLOCK_NOTES,
     notes_on,
     notes_on_clocks,
     notes_on_keys,
@@ -17,7 +16,6 @@ from cronhare.application.administration.preview import preview
 from cronhare.domain.cron import CronExpression, Fold, Gap, clock_changes, find_zone
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.schedule import Recurring
 from tests.unit.application.house import NOON, REPORT
 from tests.unit.application.test_administer import File
@@ -55,12 +53,6 @@ def test_a_preview_marks_each_pass_of_what_comes_twice() -> None:
     assert shown("2026-10-24T12:00", fold=Fold.SECOND)[0] == "25 02:30+0100 second-pass"
 
 
-def test_a_preview_of_an_interval_has_its_seconds() -> None:
-    found = preview(Every(timedelta(seconds=30)), BERLIN, after=NOON, count=2)
-
-    assert [due.utc.second for due in found] == [30, 0]
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -73,14 +65,6 @@ def test_what_has_no_effect_or_an_odd_one_is_noted(changes: dict[str, Any], said
     notes = map(str, notes_on(File([attrs.evolve(DRAFT, **changes)], [REPORT]), now=NOON))
 
     assert [said in note for note in notes] == [True]
-
-
-def test_who_runs_at_a_boot_is_noted() -> None:
-    file = File([DRAFT], [REPORT], on_boot=["nightly"])
-
-    [note] = notes_on(file, now=NOON)
-
-    assert "once for each boot of a host" in note.text
 
 
 def keyed(params: str, schedule: str | None = "@daily") -> ScheduleDraft:
@@ -116,12 +100,3 @@ def test_what_the_clock_does_next_is_noted_of_what_is_added() -> None:
         "schedules.nightly: 2026-03-29 02:30 does not exist that day: it runs after the gap",
         "schedules.nightly: 2026-10-25 02:30 comes twice that day: it runs the first time",
     ]
-
-
-def test_nothing_is_noted_of_what_stays_and_of_very_many_the_rest_is_counted() -> None:
-    assert list(notes_on_clocks([changed(LOCAL, Change.KEEP)], now=NOON)) == []
-
-    notes = list(notes_on_clocks([changed(LOCAL)] * 15, now=NOON))
-
-    assert len(notes) == MOST_CLOCK_NOTES + 1
-    assert notes[-1].text.startswith("10 more")

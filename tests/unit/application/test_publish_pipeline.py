@@ -1,6 +1,5 @@
 """Publishing batches while the next one is being claimed."""
 
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +8,9 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.application.publishing.execution_publisher import PublishResult
 from cronhare.application.publishing.publish_pipeline import AT_ONCE
 from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import State
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import NOON, House
@@ -104,24 +102,3 @@ def test_what_was_claimed_when_the_ledger_went_away_is_sent_again_later(
 
     assert states == [State.CLAIMED] * 2 + [State.PUBLISHED] * 2, "the batch in hand was sent"
     assert {row.state for row in house.executions() if row.due_at > NOON} == {State.PUBLISHED}
-
-
-def test_of_two_batches_that_fail_the_second_one_is_told_too(
-    house: House,
-    executor: ThreadPoolExecutor,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    due(house, 4)
-    wrong = iter([LedgerUnavailable("the first"), ZeroDivisionError("the second")])
-
-    def publish(_: Sequence[Execution], **__: object) -> PublishResult:
-        raise next(wrong)
-
-    monkeypatch.setattr(house.publisher, "publish", publish)
-    with pytest.raises(LedgerUnavailable, match="the first"):
-        dispatcher_of(house, executor, batch=2).tick(house.now)
-
-    [record] = [line for line in caplog.records if line.levelno == logging.ERROR]
-    assert record.exc_info is not None
-    assert str(record.exc_info[1]) == "the second"

@@ -1,10 +1,7 @@
 """How long a queue is left out that took nothing."""
 
-from itertools import pairwise
-
 import pytest
 
-from cronhare.application.log_limiter import LogLimiter
 from cronhare.application.redelivery.queue_backoff import QueueBackoff
 
 
@@ -22,7 +19,7 @@ def rest(backoff: QueueBackoff, now: float, *, timed_out: bool, queue: str = "a"
 def test_one_that_does_not_answer_is_left_out_for_twice_as_long_each_time(
     backoff: QueueBackoff,
 ) -> None:
-    rests = [rest(backoff, 1_000.0 * n, timed_out=True) for n in range(2_000)]
+    rests = [rest(backoff, 1_000.0 * n, timed_out=True) for n in range(20)]
 
     assert rests[:6] == [1, 2, 4, 8, 16, 25.6]
     assert {*rests[6:]} == {25.6}
@@ -30,21 +27,6 @@ def test_one_that_does_not_answer_is_left_out_for_twice_as_long_each_time(
 
 def test_one_that_is_missing_or_full_is_asked_each_second(backoff: QueueBackoff) -> None:
     assert [rest(backoff, 1_000.0 * n, timed_out=False) for n in range(9)] == [1] * 9
-
-
-def test_what_hung_before_it_was_missing_begins_anew(backoff: QueueBackoff) -> None:
-    timed_out = [True, True, True, False, True, True]
-
-    assert [rest(backoff, 100.0 * n, timed_out=each) for n, each in enumerate(timed_out)] == [
-        1, 2, 4, 1, 1, 2,
-    ]  # fmt: skip
-
-
-def test_of_those_who_ask_at_the_same_time_the_first_counts(backoff: QueueBackoff) -> None:
-    for _ in range(50):
-        backoff.record_failure("a", 0.0, timed_out=True)
-
-    assert rest(backoff, 5.0, timed_out=True) == 2
 
 
 def test_it_is_known_for_a_while_after_its_rest_and_not_for_hours(backoff: QueueBackoff) -> None:
@@ -70,29 +52,3 @@ def test_no_more_are_known_at_a_time_and_the_next_is_once_one_is_forgotten(
 
     assert at_first == [True, True, False]
     assert [backoff.failed_recently(queue, 6.0) for queue in ("a", "b", "c")] == [True, False, True]
-
-
-def test_of_no_more_trouble_is_told_than_there_is_room_for_until_some_has_passed() -> None:
-    limiter = LogLimiter(most=2)
-    minute = 60.0
-
-    at_first = [limiter.is_due(queue, 0.0) for queue in ("a", "b", "c")]
-    lasting = [limiter.is_due("a", now * minute) for now in range(1, 10)]
-    later = [limiter.is_due("c", now * minute) for now in (9, 10)]
-
-    assert at_first == [True, True, False]
-    assert lasting.count(True) == 1
-    assert later == [False, True]
-
-
-def test_it_is_told_ever_more_rarely() -> None:
-    limiter = LogLimiter()
-    assert not limiter
-
-    told = [now for now in range(0, 4_000, 10) if limiter.is_due("a", float(now))]
-
-    assert [after - before for before, after in pairwise(told)] == [300, 600, 1_200]
-    assert limiter
-    limiter.reset("a")
-    assert not limiter
-    assert limiter.is_due("a", 4_000.0)

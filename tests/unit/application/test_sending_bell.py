@@ -19,7 +19,6 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines
@@ -115,18 +114,6 @@ def test_a_scheduler_leaves_it_to_its_command_and_then_sends_it() -> None:
     assert Graces().claimed > HEAD_START + 5 * SECOND
 
 
-async def test_both_messages_begin_one_attempt() -> None:
-    office = Office(House())
-    office.run()
-    office.house.clock.advance(HEAD_START + SECOND)
-
-    office.house.reconciler.tick(office.house.now)
-    await office.house.open()
-    await office.house.work()
-
-    assert (office.house.only.state, office.house.only.attempt) == (State.SUCCEEDED, 1)
-
-
 async def test_a_replay_begins_without_any_scheduler() -> None:
     office = Office(House(script=always(failure()), policy=RetryPolicy(attempts=1)))
     office.run()
@@ -187,25 +174,6 @@ def test_what_another_program_serves_is_left_to_a_scheduler() -> None:
     office = Office(House(), foreign_queues=frozenset({MAIN_QUEUE}))
 
     office.run()
-
-    assert (office.opened, office.waiting) == (0, 0)
-
-
-def test_a_queue_that_is_gone_is_told(lines: Lines) -> None:
-    office = Office(House())
-    office.house.add("mails", schedule=None, queue="mails")
-    office.report("mails")
-
-    office.run("mails")
-
-    assert "the broker has no queue mails" in lines()[0]
-
-
-def test_the_systems_own_runs_are_sent_to_no_worker() -> None:
-    office = Office(House())
-    run = office.house.administrator.run_now("report", params=None, now=office.house.now, actor=ADA)
-
-    office.bell.ring([msgspec.structs.replace(run, task=TaskRef(SYSTEM, 1))], now=office.house.now)
 
     assert (office.opened, office.waiting) == (0, 0)
 

@@ -1,6 +1,5 @@
 """Two jobs files on one ledger: no worker ever runs a command of the other's."""
 
-import json
 from datetime import timedelta
 
 import attrs
@@ -12,7 +11,6 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
-from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, deliver, foreign_body, live
 from tests.unit.application.endings import Seen
@@ -89,22 +87,6 @@ async def test_a_run_of_its_own_file_or_of_a_row_by_hand_goes_as_ever(
     await run(house, source, task_name)
 
     assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("ours",)])
-
-
-async def test_the_message_says_no_more_than_the_original_did() -> None:
-    house = house_of(Seen())
-    save(house, "jobs.toml", "echo")
-    house.dispatcher.tick(house.now)
-    house.clock.advance(MINUTE)
-    house.dispatcher.tick(house.now)
-
-    [message] = house.messages(MAIN_QUEUE)
-
-    scheduler_id = ids_of(house.schedules, ["report"])["report"]
-    assert message.body == (
-        b'{"type":"worker","id":1,"scheduler_id":%d,"params_scheduler":"{}"}' % scheduler_id
-    )
-    assert json.loads(message.body).keys() == {"type", "id", "scheduler_id", "params_scheduler"}
 
 
 @pytest.mark.parametrize("number", [1, 2])

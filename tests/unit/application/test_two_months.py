@@ -23,7 +23,7 @@ FOR_EVER = Retention(
 SCHEDULES = {
     "nightly": ("30 2 * * *", "Europe/Berlin"),
     "nightly-autumn": ("30 1 * * *", "America/New_York"),
-    "six-hourly": ("0 */6 * * *", "Australia/Lord_Howe"),
+    "twice-daily": ("0 */12 * * *", "Australia/Lord_Howe"),
     "weekly": ("15 9 * * MON", "Asia/Kolkata"),
     "monthly": ("0 17 LW * *", "America/Santiago"),
     "leap": ("0 0 29 2 *", "UTC"),
@@ -87,14 +87,14 @@ async def settle(house: House) -> None:
     for _ in range(2_000):
         if not house.claims.unfinished(after=0, limit=1):
             return
-        await house.turn(timedelta(seconds=30))
+        await house.turn(timedelta(minutes=1))
     raise AssertionError("something is stuck")
 
 
 def next_event(house: House) -> datetime:
     """Find the next due instant, or the next time at which something waits to be done."""
     pending = house.claims.unfinished(after=0, limit=1)
-    waits = [house.now + timedelta(seconds=30)] if pending else []
+    waits = [house.now + timedelta(minutes=1)] if pending else []
     due = house.claims.next_due()
     return min([*waits, due or END])
 

@@ -108,26 +108,26 @@ class Plant:
 @pytest.mark.parametrize("step", [HOUR, -HOUR, timedelta(seconds=45)], ids=str)
 def test_what_runs_outlives_a_step_of_the_servers_clock(step: timedelta) -> None:
     plant = Plant()
-    plant.go_on(2 * LEASE + SECOND)
+    plant.go_on(LEASE + SECOND)
 
     plant.set_server(step)
     plant.look()  # before anybody has renewed, or asked for the time
-    plant.go_on(4 * LEASE)
+    plant.go_on(2 * LEASE)
 
     assert (plant.state, plant.house.only.attempt) == (State.RUNNING, 1)
 
 
-@pytest.mark.parametrize("step", [HOUR, -HOUR, timedelta(seconds=45)], ids=str)
+@pytest.mark.parametrize("step", [HOUR, -HOUR], ids=str)
 def test_what_starts_after_a_step_of_the_servers_clock_is_not_declared_lost(
     step: timedelta,
 ) -> None:
     plant = Plant(has_begun=False)
-    plant.go_on(2 * LEASE + SECOND)
+    plant.go_on(LEASE + SECOND)
 
     plant.set_server(step)
     plant.start()  # by the time as it was
     plant.look()
-    plant.go_on(4 * LEASE)
+    plant.go_on(2 * LEASE)
 
     assert (plant.state, plant.house.only.attempt) == (State.RUNNING, 1)
 
@@ -137,7 +137,7 @@ def test_what_ran_when_all_of_it_slept_is_renewed_before_it_is_given_up(*, of_a_
     plant = Plant(of_a_file=of_a_file)
     plant.go_on(2 * LEASE)
 
-    for _ in range(12):
+    for _ in range(3):
         plant.house.clock.advance(HOUR)
         plant.look()  # the scheduler wakes up first
         plant.go_on(LEASE / 2)
