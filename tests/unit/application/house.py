@@ -24,7 +24,6 @@ from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.names import Names
-from cronhare.application.administration.notes import DraftNotes
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
@@ -134,7 +133,6 @@ class House:
     reconciler: Reconciler = attrs.field(init=False)
     applier: JobsFileApplier = attrs.field(init=False)
     names: Names = attrs.field(init=False)
-    draft_notes: DraftNotes = attrs.field(init=False)
     administrator: Administrator = attrs.field(init=False)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
@@ -224,9 +222,6 @@ class House:
             nodes=SqlNodeStore(self.engine, self.clock),
             tasks=catalog,
             now=self.clock.now,
-        )
-        self.draft_notes = DraftNotes(
-            nodes=SqlNodeStore(self.engine, self.clock), tasks=catalog, now=self.clock.now
         )
         self.administrator = Administrator(
             schedules=self.schedules,

@@ -74,6 +74,15 @@ def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:
     ]
 
 
+def note_alert(made: House) -> None:
+    """Let a neighbour have judged that there are too many failures."""
+    text = "6 failed cron tasks"
+    said = {"severity": "high", "message": text, "task": None}
+    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
+    alert = Alert(rule=Rule.FAILED, message=text, data=data)
+    SqlAlertStore(made.engine, made.clock).keep([alert], now=made.now, ended_at=made.now)
+
+
 async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:
     one, _ = outposts()
     other = SqlAlertStore(one.house.engine, one.house.clock)
@@ -81,14 +90,7 @@ async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:
     await one.turn()  # the other has begun to judge, and noted nothing yet
     assert documents(one, "failed") == []
 
-    text = "6 failed cron tasks"
-    said = {"severity": "high", "message": text, "task": None}
-    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    other.keep(
-        [Alert(rule=Rule.FAILED, message=text, data=data)],
-        now=one.house.now,
-        ended_at=one.house.now,
-    )
+    note_alert(one.house)
     one.house.clock.advance(timedelta(seconds=2))
     await one.turn()
     await one.turn()
@@ -124,24 +126,25 @@ async def test_two_that_judge_raise_and_clear_an_alert_once(
     assert len(told) == len(one.store.rows(limit=1_000))
 
 
+def slow_site(monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[House, Subscriptions]:
+    """Make schedules that are late, of which a turn judges one."""
+    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
+    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
+    made, asked = house(), subscriptions()
+    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
+    made.schedules.save(drafts, source="shop", now=made.now)
+    made.dispatcher.tick(made.now)
+    made.clock.advance(12 * MINUTE)
+    schedules = dict.fromkeys(names, asked.schedules["report"])
+    asked = attrs.evolve(asked, schedules=schedules, task_of=dict.fromkeys(names, TASK.name))
+    return made, asked
+
+
 async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
-    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
-    made, names = house(), ["report", "books", "charts"]
-    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
-    made.schedules.save(drafts, source="shop", now=made.now)
-    told, [named] = subscriptions(), subscriptions().schedules.values()
-    told = attrs.evolve(
-        told,
-        schedules=dict.fromkeys(names, named),
-        task_of=dict.fromkeys(names, TASK.name),
-    )
-    one, other = Outpost(made, told), Outpost(made, told, node="bee")
-    made.dispatcher.tick(made.now)
-    made.clock.advance(12 * MINUTE)
-
+    made, asked = slow_site(monkeypatch, "report", "books", "charts")
+    one, other = Outpost(made, asked), Outpost(made, asked, node="bee")
     monkeypatch.setattr(alerting, "_AT_ONCE", 2)
     add, added = one.store.add, list[int]()
 
@@ -160,20 +163,6 @@ async def test_very_many_schedules_are_judged_in_turns_and_kept_together(
     assert [rest == 0 for rest in rests] == [True, True, False, False]
     assert notes == [0, 0, 3, 3]
     assert max(added) == 2  # no transaction that others wait for is long
-
-
-def slow_site(monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[House, Subscriptions]:
-    """Make schedules that are late, of which a turn judges one."""
-    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
-    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
-    made, asked = house(), subscriptions()
-    drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
-    made.schedules.save(drafts, source="shop", now=made.now)
-    made.dispatcher.tick(made.now)
-    made.clock.advance(12 * MINUTE)
-    schedules = dict.fromkeys(names, asked.schedules["report"])
-    asked = attrs.evolve(asked, schedules=schedules, task_of=dict.fromkeys(names, TASK.name))
-    return made, asked
 
 
 def test_a_judgement_ends_though_each_of_its_turns_meets_a_reload(
@@ -196,10 +185,7 @@ def test_who_never_judges_tells_a_new_target_within_a_minute_of_what_holds(
 ) -> None:
     made, asked = slow_site(monkeypatch, "report")
     one, other = Outpost(made, asked), SqlAlertStore(made.engine, made.clock)
-    text = "6 failed cron tasks"
-    said = {"severity": "high", "message": text, "task": None}
-    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    other.keep([Alert(rule=Rule.FAILED, message=text, data=data)], now=made.now, ended_at=made.now)
+    note_alert(made)
     for of in [asked, wider(asked, "new")]:
         for _ in range(EVERY // LOOK_EVERY):
             other.begin(now=made.now, every=timedelta(0), source="shop")
@@ -222,17 +208,7 @@ def wider(asked: Subscriptions, name: str) -> Subscriptions:
 def test_a_judgement_that_was_cut_off_is_not_gone_on_with(
     monkeypatch: pytest.MonkeyPatch, again: str, later: timedelta
 ) -> None:
-    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
-    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
-    made, asked = house(), subscriptions()
-    both = [attrs.evolve(EVERY_MINUTE, name=name) for name in ("report", "books")]
-    made.schedules.save(both, source="shop", now=made.now)
-    names = [each.name for each in both]
-    asked = attrs.evolve(
-        asked,
-        schedules=dict.fromkeys(names, asked.schedules["report"]),
-        task_of=dict.fromkeys(names, TASK.name),
-    )
+    made, asked = slow_site(monkeypatch, "report", "books")
     one, began = Outpost(made, asked), made.now
     kept = list[datetime]()
     keep = ScheduleJudgement.keep
@@ -334,15 +310,7 @@ async def test_of_a_schedule_of_no_file_the_list_says_what_the_teller_does() -> 
 
 async def test_who_was_away_at_the_end_of_what_it_heard_of_is_told_of_that_end_later() -> None:
     one, _ = outposts()
-    text = "6 failed cron tasks"
-    said = {"severity": "high", "message": text, "task": None}
-    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    made = SqlAlertStore(one.house.engine, one.house.clock)
-    made.keep(
-        [Alert(rule=Rule.FAILED, message=text, data=data)],
-        now=one.house.now,
-        ended_at=one.house.now,
-    )
+    note_alert(one.house)
     await pass_time(1, one)
 
     def is_away(_target: Target, _event: OutboxRow) -> None:

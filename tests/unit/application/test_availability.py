@@ -1,6 +1,6 @@
 """How a worker knows an outage from a long queue."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import MINUTE, SECOND, live
+from tests.unit.application.deliveries import MINUTE, SECOND
 from tests.unit.application.endings import failure, one_by_one
 from tests.unit.application.house import House
 
@@ -127,21 +127,3 @@ async def test_retries_that_waited_for_a_worker_start_as_the_budget_has_places(
     assert [one.deaths for one in house.executions()] == [1] * 5
     assert len([line for line in lines() if "An outage held up retries" in line]) == 1
     assert house.worker.counters.deferred == 3
-
-
-async def test_without_a_budget_they_start_at_once() -> None:
-    house = await after_an_outage(RetryLimits())
-    await house.turn(SECOND)
-
-    assert len(house.executions(State.SUCCEEDED)) == 5
-
-
-async def test_a_place_that_no_lane_reaches_is_found_by_the_reconciler() -> None:
-    house = await after_an_outage(
-        RetryLimits(budget=BudgetPolicy(most=1, window=timedelta(hours=5)))
-    )
-    await house.turn(SECOND)
-
-    await live(house, timedelta(hours=5, minutes=1), 20 * MINUTE)
-
-    assert len(house.executions(State.SUCCEEDED)) == 2

@@ -381,11 +381,14 @@ async def test_each_due_instant_arrives_once_for_who_asks_however_often_its_run_
     assert len(rows) == len(runs) == 3
 
 
-async def test_a_target_that_always_fails_is_given_up_with_a_warning(lines: Lines) -> None:
+@pytest.mark.parametrize("why", [NotDelivered("it answered 500"), ValueError("a fault of ours")])
+async def test_a_target_that_always_fails_is_given_up_with_a_warning(
+    why: Exception, lines: Lines
+) -> None:
     made = house()
 
     def refuse(_target: Target, _event: OutboxRow) -> None:
-        raise NotDelivered("it answered 500")
+        raise why
 
     outpost = Outpost(made, subscriptions(target("ops")), Notifier(hears=refuse))
     await failed(made)

@@ -6,11 +6,9 @@ import pytest
 
 from cronhare.application.scheduling.predecessors import LOOKS, PredecessorCleanup
 from cronhare.domain.execution import State
-from cronhare.domain.lease_times import TIME_TO_END, silence
+from cronhare.domain.lease_times import silence
 from cronhare.domain.nodes import Node
-from cronhare.ports.attempts import StartRequest
 from cronhare.ports.errors import LedgerUnavailable
-from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin
 from tests.unit.application.house import LEASE, House
@@ -77,24 +75,6 @@ async def test_a_neighbour_that_renews_its_leases_keeps_its_attempts(lines: Line
     assert [line for line in lines() if "lives: a neighbour with our host name" in line]
 
 
-async def test_a_neighbour_that_is_cut_off_ends_its_tasks_before_they_count_as_lost(
-    lines: Lines,
-) -> None:
-    house = await house_of_an_attempt()
-    ours = settling(house, ELSEWHERE)
-    house.outage.begin("renew")
-    stopped_at: list[float] = []
-
-    while (rest := ours.round()) is not None:
-        house.clock.advance(timedelta(seconds=rest))
-        house.keeper.renew()
-        if any("Stopping execution 1: its lease cannot be renewed" in line for line in lines()):
-            stopped_at.append(house.clock.monotonic())
-
-    assert house.only.state is State.RETRYING
-    assert house.clock.monotonic() - stopped_at[0] >= TIME_TO_END.total_seconds()
-
-
 async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing() -> None:
     house = await house_of_an_attempt()
     ours = settling(house, ELSEWHERE)
@@ -109,20 +89,3 @@ async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing()
 
     assert ours.round() is None
     assert house.only.state is State.RUNNING
-
-
-def test_what_lapsed_of_others_is_not_settled_with_what_an_earlier_life_left() -> None:
-    house = House()
-    for name in ("of an earlier life", "of another host"):
-        house.add(name, schedule="1 12 2 3 *")
-    house.dispatcher.tick(house.now)
-    house.clock.advance(timedelta(minutes=1))
-    house.dispatcher.tick(house.now)
-    for execution, node in zip(house.executions(), (str(THEY), "elsewhere-7"), strict=True):
-        start = StartRequest(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
-        house.attempts.start([start], now=house.now, node=node, lease=LEASE)
-    house.clock.advance(2 * LEASE)  # an outage of the ledger, say: nobody could renew
-
-    rounds(house, settling(house, IN_OUR_PLACE))
-
-    assert [row.state for row in house.executions()] == [State.RETRYING, State.RUNNING]

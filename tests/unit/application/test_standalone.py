@@ -209,15 +209,14 @@ async def test_switched_off_it_is_cancelled_and_on_again_begun_at_once(lines: Li
     assert newest(house).state is State.CLAIMED
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda house: pump(house, stay_alive=False),
-        lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
-        delete,
-    ],
-    ids=["ordinary", "disabled", "deleted"],
-)
+STAYS_NO_MORE = {
+    "ordinary": lambda house: pump(house, stay_alive=False, schedule="* * * * *"),
+    "disabled": lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
+    "deleted": delete,
+}
+
+
+@pytest.mark.parametrize("edit", STAYS_NO_MORE.values(), ids=STAYS_NO_MORE)
 def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     edit: Callable[[House], object],
 ) -> None:
@@ -239,13 +238,6 @@ def test_what_stays_alive_no_more_is_stopped_once_and_let_go_with_its_queue(
     up.round()
     assert (up.finder.kept, up.served) == (["pump"], [OWN])
     assert newest(house).state is State.CLAIMED
-
-
-STAYS_NO_MORE = {
-    "ordinary": lambda house: pump(house, stay_alive=False, schedule="* * * * *"),
-    "disabled": lambda house: house.schedules.switch(["pump"], on=False, now=house.now),
-    "deleted": delete,
-}
 
 
 @pytest.mark.parametrize("edit", STAYS_NO_MORE.values(), ids=STAYS_NO_MORE)
