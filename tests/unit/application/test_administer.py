@@ -480,3 +480,18 @@ def test_a_calendar_of_another_file_is_as_good_and_one_that_is_off_needs_none() 
     off = attrs.evolve(NIGHTLY, name="off", status=False, conditions=Conditions(skip_on=("x",)))
 
     assert apply(house, PAYROLL, off) == {"payroll": Change.ADD, "off": Change.ADD}
+
+
+def test_a_calendar_that_another_schedule_names_is_not_removed() -> None:
+    house = House()
+    shared = File([], source="shared.toml", calendars=[HOLIDAYS])
+    house.applier.apply(shared, now=house.now, actor=ADA)
+    apply(house, PAYROLL)
+
+    with pytest.raises(CannotApply) as refused:
+        house.applier.apply(attrs.evolve(shared, calendars=[]), now=house.now, actor=ADA)
+
+    [fault] = map(str, refused.value.calendars)
+    assert fault.startswith("calendars.de-holidays: would be removed, and is named by payroll of")
+    house.applier.apply(attrs.evolve(shared, calendars=[HOLIDAYS]), now=house.now, actor=ADA)
+    assert [one.name for one in house.schedules.calendars()] == ["de-holidays"]

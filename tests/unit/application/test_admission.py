@@ -50,6 +50,16 @@ def test_a_session_ends_with_the_day_or_with_its_token() -> None:
     assert long.seconds == LONGEST_SESSION.total_seconds()
 
 
+def test_a_session_lasts_no_longer_than_its_token() -> None:
+    door = Door()
+    begun = door.admission.sign_in(door.token(lives=SECOND), chance=OTHER)
+    assert begun is not None
+
+    assert (begun.seconds, door.is_known(begun.secret)) == (1, True)
+    door.house.clock.advance(SECOND)
+    assert not door.is_known(begun.secret)
+
+
 def test_a_cookie_opens_nothing_as_a_token_nor_a_token_as_a_cookie() -> None:
     door = Door()
     secret = door.token()

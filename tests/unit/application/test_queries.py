@@ -30,7 +30,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.schedule import OverlapPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
@@ -245,6 +245,20 @@ def test_what_is_not_there_is_said_so(ask: Any, told: str) -> None:  # noqa: ANN
 )
 def test_what_has_not_ended_says_what_it_waits_for(run: Execution, waits_for: str | None) -> None:
     assert ExecutionView.of(run, now=NOON).waits_for == waits_for
+
+
+@pytest.mark.parametrize(
+    ("stays_alive", "told"),
+    [(False, "`cronhare schedules backfill report"), (True, "No backfill runs it: it stays alive")],
+)
+def test_a_skipped_execution_says_whether_a_backfill_runs_it(stays_alive: bool, told: str) -> None:
+    house = House()
+    house.add(stay_alive=stays_alive, misfire=Misfire(policy=MisfirePolicy.SKIP))
+    house.clock.advance(10 * MINUTE)
+    house.dispatcher.tick(house.now)
+    skipped = house.executions(State.SKIPPED)[0]
+
+    assert explanations(house).of_execution(skipped.id).because[-1].startswith(told)
 
 
 async def test_an_event_that_nobody_heard_is_not_said_to_have_run() -> None:
@@ -539,3 +553,28 @@ def test_a_schedule_without_times_says_who_would_begin_it_and_what_its_last_run_
         "this schedule."
     )
     assert never.because[0] in last.because, "who would begin another"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "No worker and no `cronhare up` reports itself now: none would begin it at a boot."),
+        (
+            {"status": False},
+            "But it is disabled: `cronhare schedules enable report` switches it on.",
+        ),
+    ],
+)
+def test_a_schedule_of_a_file_without_times_says_what_keeps_it_from_beginning(
+    changes: dict[str, Any], told: str
+) -> None:
+    house = House()
+    house.add(schedule=None, **changes)
+    [stored] = house.schedules.schedules(["report"])
+    assert stored.draft is not None
+    house.schedules.save([stored.draft], source="jobs.toml", now=house.now)
+
+    because = explanations(house).of_instant("report", None).because
+
+    assert told in because
+    assert any("If its jobs file, jobs.toml, says on_start" in line for line in because)
