@@ -289,8 +289,11 @@ class House:
 
     async def settle(self) -> None:
         """Let the event loop do all that it can do without time passing."""
+        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined] # what it will call
         for _ in range(60):
             await asyncio.sleep(0)
+            if not ready:
+                break
         for task in self.under_way:
             if task.done():
                 task.result()
