@@ -81,16 +81,6 @@ async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     assert told.ran == (state is State.RUNNING)
 
 
-async def test_a_retry_says_when_it_comes() -> None:
-    house = House(script=always(failure()))
-    await run(house)
-
-    told = ask(house)
-
-    assert told.answer == "It ran, did not succeed, and waits for its next attempt"
-    assert "Attempt 2 comes at 2026-03-02 12:01:30Z." in told.because
-
-
 async def test_a_failure_says_why() -> None:
     house = House(script=always(failure("no {such} table")))
     await run(house, retry=RetryPolicy(attempts=1))

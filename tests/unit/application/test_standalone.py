@@ -385,19 +385,6 @@ def test_a_schedule_with_times_is_begun_by_these_alone() -> None:
     assert house.executions() == []
 
 
-def test_what_does_not_stay_alive_or_is_not_there_is_told(lines: Lines) -> None:
-    house = House(queues=[OWN])
-    keeper(house).round()
-    pump(house, stay_alive=False)
-    keeper(house).round()
-
-    said = [line for line in lines() if "pump does not run here" in line]
-    assert [line.rpartition(": ")[2] for line in said] == [
-        "there is no such schedule",
-        "its row has no stay_alive",
-    ]
-
-
 def test_it_has_no_deadline_but_its_own() -> None:
     house = House(queues=[OWN])
     pump(house)

@@ -104,23 +104,6 @@ async def test_it_rests_for_twice_as_long_each_time(times: int, seconds: float) 
     assert (before, house.broker.depth(MAIN_QUEUE)) == (0, 1)
 
 
-async def test_while_others_may_wait_for_a_place_it_is_kept_for_four_seconds() -> None:
-    house = House()
-    await open_room(house, places=2)
-    for number in range(6):
-        put_in(house, bytes([number]), cron_put_off=6)
-    await house.settle()
-    begun = house.broker.depth(WAITING_QUEUE)
-
-    backs = []
-    for _ in range(2):
-        house.clock.advance(timedelta(seconds=LONGEST_IN_A_CROWD))
-        await house.settle()
-        backs.append(house.broker.depth(MAIN_QUEUE))
-
-    assert (begun, backs) == (4, [2, 4])
-
-
 @pytest.mark.parametrize(
     ("queue", "reason"),
     [
