@@ -111,37 +111,6 @@ def test_no_process_shows_it_while_the_servers_are_away(folder: Path, process: s
     assert CANARY not in said, said
 
 
-@pytest.mark.parametrize(
-    ("name", "url"),
-    [
-        ("CRON_DATABASE_URL", f"mysql://u:{CANARY}@{CANARY}@h/cron"),
-        ("CRON_DATABASE_URL", f"mysql://h/cron?user=root&password={CANARY}"),
-        ("CRON_DATABASE_URL", f"mysql://h/cron#{CANARY}"),
-        ("CRON_DATABASE_URL", f"mysql://u:{CANARY}@h/cron?tls={CANARY}"),
-        ("CRON_BROKER_URL", f"amqp://u:12?{CANARY}=x@h/"),
-        ("CRON_BROKER_URL", f"amqp://u:p@h/?{CANARY}"),
-        ("CRON_BROKER_URL", f"amqp://u:{CANARY}@h:port/"),
-        ("CRON_BROKER_URL", f"amqp://[{CANARY}/"),
-    ],
-)
-def test_no_refusal_of_a_url_shows_it(folder: Path, name: str, url: str) -> None:
-    (folder / "secret").write_text(url)
-    file = {f"{name}_FILE": str(folder / "secret")}
-    (folder / "cronhare.toml").write_text(f'{name[5:].lower()} = "{url}"\n')
-    (folder / "cronhare.toml").chmod(0o600)
-    shell = Shell(folder)
-
-    for environment, command in (
-        ({name: url}, "settings"),
-        (file, "doctor --json"),
-        ({}, "worker --jobs jobs.toml"),
-    ):
-        said = shell(*command.split(), **environment)
-        assert said.status == 2, (command, said)
-        assert CANARY not in said.out + said.err
-        assert "Traceback" not in said.err
-
-
 def test_no_task_and_no_file_has_it_while_all_goes_well(folder: Path) -> None:
     """The ledger is a file here: nothing of the secrets is needed, and all of them are given.
 

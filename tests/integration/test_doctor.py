@@ -21,7 +21,6 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import loads, outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.inspection import SqlInspection
-from cronhare.adapters.sql.schedules import lists as schedule_groups
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.finding import Severity
@@ -49,7 +48,6 @@ from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
 from tests.frozen_clock import FrozenClock
-from tests.integration import amqp
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -115,15 +113,6 @@ def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> 
     assert "✗  schema    There is no file cronhare.sqlite3 yet" in said.out
     assert "→ run `cronhare db upgrade`" in said.out
     assert list(tmp_path.iterdir()) == []
-
-
-def test_where_no_ledger_can_be_is_told_as_other_commands_tell_it(tmp_path: Path) -> None:
-    said = Shell(tmp_path)("doctor", CRON_DATABASE_URL=f"sqlite:///{'x' * 300}")
-
-    assert said.status == 3
-    assert "looking for the ledger" in said.out
-    assert "File name too long" in said.out
-    assert said.err == ""
 
 
 def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied: Path) -> None:
@@ -211,15 +200,6 @@ def _by_hand(folder: Path, statement: str) -> None:
         ledger.execute(statement)
 
 
-def test_an_empty_file_is_told_with_its_cure(tmp_path: Path) -> None:
-    (tmp_path / "cronhare.sqlite3").touch()
-
-    said = Shell(tmp_path)("doctor", "--json")
-
-    assert said.status == 3
-    assert [subject for subject, _ in told(said, "error")] == ["schema"]
-
-
 def test_settings_at_fault_are_told_all_at_once_as_json_too(tmp_path: Path) -> None:
     faults = {"CRON_LEASE_SECONDS": "1", "CRON_MAX_RETRIES": "many"}
 
@@ -250,18 +230,6 @@ def test_what_can_be_read_and_not_be_used_is_a_fault_of_the_settings(
     # With a jobs file at fault all the rest is looked at, and nobody has made a ledger.
     assert [subject for subject, _ in others] == (["schema"] if name == "CRON_JOBS" else [])
     assert "secret" not in said.out + said.err
-
-
-def test_every_fault_of_a_jobs_file_is_told(tmp_path: Path) -> None:
-    (tmp_path / "jobs.toml").write_text(JOBS.replace("30 2", "61 25"))
-
-    said = Shell(tmp_path)("doctor", "--jobs", "jobs.toml", "--json")
-
-    assert said.status == 2
-    assert [subject for subject, _ in told(said, "error")] == ["tasks", "schema"]
-    assert "minute: 61" in said.out
-    assert "hour: 25" in said.out
-    assert "No jobs file was given" not in said.out
 
 
 def test_what_a_target_lacks_in_this_shell_stops_no_command(tmp_path: Path) -> None:
@@ -337,14 +305,6 @@ def sqlite_engine(sqlite: Ledger, tmp_path: Path) -> Iterator[Engine]:  # noqa: 
 def mysql_engine(migrated_mysql: URL) -> Iterator[Engine]:
     """A second look at the ledger of the `mysql` fixture."""
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def postgresql_engine(migrated_postgresql: URL) -> Iterator[Engine]:
-    """A second look at the ledger of the `postgresql` fixture."""
-    engine = open_engine(migrated_postgresql.render_as_string(hide_password=False))
     yield engine
     engine.dispose()
 
@@ -500,18 +460,6 @@ def test_targets_that_were_given_up_and_have_heard_of_nothing_since_are_named(
     assert activity.untold == (gone, many, attrs.evolve(gone, name="slow"))
 
 
-def test_who_has_ended_what_it_ran_owns_nothing(
-    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
-) -> None:
-    sqlite.succeeded(sqlite.claimed("report"))
-
-    facts = look(sqlite_engine, clock)
-
-    assert facts.activity is not None
-    assert not facts.activity.owners
-    assert not facts.activity.queues
-
-
 def waiting(engine: Engine, clock: FrozenClock) -> list[Waiting]:
     """Ask by our clock: a server's own is its own."""
     with engine.connect() as connection:
@@ -555,51 +503,6 @@ def test_schedules_that_are_alike_are_counted_and_the_first_of_them_named(
     assert [each.problem for each in found.values() if each.problem] == []
 
 
-def test_of_what_nobody_has_planned_a_part_is_read_and_the_rest_is_counted(
-    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schedule_groups, "MOST_READ", 2)
-    sqlite.save(*(draft(f"each-{number}") for number in range(5)))
-
-    facts = look(sqlite_engine, clock)
-
-    assert [each.name for each in facts.schedules or ()] == ["each-0", "each-1"]
-    assert facts.unread_schedules == 3
-    assert facts.activity is not None
-    assert len(facts.activity.unplanned) == 5
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "told"),
-    [
-        ("description", b"\xff", "is not text"),
-        ("user_id", "ada", "is not a whole number"),
-        ("retention", "{", "not JSON"),
-    ],
-)
-def test_what_no_scheduler_looks_at_is_seen_to_be_broken(
-    sqlite: Ledger,
-    sqlite_engine: Engine,
-    clock: FrozenClock,
-    *,
-    column: str,
-    value: object,
-    told: str,
-) -> None:
-    sqlite.save(draft("sound"), draft("broken"))
-    with sqlite_engine.begin() as connection:
-        connection.exec_driver_sql(
-            f"UPDATE \"Scheduler\" SET {column} = ? WHERE name = 'broken'", (value,)
-        )
-    sqlite.plan_edited()
-
-    facts = look(sqlite_engine, clock)
-
-    problems = {each.name: each.problem for each in facts.schedules or ()}
-    assert problems["sound"] is None
-    assert told in (problems["broken"] or "")
-
-
 @pytest.mark.parametrize("sent", [False, True], ids=["claimed", "published"])
 def test_what_waits_for_a_minute_waits_for_somebody(
     both: tuple[Ledger, Engine], clock: FrozenClock, *, sent: bool
@@ -618,43 +521,6 @@ def test_what_waits_for_a_minute_waits_for_somebody(
 
     assert before == []
     assert after == [Waiting(queue="cron_scheduler", runs=1, since=since, sent=sent)]
-
-
-@pytest.mark.parametrize("sent", [False, True], ids=["claimed", "published"])
-def test_what_jitter_holds_back_waits_from_its_own_time_on(
-    both: tuple[Ledger, Engine], clock: FrozenClock, *, sent: bool
-) -> None:
-    ledger, engine = both
-    execution = ledger.claimed(jitter=timedelta(minutes=10))
-    if sent:
-        ledger.claims.mark_published([execution], now=clock.now())
-    begins = execution.next_attempt_at
-    assert begins is not None
-
-    clock.advance(begins - clock.now() + MINUTE)
-    before = waiting(engine, clock)
-    clock.advance(SECOND)
-    after = waiting(engine, clock)
-
-    assert before == []
-    assert [each.since for each in after] == [begins]
-
-
-def test_what_is_replayed_waits_since_then(both: tuple[Ledger, Engine], clock: FrozenClock) -> None:
-    ledger, engine = both
-    for name in ("one", "two", "three"):
-        ledger.failed(name)
-    clock.advance(timedelta(hours=1))
-    ledger.replayed(rate=1000)
-    since = clock.now()
-
-    clock.advance(MINUTE)
-    before = waiting(engine, clock)
-    clock.advance(2 * SECOND)
-    after = waiting(engine, clock)
-
-    assert before == []
-    assert [(each.runs, each.since) for each in after] == [(3, since)]
 
 
 def test_what_is_retried_waits_from_its_next_attempt_on(
@@ -707,17 +573,6 @@ def test_the_offset_of_this_nodes_clock_is_measured_against_the_databases(
     facts = look(mysql_engine, ahead)
 
     assert timedelta(minutes=59) < facts.skew < timedelta(minutes=61)
-
-
-def test_a_node_that_runs_something_is_seen_in_mariadb_too(
-    mysql: Ledger, mysql_engine: Engine, clock: FrozenClock
-) -> None:
-    mysql.started(mysql.claimed("report"), node="ant")
-
-    facts = look(mysql_engine, clock)
-
-    assert facts.activity is not None
-    assert [owner.name for owner in facts.activity.owners] == ["ant"]
 
 
 def test_tables_without_transactions_and_a_missing_schema_are_seen(
@@ -821,19 +676,6 @@ def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
     assert len(found) == 4
 
 
-def test_a_queue_that_got_another_default_type_differs_from_a_classic_one(
-    vhost: str, own_rabbitmq: rabbitmq_service.Server
-) -> None:
-    url = amqp.quorum_by_default(vhost, own_rabbitmq)
-    with amqp.channel(url) as plain:
-        plain.queue_declare("cron_scheduler_failed", durable=True)
-
-    facts = inspect(url, queue_type="classic")
-
-    [found] = [thing.difference for thing in facts.things if thing.difference]
-    assert found == Difference(argument="x-queue-type", wanted="classic", found="quorum")
-
-
 def test_messages_and_consumers_are_counted(vhost: str) -> None:
     declare(vhost)
     connection = pika.BlockingConnection(pika.URLParameters(vhost))
@@ -914,24 +756,6 @@ def test_a_probe_tries_every_lane_and_finds_what_was_never_declared(vhost: str) 
     assert before == tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
     assert after == tuple(LaneReport(lane, LaneState.OPEN) for lane in range(LANES))
     assert {thing.messages for thing in inspect(vhost).things} == {0}
-
-
-def test_where_no_probe_can_be_sent_the_reason_is_told(
-    own_rabbitmq: rabbitmq_service.Server, vhost: str
-) -> None:
-    where = Address.parse(vhost)
-    declare(vhost)
-    rabbitmq_service.let(own_rabbitmq, "looker", "looker", where.vhost, "", "", ".*")
-
-    refused = RabbitInspection(f"amqp://looker:looker@{where.url.hosts[0]}/{where.vhost}")
-    absent = RabbitInspection(f"amqp://guest:guest@127.0.0.1:{free_port()}/")
-    answers = refused.probe(), absent.probe()
-    rabbitmq_service.forget(own_rabbitmq, "looker")
-
-    assert isinstance(answers[0], Unreachable)
-    assert "ACCESS_REFUSED" in answers[0].said
-    assert isinstance(answers[1], Unreachable)
-    assert answers[1].cause is Cause.ABSENT
 
 
 def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, vhost: str) -> None:

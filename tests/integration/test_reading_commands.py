@@ -1,8 +1,5 @@
 """Commands that read: they create nothing, and long lists end somewhere."""
 
-import re
-import signal
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from string import ascii_lowercase
@@ -21,7 +18,7 @@ from cronhare.entrypoints.cli.commands import events
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from tests.frozen_clock import FrozenClock
-from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.integration.shell import Shell
 
 pytestmark = pytest.mark.integration
 
@@ -165,41 +162,6 @@ def test_the_next_try_of_an_event_is_told_by_the_clock_of_the_ledger(
     soon = say_moment(now + timedelta(hours=1))
     assert f"exit code 1; tried 3 times; next try at {soon}" in found
     assert "exit code 1; tried 3 times; the next try is due" in found
-
-
-@pytest.mark.parametrize(
-    ("until", "says_until"),
-    [((), ""), (("--until", "2100-01-01T08:00Z"), " until 2100-01-01 08:00Z")],
-)
-def test_who_waits_for_the_first_run_of_a_paused_schedule_is_told_that_it_is_and_what_ends_that(
-    tmp_path: Path, until: tuple[str, ...], says_until: str
-) -> None:
-    shell = Shell(tmp_path)
-    shell.write(JOBS)
-    because = ("--reason", "moving", "--by", "ann")
-    for words in (
-        ("db", "upgrade"),
-        ("apply", "jobs.toml"),
-        ("schedules", "pause", "first", *because, *until),
-    ):
-        assert shell(*words).status == 0
-
-    follow = [str(PROGRAM), "logs", "first", "-f"]
-    with subprocess.Popen(
-        follow, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True
-    ) as following:
-        assert following.stderr is not None
-        told = following.stderr.readline()
-        following.send_signal(signal.SIGINT)
-        following.communicate(timeout=60)
-
-    paused = rf"it is paused since \S+ \S+Z{says_until} by ann: moving"
-    resume = "`cronhare schedules resume first` ends that"
-    assert re.fullmatch(
-        f"Schedule first has not run yet: {paused}; {resume}. "
-        r"Its first run is waited for; Ctrl-C ends that\.\n",
-        told,
-    )
 
 
 def test_a_list_of_schedules_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:

@@ -161,15 +161,6 @@ def test_a_scheduler_says_what_it_is_and_that_it_works(
 
     process.until("; queues cron_scheduler")
     process.until("Scheduling; edits are seen within 5 s")
-
-    assert process.end() == 0
-
-
-def test_a_scheduler_tries_the_lanes_that_it_has_declared(
-    start: StartRequest, ledger: str, vhost: str
-) -> None:
-    process = start("scheduler", ledger, vhost)
-
     process.until("A probe came through each of 16 lanes")
 
     assert process.end() == 0
