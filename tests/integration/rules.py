@@ -7,8 +7,6 @@ from typing import TypeAlias
 from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failures import Failure
-from cronhare.domain.messages.messages import AttemptRef, FailedMessage
 from cronhare.ports.attempts import StartAnswer, StartRequest
 from tests.ports import NO_NACKS
 from tests.services.databases import connect
@@ -95,20 +93,6 @@ def start_all(ledger: Ledger, found: list[Execution]) -> list[StartAnswer]:
 
 def all_started(ledger: Ledger, found: list[Execution]) -> list[Execution]:
     return [one for one in start_all(ledger, found) if isinstance(one, Execution)]
-
-
-def told(scheduler_id: int, ticket: AttemptRef | None) -> Failure:
-    """Tell of a failure, as another program's worker does."""
-    message = FailedMessage(
-        type="report",
-        id=7,
-        scheduler_id=scheduler_id,
-        params_scheduler="{}",
-        failed_at="unread",
-        failed_reason="Connection timeout",
-        retry_count=0,
-    )
-    return Failure(message=message, failed_at=None, key=f"manual-{scheduler_id}", ticket=ticket)
 
 
 def states(ledger: Ledger, found: list[Execution]) -> list[State]:

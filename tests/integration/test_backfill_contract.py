@@ -324,27 +324,12 @@ def test_all_faults_are_told_at_once_and_a_preview_changes_nothing(ledger: Ledge
     assert list(ledger.replays.replays(limit=9)) == []
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        '{"kind":"backfill"}',
-        '{"kind":"backfill","scheduler_id":1e30,"schedule":"x","since":"x","until":"y"}',
-        '{"kind":"backfill","scheduler_id":1,"schedule":"x","since":"2026-03-01","until":"2026-03"}',
-        '{"kind":"backfill","scheduler_id":1,"schedule":"x","since":"2026-03-01T00:00:00",'  # noqa: ISC004
-        '"until":"2026-03-02T00:00:00"}',
-        '{"kind":7}',
-        "[" * 50_000,
-    ],
-)
-def test_an_order_that_somebody_spoilt_stops_alone(
-    database_ledger: Ledger, shell: Shell, asked: str
-) -> None:
+def test_an_order_that_somebody_spoilt_stops_alone(database_ledger: Ledger, shell: Shell) -> None:
     ledger = database_ledger
     ledger.add(**HOURLY)
     ledger.clock.advance(MINUTE)
     spoilt, innocent = order(ledger, NOON - HOUR, NOON), order(ledger, NOON - HOUR, NOON)
-    text = asked.replace("'", "''")
-    shell(f"UPDATE Replay SET asked = '{text}' WHERE id = {spoilt.id}")
+    shell(f"""UPDATE Replay SET asked = '{{"kind":"backfill"}}' WHERE id = {spoilt.id}""")
 
     advances = [ledger.advanced() for _ in range(2)]
 

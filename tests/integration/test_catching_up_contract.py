@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-import pytest
-
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
@@ -19,7 +17,6 @@ from tests.integration.ledgers import (
     MINUTE,
     SECOND,
     Ledger,
-    Shell,
     all_running,
     at_once,
 )
@@ -173,17 +170,3 @@ def test_what_its_gate_holds_back_has_had_its_place(ledger: Ledger) -> None:
 
     states = sorted(ledger.seen(one).state for one in retries)
     assert states == [State.HELD, State.RETRYING, State.RUNNING]
-
-
-@pytest.mark.parametrize("granted", ["'[[1,'", "'[[9999999999999999,1]]'", "x'00'"])
-def test_a_spoilt_budget_defers_nothing_for_ever(
-    sqlite: Ledger, sqlite_shell: Shell, granted: str
-) -> None:
-    sqlite.plan_edited()
-    retries = held_up(sqlite, 2)
-    start(sqlite, retries[0], most=1)
-    sqlite_shell(f"UPDATE RetryBudget SET granted = {granted}")
-
-    [answer] = start(sqlite, retries[1], most=1)
-
-    assert isinstance(answer, Execution)

@@ -9,9 +9,9 @@ from sqlalchemy import URL
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.retry import Complete, Quarantine
-from cronhare.ports.attempts import Busy, Finish, Limited, Refused
+from cronhare.ports.attempts import Finish, Limited, Refused
 from cronhare.ports.errors import LedgerUnavailable
-from cronhare.ports.runner import Captured, Written
+from cronhare.ports.runner import Captured
 from tests.integration.ledgers import FOR_GOOD, HOUR, LEASE, LOSS, MINUTE, SUCCESS, Ledger, Shell
 from tests.integration.rules import (
     SAYS,
@@ -90,14 +90,6 @@ def end_waiting(ledger: Ledger, found: Sequence[Execution]) -> Ids:
 def regain(ledger: Ledger, found: Sequence[Execution]) -> Ids:
     ledger.claims.regain(now=ledger.now, limit=len(found))
     ledger.clock.advance(24 * HOUR)
-    return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=100)}
-
-
-def doubt(ledger: Ledger, found: Sequence[Execution]) -> Ids:
-    since = ledger.now + MINUTE
-    ledger.claims.mark_published(found, now=ledger.now)
-    ledger.clock.advance(2 * MINUTE)
-    ledger.claims.doubt(since=since, now=ledger.now, after=0, limit=100)
     return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=100)}
 
 
@@ -253,41 +245,3 @@ def test_an_end_that_is_refused_is_recorded_as_a_quarantine_that_says_how_it_end
     assert isinstance(refused.verdict, Quarantine)
     assert "it ended (succeeded)" in refused.verdict.reason
     assert SAYS in apart(ledger, started[3])
-
-
-def test_an_end_that_cannot_even_be_set_apart_is_busy(ledger: Ledger, refusing: Refusing) -> None:
-    started = all_started(ledger, some(ledger))
-    finishes = [Finish(execution=one, ran=LOSS, verdict=FOR_GOOD) for one in started]
-
-    with refusing("FailedTask", "INSERT", f"NEW.execution_id = {started[3].id}"):
-        answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
-    again = ledger.attempts.finish([finishes[3]], now=ledger.now, node="ant")
-
-    assert [answers.count(State.FAILED), answers[3]] == [4, Busy()]
-    assert again == [State.FAILED]
-
-
-def test_output_that_is_refused_keeps_no_other_from_being_kept(
-    ledger: Ledger, refusing: Refusing
-) -> None:
-    started = all_started(ledger, some(ledger, 3))
-    said = Captured(head="half", bytes=4)
-    written = [
-        Written(execution_id=one.id, attempt=1, stdout=said, stderr=Captured()) for one in started
-    ]
-
-    with refusing("AttemptOutput", "INSERT", f"NEW.execution_id = {started[1].id}"):
-        ledger.attempts.keep_written(written, now=ledger.now, node="ant")
-
-    assert [bool(ledger.records.output(one.id)) for one in started] == [True, False, True]
-
-
-def test_a_doubt_that_is_refused_keeps_no_other_from_being_doubted(
-    ledger: Ledger, refusing: Refusing
-) -> None:
-    found = some(ledger)
-
-    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {found[1].id}"):
-        doubted = doubt(ledger, found)
-
-    assert {*doubted} >= {one.id for one in found if one is not found[1]}

@@ -5,18 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import URL, Connection, Select, select, update
+from sqlalchemy import URL, Connection, Select, select
 
-from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
 from cronhare.adapters.sql.claims import plans as statements
 from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.rows.executions import BY_IDS
-from cronhare.adapters.sql.schema.tables import by_id, executions, holds, nodes, plans
+from cronhare.adapters.sql.schema.tables import executions, nodes, plans
 from cronhare.domain.nodes import NodeReport
-from cronhare.domain.retries.redeliveries import Holder
-from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, empty, sql_ledger
 
@@ -90,19 +87,6 @@ def test_a_batch_that_is_locked_leaves_the_other_free(
     assert found == [BATCH, BATCH]
 
 
-def test_a_batch_that_is_written_leaves_the_other_free(
-    two: tuple[Connection, Connection], batches: tuple[list[int], list[int]]
-) -> None:
-    one, other = two
-    written = one.execute(
-        by_id(update(executions)).values(version=executions.c.version + 1), {"ids": batches[0]}
-    )
-    look = statements.UNLOCKED
-
-    assert written.rowcount == BATCH
-    assert len(other.execute(look, {"ids": batches[1]}).all()) == BATCH
-
-
 def test_plans_that_are_locked_leave_the_others_free(
     planned: int, two: tuple[Connection, Connection]
 ) -> None:
@@ -132,42 +116,6 @@ def test_a_report_that_is_locked_keeps_no_node_from_reporting(
 
     assert [each.name for each in store.nodes(now=later, limit=9).reports] == [names[2], names[0]]
     engine.dispose()
-
-
-def test_a_note_that_is_locked_keeps_no_other_node_from_leaving(
-    url: URL, two: tuple[Connection, Connection]
-) -> None:
-    empty(url)
-    names = [f"ant-{number}-0a1b2c3d4e5f607{number}" for number in range(2)]
-    clock = FrozenClock(NOON)
-    store = SqlNodeStore(two[1].engine, clock)
-    notes = SqlRedeliveryStore(two[1].engine, clock)
-    for name in names:
-        store.report(report(name, seen_at=NOON), kept_for=MINUTE)
-        notes.hold("7-1", holder=Holder(node=name, host="ant", boot="first"), now=NOON)
-    two[0].execute(select(holds).where(holds.c.node == names[0]).with_for_update())
-
-    store.remove(names[1])
-
-    assert [each.name for each in store.nodes(now=NOON, limit=9).reports] == names[:1]
-    assert [*two[0].scalars(select(holds.c.node))] == names[:1]
-
-
-def test_the_report_of_a_node_that_leaves_goes_though_its_note_is_locked(
-    url: URL, two: tuple[Connection, Connection]
-) -> None:
-    empty(url)
-    clock = FrozenClock(NOON)
-    store = SqlNodeStore(two[1].engine, clock)
-    store.report(report("ant", seen_at=NOON), kept_for=MINUTE)
-    holder = Holder(node="ant", host="ant", boot="first")
-    SqlRedeliveryStore(two[1].engine, clock).hold("7-1", holder=holder, now=NOON)
-    two[0].execute(select(holds).with_for_update())
-
-    with pytest.raises(LedgerUnavailable):
-        store.remove("ant")
-
-    assert store.nodes(now=NOON, limit=9).known == 0
 
 
 def report(name: str, *, seen_at: datetime) -> NodeReport:

@@ -11,7 +11,6 @@ from cronhare.domain.execution import State
 from cronhare.domain.schedules.calendars import CalendarDraft, FoundCalendar
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, Shell, draft
 
@@ -208,48 +207,3 @@ def test_what_was_due_while_a_row_was_broken_is_recorded_once_it_is_mended(
     runs = [one.due_at for one in ledger.executions(State.CLAIMED) if one.schedule_name == "report"]
     assert runs[-1] == since + 3 * MINUTE
     assert since not in runs
-
-
-@pytest.mark.parametrize("nonsense", ["idle = 'tired'", "resume_at = NULL"])
-def test_nonsense_beside_a_plan_records_nothing_and_stops_nobody(
-    database_ledger: Ledger, shell: Shell, nonsense: str
-) -> None:
-    ledger = database_ledger
-    ledger.add("innocent", **EVERY_MINUTE)
-    ledger.add(**EVERY_MINUTE)
-    switch(ledger, on=False)
-    [stored] = ledger.schedules.schedules(["report"])
-    assert stored.idle is not None
-    shell(f"UPDATE SchedulerPlan SET {nonsense} WHERE scheduler_id = {stored.id}")
-    [stored] = ledger.schedules.schedules(["report"])
-    assert stored.idle is None
-    pass_minutes(ledger, 3)
-
-    switch(ledger, on=True)
-    pass_minutes(ledger, 1)
-
-    ran = {one.schedule_name for one in ledger.executions(State.CLAIMED)}
-    assert ran == {"innocent", "report"}
-    assert all(reason != "disabled" for reason, _ in rows(ledger))
-
-
-def test_a_schedule_that_one_replica_cannot_plan_is_recorded_by_the_one_that_can(
-    ledger: Ledger,
-) -> None:
-    """An edit that an older release does not understand: nothing of it is lost or told twice."""
-    ledger.add(**EVERY_MINUTE)
-    ledger.clock.advance(SECOND)
-    ledger.save(draft(**EVERY_MINUTE, description="new"))
-    cannot = Plan(problem="a later release wrote it")
-
-    def older(planned: Planned) -> Plan:
-        return cannot if planned.schedule.name == "report" else ledger.planner(planned)
-
-    ledger.claims.plan_edited(now=ledger.now, since=None, limit=9, node="old", planner=older)
-    ledger.clock.advance(MINUTE)
-    ledger.claims.plan_problems(
-        now=ledger.now, since=None, after=0, limit=9, node="ant", planner=ledger.planner
-    )
-
-    [run] = [one for one in ledger.claim_due().claimed if one.schedule_name == "report"]
-    assert (run.due_at, rows(ledger)) == (NOON + MINUTE, [])

@@ -137,21 +137,6 @@ def test_a_clock_that_leapt_ahead_does_not_keep_it_waiting(
     assert (second.schedule_name, second.next_attempt_at) == ("two", ledger.now)
 
 
-def test_a_slow_pace_that_waits_hides_no_replay_that_a_leap_keeps_waiting(ledger: Ledger) -> None:
-    fail(ledger, ["one", "two"])
-    slow = ReplayOrder(which=UNRESOLVED, rate=RATES[0], jitter=JITTERS[1])
-    ledger.replays.order(slow, now=ledger.now)
-    assert ledger.advanced_or_not(chance=1.0) is not None
-    ledger.clock.advance(timedelta(hours=2))
-    ledger.replays.order(ReplayOrder(which=FailureFilter(schedule="two")), now=ledger.now)
-    ledger.clock.move_to(ledger.now - timedelta(hours=2))
-
-    [two] = ledger.advanced().executions
-
-    assert two.schedule_name == "two"
-    assert ledger.advanced_or_not() is None
-
-
 @pytest.mark.parametrize(
     "verdict", [FOR_GOOD, Quarantine("crashed")], ids=["failed", "quarantined"]
 )
@@ -330,25 +315,6 @@ def test_one_that_ended_is_forgotten_after_the_retention(ledger: Ledger) -> None
     assert kept == [active.id, ended.id]
     assert [one.id for one in ledger.replays.replays(limit=9)] == [active.id]
     assert ledger.replays.resume(ended.id, now=ledger.now) is None
-
-
-def test_one_that_others_hold_or_refuse_to_let_go_is_kept_alone(
-    sqlite: Ledger, sqlite_shell: Shell
-) -> None:
-    sqlite.plan_edited()
-    fail(sqlite, ["a", "b"])
-    for _ in range(3):
-        order = sqlite.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=sqlite.now)
-        sqlite.replays.halt(order.id, reason="enough", now=sqlite.now)
-    sqlite_shell(
-        "CREATE TRIGGER mine BEFORE DELETE ON Replay WHEN OLD.id = 1 "
-        "BEGIN SELECT RAISE(ABORT, 'audited'); END"
-    )
-    sqlite.clock.advance(timedelta(days=31))
-
-    sqlite.records.clean_up(now=sqlite.now, retention=Retention())
-
-    assert sqlite_shell("SELECT id FROM Replay") == [(1,)]
 
 
 def test_a_large_one_goes_step_by_step(sqlite: Ledger, sqlite_shell: Shell) -> None:
