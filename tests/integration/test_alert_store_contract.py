@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
-import pytest
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
@@ -95,19 +94,6 @@ def test_who_gives_up_what_it_began_begins_anew_at_once_unless_another_has_begun
 
     assert (others, anew, again) == ([False, False], True, False)
     assert (waits, follows, late) == (False, True, False)  # it is waited for from then on
-
-
-def test_what_held_is_not_over_when_a_judgement_that_was_begun_anew_is_the_first_for_long(
-    ledger: Ledger,
-) -> None:
-    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
-    ledger.clock.advance(10 * MINUTE)
-    began = ledger.now
-    assert ledger.alerts.begin(now=began, every=MINUTE)
-    ledger.clock.advance(SECOND)
-    assert ledger.alerts.begin(now=ledger.now, every=MINUTE, instead_of=began)
-
-    assert not ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared
 
 
 def test_it_is_known_when_the_whole_ledger_was_judged_last(ledger: Ledger) -> None:
@@ -445,28 +431,6 @@ def test_one_that_has_begun_and_not_ended_supersedes_nobody(ledger: Ledger) -> N
     assert ledger.alerts.judged_at() == second + 2 * MINUTE
 
 
-@pytest.mark.parametrize("takes", [3 * MINUTE, 4 * MINUTE + 25 * SECOND, 10 * MINUTE])
-def test_who_judges_for_longer_than_others_wait_clears_what_is_seen_no_more(
-    ledger: Ledger, takes: timedelta
-) -> None:
-    """As many judge beside each other as may begin; each looks every ten seconds."""
-    last, end = ledger.now, ledger.now + 60 * MINUTE
-    under_way, raised, cleared = list[datetime](), list[str](), list[str]()
-    while ledger.now < end:
-        if ledger.alerts.begin(now=ledger.now, every=MINUTE):
-            under_way.append(ledger.now)
-        ended = [began for began in under_way if ledger.now >= began + takes]
-        for began in ended:
-            under_way.remove(began)
-            held = [alert()] if began == last else []
-            changes = ledger.alerts.keep(held, now=began, ended_at=ledger.now)
-            raised += keys(changes.raised)
-            cleared += keys(changes.cleared)
-        ledger.clock.advance(10 * SECOND)
-
-    assert (raised, cleared) == (["failed"], ["failed"])
-
-
 def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(
     ledger: Ledger,
 ) -> None:
@@ -479,25 +443,6 @@ def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(
         assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
         over.append(len(ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared))
         ledger.clock.advance(MINUTE)
-
-    assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]
-
-
-def test_what_held_while_all_judges_failed_is_not_over_before_one_has_seen_it(
-    ledger: Ledger,
-) -> None:
-    assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    ledger.alerts.keep([alert()], now=ledger.now, ended_at=ledger.now)
-    for _ in range(5):
-        ledger.clock.advance(2 * MINUTE)
-        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)  # and fails, as it looks for signs
-
-    over = list[int]()
-    for _ in range(CLEAR_AFTER // MINUTE + 1):
-        over.append(len(ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared))
-        ledger.clock.advance(MINUTE)
-        assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    over.append(len(ledger.alerts.keep([], now=ledger.now, ended_at=ledger.now).cleared))
 
     assert over == [0] * (CLEAR_AFTER // MINUTE + 1) + [1]
 

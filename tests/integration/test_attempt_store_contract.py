@@ -146,16 +146,6 @@ def test_a_running_attempt_does_not_start_elsewhere_after_its_lease(ledger: Ledg
     assert isinstance(answer, Refused)
 
 
-def test_starting_again_as_the_holder_is_answered_as_started(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    first = ledger.started(execution, node="ant")
-
-    again = ledger.started(execution, node="ant")
-
-    assert (again.owner, again.attempt, again.deaths) == (first.owner, first.attempt, first.deaths)
-    assert len(ledger.records.attempts(execution.id)) == 1
-
-
 def test_a_start_that_is_repeated_by_its_holder_begins_the_lease_anew(ledger: Ledger) -> None:
     execution = ledger.claimed()
     first = ledger.started(execution, node="ant")
@@ -229,15 +219,6 @@ def test_an_unknown_execution_is_refused(ledger: Ledger) -> None:
     request = StartRequest(execution_id=4_711, attempt=1, nacks=NO_NACKS)
 
     (answer,) = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
-
-    assert isinstance(answer, Refused)
-
-
-def test_a_cancelled_execution_does_not_start(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    ledger.records.cancel(execution.id, now=ledger.now)
-
-    answer = ledger.start(execution)
 
     assert isinstance(answer, Refused)
 
@@ -441,12 +422,6 @@ def test_what_may_count_as_a_crash_is_remembered_with_its_time_and_node(ledger: 
         Crash(ledger.now - 30 * SECOND, Ending.LOST, "ant"),
         Crash(ledger.now, Ending.TIMED_OUT, "ant"),
     )
-
-
-def test_a_failure_is_not_a_crash(ledger: Ledger) -> None:
-    execution = ledger.finished(ledger.claimed(), IN_30_S)
-
-    assert execution.crashed_at == ()
 
 
 @pytest.mark.parametrize(

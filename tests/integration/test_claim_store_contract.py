@@ -224,17 +224,6 @@ def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
     assert [execution.schedule_name for execution in batch.claimed] == ["untouched"]
 
 
-def test_a_schedule_is_planned_by_its_present_text(ledger: Ledger) -> None:
-    ledger.add()
-    ledger.clock.advance(MINUTE)
-    ledger.save(draft(schedule="30 * * * *"))
-
-    ledger.claim_due()
-
-    (stored,) = ledger.schedules.schedules(["report"])
-    assert stored.next_due_at == NOON + 30 * MINUTE
-
-
 def test_an_unfinished_execution_is_looked_up_where_overlap_is_forbidden(ledger: Ledger) -> None:
     first = ledger.claimed(overlap=OverlapPolicy.SKIP, **EVERY_MINUTE)
     ledger.clock.advance(MINUTE)

@@ -13,7 +13,6 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, Event, OutboxRow, OutboxState
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
-from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.keys import (
     alive_key,
@@ -590,21 +589,6 @@ def test_who_was_given_up_is_told_anew_once_a_while_has_passed(ledger: Ledger) -
     assert anew() == 1
     assert [row.target for row in take(ledger, "old")] == ["old"]
     assert take(ledger, "mail") == []
-
-
-def test_what_was_given_up_just_after_a_look_began_is_not_told_anew_at_once(
-    ledger: Ledger,
-) -> None:
-    event = events.trial("hook", now=ledger.now, id_="0")
-    ledger.events.add([OutboxRow.of(event, "hook", source=SHOP, now=ledger.now)])
-    [mine] = take(ledger, "hook")
-    given_up_at = ledger.now + CLOCKS_DIFFER
-    ledger.events.settle(mine, OutboxState.GIVEN_UP, now=given_up_at, error="410 Gone")
-
-    def anew(now: datetime) -> int:
-        return ledger.events.tell_anew([mine], before=now - HOUR, now=now)
-
-    assert [anew(ledger.now), anew(ledger.now - SECOND)] == [0, 1]
 
 
 def test_who_has_heard_is_found_by_an_event_and_all_by_how_its_key_begins(ledger: Ledger) -> None:

@@ -1,6 +1,5 @@
 """What every ledger promises of budgets and breakers as people see them."""
 
-import msgspec
 import pytest
 
 from cronhare.application.administration.lookup import NotFound
@@ -64,25 +63,6 @@ def test_an_open_breaker_is_seen_and_closed_by_a_reset(ledger: Ledger) -> None:
     assert answer == was
     assert desk(ledger).breakers() == []
     assert fail(ledger, BREAKER, third) == [State.RETRYING]
-
-
-def test_of_what_an_open_breaker_let_fail_it_is_said_how_to_go_on(ledger: Ledger) -> None:
-    first, second, third = all_running(ledger, 3)
-    fail(ledger, BREAKER, first, second, third)
-
-    opened, again = desk(ledger).about(
-        msgspec.structs.replace(ledger.seen(third), task_name="daily")
-    )
-    [_, of_event] = desk(ledger).about(
-        msgspec.structs.replace(ledger.seen(third), topic="orders.paid")
-    )
-    desk(ledger).reset("report 25", actor=ADA)
-    [after_reset] = desk(ledger).about(ledger.seen(third))
-
-    assert opened.endswith("`cronhare breakers reset 'report 25'` closes it.")
-    assert "`cronhare failed replay --task daily --reason 'Circuit breaker activated'`" in again
-    assert "`cronhare failed replay --task orders.paid --reason" in of_event
-    assert "`cronhare failed replay --task 'report 25' --reason" in after_reset
 
 
 def test_of_what_is_no_breaker_nothing_is_reset(ledger: Ledger) -> None:

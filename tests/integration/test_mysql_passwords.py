@@ -140,19 +140,6 @@ def test_nor_does_one_hear_it_who_encrypts_with_what_nobody_has_verified(
     assert PASSWORD.encode() not in impostor.gone()
 
 
-@pytest.mark.parametrize("says", [IN_FULL, KEY, b"\1"])
-@pytest.mark.parametrize("plugin", [b"sha256_password", b"caching_sha2_password"])
-def test_nor_one_who_only_greets_so(
-    plugin: bytes, says: bytes, self_signed: ssl.SSLContext
-) -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    impostor = Impostor(listener, says, greets=plugin, tls=self_signed)
-
-    refusal(f"mysql://ant:{PASSWORD}@127.0.0.1:{listener.getsockname()[1]}/cron")
-
-    assert PASSWORD.encode() not in impostor.gone()
-
-
 @pytest.mark.parametrize("greets", [b"mysql_native_password", b"caching_sha2_password"])
 def test_a_server_that_has_the_password_in_its_cache_is_content_with_a_proof(greets: bytes) -> None:
     listener = socket.create_server(("127.0.0.1", 0))

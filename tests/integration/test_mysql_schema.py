@@ -154,19 +154,6 @@ def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.Mo
 # Addresses
 
 
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("mysql+mysqldb://localhost/cron", 'must be like "sqlite'),
-        ("mysql+pymysql://localhost", "name of the database"),
-        ("mysql://localhost/", "name of the database"),
-    ],
-)
-def test_a_url_that_cannot_hold_a_ledger_is_refused(url: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        open_engine(url)
-
-
 @pytest.mark.parametrize("name", ["mysql", "mariadb", "mariadb+pymysql"])
 def test_other_names_of_the_same_are_understood(migrated_mysql: URL, name: str) -> None:
     engine = opened(migrated_mysql.set(drivername=name))
@@ -174,26 +161,6 @@ def test_other_names_of_the_same_are_understood(migrated_mysql: URL, name: str) 
     check_schema(engine)
 
     engine.dispose()
-
-
-@pytest.mark.parametrize(
-    ("change", "advice"),
-    [
-        # MySQL does not say so where it may not be told the password.
-        ({"password": "wrong"}, "(the server refuses this user or password|or is not this user's)"),
-        ({"database": "nowhere"}, "there is no such database"),
-        ({"port": 1}, "the server cannot be reached"),
-    ],
-)
-def test_what_is_wrong_with_an_address_is_told_without_its_password(
-    migrated_mysql: URL, change: dict[str, Any], advice: str
-) -> None:
-    engine = opened(migrated_mysql.set(**change))
-
-    with pytest.raises(LedgerUnavailable, match=f"checking the schema .*{advice}") as caught:
-        check_schema(engine)
-
-    assert "wrong" not in str(caught.value)
 
 
 # Adoption
@@ -314,26 +281,3 @@ def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, ori
     drafts = [row.draft for row in sql_ledger(FrozenClock(NOW), engine).schedules.schedules()]
     assert [draft and draft.status for draft in drafts] == [True, True, False, True]
     assert run(original, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
-
-
-def test_many_old_executions_are_all_adopted(engine: Engine, original: URL) -> None:
-    run(
-        original,
-        "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at) "
-        "SELECT 16, CONCAT('old-', seq), '2025-12-12 08:00:00' FROM "
-        "(SELECT a.n + 10 * b.n + 100 * c.n + 1000 * d.n AS seq FROM "
-        + " CROSS JOIN ".join(
-            f"(SELECT 0 AS n{''.join(f' UNION SELECT {n}' for n in range(1, most))}) {name}"
-            for name, most in (("a", 10), ("b", 10), ("c", 10), ("d", 3))
-        )
-        + ") numbers",
-    )
-
-    upgrade(engine, NOW)
-
-    states = run(
-        original,
-        "SELECT state, due_at, count(*) FROM SchedulerExecution "
-        "WHERE execution_key LIKE 'old-%' GROUP BY 1, 2",
-    )
-    assert states == [("succeeded", datetime(2025, 12, 12, 8, 0), 3_000)]  # noqa: DTZ001 - as it is kept

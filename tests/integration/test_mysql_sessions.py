@@ -12,17 +12,15 @@ import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.sql import database
-from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.retry import Complete
 from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
-from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
+from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until
 from tests.services.mariadb import connect, until_one_waits
 
@@ -53,15 +51,6 @@ def shell(migrated_mysql: URL) -> Iterator[Session]:
     """An operator's session, with the server's own settings."""
     with closing(connect(migrated_mysql)) as session:
         yield session
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for locks, and repeat, as long as a test may."""
-    monkeypatch.setattr(
-        mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 1")
-    )
-    monkeypatch.setattr("cronhare.adapters.sql.database.REPEAT_FOR", 0.0)
 
 
 @pytest.fixture
@@ -196,39 +185,6 @@ def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [
-        pymysql.OperationalError(4150, "User is blocked because of too many credential errors"),
-        pymysql.IntegrityError(1062, "a duplicate"),
-        pymysql.ProgrammingError(1146, "Table 'x.SchedulerExecution' doesn't exist"),
-    ],
-    ids=lambda error: str(error.args[0]),
-)
-def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
-    refusal: pymysql.MySQLError,
-    monkeypatch: pytest.MonkeyPatch,
-    ledger: Ledger,
-    engine: Engine,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    running = ledger.running()
-    monkeypatch.setattr(database, "REPEAT_FOR", 0.0)
-
-    def refuse(*_: object) -> None:
-        raise refusal
-
-    with monkeypatch.context() as connecting:
-        connecting.setattr(mysql_sessions.MysqlSessions, "open", refuse)
-        engine.dispose()
-        with pytest.raises(LedgerUnavailable) as caught:
-            ledger.finish(running, Complete(), SUCCESS)
-        assert type(caught.value) in {LedgerUnavailable, TransactionRolledBack}
-
-    assert not caplog.records
-    assert ledger.finish(running, Complete(), SUCCESS) is State.SUCCEEDED
-
-
 def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
     monkeypatch: pytest.MonkeyPatch, migrated_mysql: URL, ledger: Ledger, shell: Session
 ) -> None:
@@ -267,23 +223,6 @@ def test_the_longest_that_a_call_may_take_is_well_below_a_lease() -> None:
 
 
 # Locks
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_row_that_somebody_holds_is_waited_for_and_told(
-    ledger: Ledger, shell: Session, engine: Engine
-) -> None:
-    execution = ledger.claimed()
-    engine.dispose()
-
-    with shell.cursor() as cursor:
-        cursor.execute("START TRANSACTION")
-        cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
-        with pytest.raises(LedgerUnavailable, match="a transaction that was left open"):
-            ledger.records.cancel(execution.id, now=ledger.now)
-        cursor.execute("ROLLBACK")
-
-    assert ledger.started(execution).state is State.RUNNING
 
 
 def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: Session) -> None:

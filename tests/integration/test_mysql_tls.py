@@ -95,12 +95,6 @@ def test_a_certificate_of_a_ca_that_nobody_knows_is_refused(secured: mariadb.Pri
     assert "?ssl_ca=" in said
 
 
-def test_another_ca_does_not_do(secured: mariadb.Private, tmp_path: Path) -> None:
-    other = certified(tmp_path / "other", f"DNS:{NAME}")
-
-    assert "its certificate is refused: " in refusal(url(secured, NAME, f"?ssl_ca={other.ca}"))
-
-
 def test_a_certificate_for_another_host_is_refused(
     secured: mariadb.Private, papers: Certified
 ) -> None:
@@ -150,23 +144,3 @@ def test_a_certificate_file_that_is_missing_or_none_is_told_before_anything_is_c
     for path, why in ((tmp_path / "gone", "No such file"), (tmp_path / "none", "")):
         with pytest.raises(ValueError, match=f"ssl_ca .*{path}.* cannot be read as PEM: .*{why}"):
             open_engine(f"mysql://u:secret@{NAME}/cron?ssl_ca={path}")
-
-
-def test_what_answers_and_is_no_database_is_told() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        engine = open_engine(f"mysql://u:secret@127.0.0.1:{port}/cron")
-        listener.settimeout(5)
-
-        import threading  # noqa: PLC0415
-
-        def answer() -> None:
-            client, _ = listener.accept()
-            with client:
-                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9)
-
-        threading.Thread(target=answer).start()
-        with pytest.raises(LedgerUnavailable) as caught:
-            check_schema(engine)
-
-    assert "secret" not in str(caught.value)

@@ -67,16 +67,6 @@ def test_what_is_paged_by_a_moment_and_an_id_has_an_index_of_both(engine: Engine
         assert [moment] not in of_pages
 
 
-def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, empty_postgresql: URL) -> None:
-    run(empty_postgresql, "CREATE TABLE FailedTask (id INTEGER)")
-
-    with pytest.raises(LedgerUnavailable, match="failedtask"):
-        upgrade(engine)
-
-    tables = run(empty_postgresql, "SELECT relname FROM pg_stat_user_tables")
-    assert tables == [("failedtask",)]
-
-
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     newer = attrs.evolve(REQUIREMENTS["PostgreSQL"], oldest=(99,))
     monkeypatch.setattr(postgresql, "REQUIREMENTS", {"PostgreSQL": newer})

@@ -23,7 +23,6 @@ from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
-from tests.integration.rules import some
 from tests.services import postgresql
 
 pytestmark = pytest.mark.integration
@@ -85,20 +84,6 @@ def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
     assert abs(second - datetime.now(UTC)) < MINUTE
 
 
-def test_the_runbooks_statements_work_as_they_are_written(
-    ledger: Ledger, operator: "psycopg.Connection[Any]"
-) -> None:
-    id_ = ledger.add()
-    operator.execute(
-        'UPDATE Scheduler SET status = 0, params = \'{"fixed": "configuration"}\' '
-        f"WHERE id = {id_}"
-    )
-
-    [stored] = ledger.schedules.schedules()
-    assert stored.draft is not None
-    assert (stored.draft.status, stored.planned) == (False, False)
-
-
 @pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 12:00 BC", "20000-01-01"])
 def test_a_moment_that_python_has_not_is_told_of_its_row(
     ledger: Ledger, operator: "psycopg.Connection[Any]", moment: str
@@ -112,18 +97,6 @@ def test_a_moment_that_python_has_not_is_told_of_its_row(
     assert [one.schedule_name for one in ledger.claim_due().claimed] == ["innocent"]
     problems = {row.name: row.problem for row in ledger.schedules.schedules()}
     assert "is not a time" in str(problems["broken"])
-
-
-def test_a_row_that_brings_its_own_number_keeps_no_other_from_having_one(
-    ledger: Ledger, operator: "psycopg.Connection[Any]"
-) -> None:
-    [first] = some(ledger, 1)
-    operator.execute(
-        "INSERT INTO SchedulerExecution (id, scheduler_id, execution_key, executed_at, "
-        f"container_id) VALUES ({first.id + 1}, {first.scheduler_id}, 'mine', now(), 'me')"
-    )
-
-    assert len(some(ledger, 3)) == 3
 
 
 # Loss

@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -73,12 +72,6 @@ def test_a_certificate_of_a_ca_that_nobody_knows_is_refused(secured: postgresql.
     assert "?ssl_ca=" in said
 
 
-def test_another_ca_does_not_do(secured: postgresql.Private, tmp_path: Path) -> None:
-    other = certified(tmp_path / "other", "DNS:localhost")
-
-    assert "its certificate is refused" in refusal(url(secured, options=f"?ssl_ca={other.ca}"))
-
-
 def test_a_certificate_for_another_host_is_refused(
     secured: postgresql.Private, papers: Certified
 ) -> None:
@@ -111,13 +104,6 @@ def test_a_socket_is_found_in_its_folder(secured: postgresql.Private) -> None:
 def test_no_option_of_the_driver_turns_it_off(options: str) -> None:
     with pytest.raises(ValueError, match="known are tls, ssl_ca, ssl_cert, ssl_key, unix_socket"):
         open_engine(f"postgresql://u:secret@ledger.test/cron{options}")
-
-
-def test_a_certificate_file_that_is_missing_is_told_before_anything_is_connected(
-    tmp_path: Path,
-) -> None:
-    with pytest.raises(ValueError, match=r"ssl_ca .*gone.* cannot be read as PEM: .*No such file"):
-        open_engine(f"postgresql://u:secret@ledger.test/cron?ssl_ca={tmp_path / 'gone'}")
 
 
 def test_an_impostor_on_this_machine_is_given_no_password() -> None:

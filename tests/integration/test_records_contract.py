@@ -49,14 +49,6 @@ DAY = timedelta(days=1)
 # Looking
 
 
-def test_executions_are_listed_newest_first(ledger: Ledger) -> None:
-    executions = [ledger.claimed(f"job-{n}") for n in range(3)]
-
-    listed = ledger.records.executions(ExecutionFilter())
-
-    assert list(listed) == executions[::-1]
-
-
 def test_executions_are_listed_up_to_the_limit(ledger: Ledger) -> None:
     executions = [ledger.claimed(f"job-{n}") for n in range(3)]
 
@@ -293,13 +285,6 @@ def test_an_instant_of_another_schedule_covers_nothing(ledger: Ledger) -> None:
 
 
 # The archive
-
-
-def test_the_archive_is_listed_newest_first_up_to_the_limit(ledger: Ledger) -> None:
-    rows = [ledger.failed(f"job-{n}") for n in range(3)]
-
-    assert list(ledger.records.archive()) == rows[::-1]
-    assert list(ledger.records.archive(limit=1)) == [rows[2]]
 
 
 def test_resolved_rows_are_listed_only_where_they_are_asked_for(ledger: Ledger) -> None:

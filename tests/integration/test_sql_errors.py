@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from shutil import rmtree
 
 import pytest
 from sqlalchemy import Engine, event
@@ -96,28 +95,6 @@ def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:
     assert [*path.parent.iterdir()] == []
 
 
-def test_a_path_that_is_too_long_is_told() -> None:
-    engine = open_engine(f"sqlite:///{'x' * 300}")
-
-    with pytest.raises(LedgerUnavailable, match=r"looking for the ledger .*: File name too long"):
-        check_schema(engine)
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    engine = open_engine(f"sqlite:///{tmp_path}/file/data/ledger.db")
-    with pytest.raises(LedgerUnavailable, match=r"making the ledger .*/file/data/ledger.db: Not a"):
-        upgrade(engine)
-
-
-def test_a_folder_that_went_away_is_told(engine: Engine, path: Path) -> None:
-    rmtree(path.parent)
-
-    with pytest.raises(LedgerOutdated, match=r"there is no ledger at .*/ledger.db"):
-        check_schema(engine)
-
-
 def test_a_file_that_is_no_database_is_left_as_it_is(engine: Engine, path: Path) -> None:
     text = "this is a shopping list, not a database\n" * 100
     path.write_text(text)
@@ -126,22 +103,6 @@ def test_a_file_that_is_no_database_is_left_as_it_is(engine: Engine, path: Path)
         upgrade(engine)
 
     assert path.read_text() == text
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        ("oracle://localhost/cron", 'must be like "sqlite:///'),
-        ("sqlite://", "name a file"),
-        ("sqlite:///:memory:", "name a file"),
-        ("sqlite://user:password@/ledger.db", "has no user, no host"),
-        ("sqlite:///ledger.db?timeout=9", "has no options"),
-        ("ledger.db", 'must be like "sqlite:///'),
-    ],
-)
-def test_a_url_that_cannot_hold_a_ledger_is_refused(url: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        open_engine(url)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -161,25 +122,6 @@ def test_a_file_that_somebody_keeps_locked_can_be_read_and_says_so_on_a_write(
 
     assert listed == []
     assert [stored.name for stored in ledger.schedules.schedules()] == ["report"]
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_first_connection_waits_for_a_lock_no_longer_than_any_other(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        engine = open_engine(f"sqlite:///{path}")
-        with pytest.raises(LedgerUnavailable, match="another process"):
-            upgrade(engine)
-        engine.dispose()
-
-
-def test_a_vendors_error_is_kept_as_the_cause(engine: Engine, path: Path) -> None:
-    path.write_bytes(b"no database" * 100)
-
-    with pytest.raises(LedgerUnavailable) as caught:
-        check_schema(engine)
-
-    assert caught.value.__cause__ is not None
 
 
 def _limit(engine: Engine, pages: int) -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
 from typing import TypeVar
 
 import attrs
@@ -19,7 +18,6 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Busy, Finish, StartRequest
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
-    GRACES,
     LEASE,
     MINUTE,
     NOON,
@@ -235,25 +233,3 @@ def beginning(url: URL, ids: list[int]) -> Iterator[None]:
             (State.RUNNING.value, *ids),
         )
         session.commit()
-
-
-def test_reconcilers_find_different_ones(replicas: Replicas, clock: FrozenClock) -> None:
-    first = replicas.ledgers[0]
-    first.save(*(draft(f"job-{number}") for number in range(200)))
-    first.plan_edited()
-    clock.advance(MINUTE)
-    claimed = {one.id for one in first.claim_due().claimed}
-    clock.advance(timedelta(minutes=1))
-
-    def reconcile(number: int) -> list[int]:
-        claims = replicas.ledgers[number].claims
-        return [
-            one.id
-            for _ in range(40)
-            for one in claims.overdue(now=clock.now(), graces=GRACES, limit=10)
-        ]
-
-    found = [id_ for answer in at_once(NODES, reconcile) for id_ in answer]
-
-    assert sorted(found) == sorted(claimed)
-    assert not replicas.errors

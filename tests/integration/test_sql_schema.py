@@ -7,11 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.planning import Plan, Planned, plan
@@ -72,12 +70,6 @@ def adopted(engine: Engine) -> list[Execution]:
     upgrade(engine, NOW)
     records = sql_ledger(FrozenClock(NOW), engine).records
     return list(reversed(records.executions(ExecutionFilter(limit=100))))
-
-
-def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
-    migrations = ScriptDirectory(str(Path(schema.__file__).parent))
-
-    assert migrations.get_current_head() == schema.HEAD
 
 
 def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> None:
@@ -164,15 +156,6 @@ def test_an_execution_without_a_time_is_dated_by_its_key(
     assert (execution.key, execution.due_at) == (key, due_at)
 
 
-def test_a_key_from_a_clock_ahead_of_utc_swallows_no_later_run(engine: Engine, path: Path) -> None:
-    by_hand(path, ORIGINAL + original_execution("cron-2026-3-2-13-0", "2026-03-02 12:00:01"))
-
-    [execution] = adopted(engine)
-
-    assert execution.key == "adopted-1-cron-2026-3-2-13-0"
-    assert execution.due_at == datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-
-
 def test_keys_that_nothing_kept_unique_are_told_apart(engine: Engine, path: Path) -> None:
     twins = [
         original_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:01", id_=id_)
@@ -204,22 +187,3 @@ def test_many_old_executions_are_all_adopted(engine: Engine, path: Path) -> None
             "SELECT state, due_at, count(*) FROM SchedulerExecution GROUP BY 1, 2"
         ).fetchall()
     assert states == [("succeeded", "2025-12-12 08:00:00.000000", 2_500)]
-
-
-def test_an_adopted_ledger_claims_and_keeps_its_schedules_like_any_other(
-    engine: Engine, path: Path
-) -> None:
-    by_hand(path, ORIGINAL)
-    upgrade(engine, NOW)
-    clock = FrozenClock(NOW)
-    claims = sql_ledger(clock, engine).claims
-
-    def planner(planned: Planned) -> Plan:
-        return plan(planned, clock.now())
-
-    claims.plan_edited(now=NOW, since=None, limit=9, node="ant", planner=planner)
-    clock.move_to(NOW.replace(minute=1, second=0))
-    batch = claims.claim_due(now=clock.now(), limit=9, node="ant", planner=planner)
-
-    [execution] = batch.claimed
-    assert (execution.schedule_name, execution.key) == ("#16", "cron-2026-3-2-12-1")
