@@ -6,34 +6,22 @@ import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
 
-from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.web.asking import AT_A_TIME, Asker
-from cronhare.entrypoints.web.page import schedule_parts
-from cronhare.entrypoints.web.page.assets import Assets
 from cronhare.entrypoints.web.page.live import stream
 from cronhare.entrypoints.web.page.live.broadcast import (
-    LOOKS_AT_A_TIME,
     MOST_LISTENERS,
-    MOST_WAITING,
     Broadcast,
     Listener,
 )
 from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
-from cronhare.entrypoints.web.page.pages import Pages
-from cronhare.entrypoints.web.page.rendering import LONGEST_SHOWN, Renderer
 from cronhare.entrypoints.web.page.views import live
 from cronhare.entrypoints.web.problems import Problem
 from cronhare.ports.errors import LedgerUnavailable
@@ -115,56 +103,6 @@ def test_the_page_of_a_schedule_changes_while_one_looks(
 
     assert {"standing", "state"} <= changed.keys() < named
     assert "moving" in changed["state"]
-
-
-def test_of_deep_params_no_more_is_laid_out_than_is_read(container: Container) -> None:
-    deep = '{"a":' + "[" * 15 + ",".join(["1"] * 30_000) + "]" * 15 + "}"
-    draft = ScheduleDraft(
-        name="deep", task=TaskRef("report", 25), every=timedelta(days=1), params=deep
-    )
-    container.schedules().save([draft], source=None, now=container.claims().now())
-    [stored] = container.schedules().schedules(["deep"])
-    with site(container) as web, opened(web.port, f"feed=schedule-{stored.id}") as link:
-        sent = parts_of(until(link, b"}\n\n"))["settings"]
-
-    assert "characters left out" in sent
-    assert len(sent) < 2 * LONGEST_SHOWN
-
-
-def test_a_schedule_to_which_nothing_happens_is_laid_out_once(container: Container) -> None:
-    draft = ScheduleDraft(name="nightly", task=TaskRef("report", 25), every=timedelta(days=1))
-    container.schedules().save([draft], source=None, now=container.claims().now())
-    [stored] = container.schedules().schedules(["nightly"])
-    with ThreadPoolExecutor(1) as executor:
-        pages = Pages(Asker(container, executor), Renderer(Assets.read()))
-        parts = schedule_parts.ScheduleParts(pages, stored.id)
-
-        [_, first], [_, second], [_, third] = parts(), parts(), parts()
-
-    assert first is second or second is third  # an hour may have begun in between
-
-
-def test_a_reload_of_the_same_file_lays_a_schedule_out_once_more(
-    container: Container, tmp_path: Path
-) -> None:
-    jobs = tmp_path / "jobs.toml"
-    jobs.write_text(
-        '[tasks.t]\ncommand = ["true"]\n[schedules.nightly]\ntask = "t"\nevery = "1d"\n'
-    )
-    before, after = (read_jobs(jobs, policy=container.settings().policy) for _ in range(2))
-    container.schedules().save(before.drafts, source="jobs.toml", now=container.claims().now())
-    [stored] = container.schedules().schedules(["nightly"])
-    with ThreadPoolExecutor(1) as executor:
-        pages = Pages(Asker(container, executor), Renderer(Assets.read()))
-        parts = schedule_parts.ScheduleParts(pages, stored.id)
-        container.jobs_file.override(before)
-        [_, laid_out] = parts()
-        container.jobs_file.override(after)
-        looks = [parts()[1] for _ in range(3)]
-
-    assert before == after
-    assert laid_out is not looks[0]
-    assert looks[0] is looks[1] or looks[1] is looks[2]  # an hour may have begun in between
 
 
 def test_a_stream_ends_after_a_while_so_that_who_reads_it_is_looked_at_again(
@@ -288,57 +226,6 @@ async def test_a_ledger_that_is_away_is_asked_again() -> None:
         feed.fails = False
 
         assert await numbers(listener, 1)
-
-
-async def test_dear_feeds_leave_threads_to_others_also_when_their_pages_are_closed() -> None:
-    under_way, seen, busy, go_on = 0, list[int](), asyncio.Event(), asyncio.Event()
-
-    async def ask(question: Callable[[], Any]) -> Any:  # noqa: ANN401
-        nonlocal under_way
-        under_way += 1
-        seen.append(under_way)
-        if under_way == LOOKS_AT_A_TIME:
-            busy.set()
-        await go_on.wait()
-        under_way -= 1
-        return question()
-
-    broadcast, feeds = Broadcast(ask), [Counting() for _ in range(3 * LOOKS_AT_A_TIME)]
-    open_ones = [
-        broadcast.listening(str(number), partial(given, feed), after=None)
-        for number, feed in enumerate(feeds)
-    ]
-    listeners = [await each.__aenter__() for each in open_ones]
-    await busy.wait()
-    await open_ones[0].__aexit__(None, None, None)  # its look goes on in its thread
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert under_way == LOOKS_AT_A_TIME < AT_A_TIME
-
-    go_on.set()
-    for listener in listeners[1:]:
-        assert await numbers(listener, 2)
-    for each in open_ones[1:]:
-        await each.__aexit__(None, None, None)
-    assert max(seen) == LOOKS_AT_A_TIME
-
-
-def given(feed: Feed) -> Feed:
-    return feed
-
-
-async def test_what_is_large_is_sent_and_is_too_much_only_behind_what_waits() -> None:
-    listener, large = Listener(), "a" * (2 * MOST_WAITING)
-    listener.give([Event("1", "x", large)])
-    first = await listener.take()
-    listener.give([Event("2", "x", large)])
-    second = await listener.take()
-    listener.give([Event("3", "x", large)])
-    listener.give([Event("4", "x", "a")])
-    listener.give([Event("5", "x", "a")])
-
-    assert [[event.id for event in found or ()] for found in (first, second)] == [["1"], ["2"]]
-    assert await listener.take() is None  # a gap is never sent
 
 
 async def test_who_reads_nothing_is_dropped_and_too_many_are_refused() -> None:

@@ -3,18 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from html import unescape
-from urllib.parse import unquote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 from starlette.routing import Route
 
-from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.texts.no_times import say_no_times
-from cronhare.entrypoints.cli.commands.schedules_list import list_ as list_schedules
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.asking import Asker
@@ -81,13 +77,6 @@ def test_each_form_refuses_a_field_that_it_does_not_know_or_has_twice(
         for name in ("Status", "status[]", "a\\x00"):
             assert f"<code>{name}</code> is not known here; " in refused.text, path
         assert "<code>status[]</code> is there 2 times" in refused.text, path
-
-
-def test_a_filter_that_is_misspelt_discards_not_all(web: Site) -> None:
-    refused = web.ask("POST", "/ui/failed/discard", "shedule=nightly", FORM)
-
-    assert refused.status == 400
-    assert "<code>shedule</code> is not known here; did you mean schedule?" in refused.text
 
 
 def test_what_may_be_loaded_is_said_of_pages_and_of_what_programs_ask(web: Site) -> None:
@@ -159,13 +148,6 @@ def test_a_cell_explains_itself(web: Site, schedule: str) -> None:
     assert "It was not due then" in explained.text
     assert web.get(f"{schedule}/explain").status == 200
     assert web.get(f"{schedule}/explain?at=2026-03-02").status == 200
-
-
-def test_a_moment_that_no_calendar_has_is_refused(web: Site, schedule: str) -> None:
-    for at in ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00"):
-        refused = web.get(f"{schedule}/explain?at={at}")
-        assert (refused.status, "allowed: a date such as" in refused.text) == (400, True), at
-    assert web.get(f"{schedule}/explain?at=noon").status == 400
 
 
 def test_it_is_paused_with_a_reason_resumed_run_and_disabled(
@@ -244,68 +226,6 @@ def test_a_schedule_is_created_by_a_form_or_every_fault_is_told(
     ).text.replace("&#39;", "'")
 
 
-def test_faults_are_told_by_what_the_form_calls_its_fields(web: Site) -> None:
-    form = filled(web.get("/ui/new-schedule")) | {"name": "weekly", "task": "report 25"}
-    seen = sent(web, "/ui/new-schedule", form | {"every": "never"}).text
-    faults = {"every": "never", "misfire_cap": "0", "retry": "[]"}
-    refused = unescape(sent(web, "/ui/new-schedule", form | faults).text)
-
-    assert '<a href="#misfire_cap">Caught up at most</a>' in refused
-    assert "SCHEDULE_RETRY_POLICY_INVALID" not in refused
-    assert "an object" in refused
-    assert "<details open><summary>More" in refused, "what is there is seen"
-    assert "<details><summary>More" in seen
-
-
-def test_what_stays_alive_and_has_times_is_told_what_both_mean(web: Site) -> None:
-    form = filled(web.get("/ui/new-schedule")) | {"name": "pump", "every": "1h", "timeout": "x"}
-
-    both = sent(web, "/ui/new-schedule", form | {"stay_alive": "on"}).text
-
-    assert "It is begun at its times alone, one run at a time" in both
-    assert "It is begun at its times alone" not in sent(web, "/ui/new-schedule", form).text
-
-
-def test_now_says_that_it_counts_schedules_and_not_their_runs(web: Site) -> None:
-    assert "Schedules due within the hour" in web.get("/").text
-
-
-def test_a_moment_that_is_past_is_taken_and_told(web: Site) -> None:
-    form = filled(web.get("/ui/new-schedule")) | {"name": "late", "task": "report 25"}
-    made = sent(web, "/ui/new-schedule", form | {"date_time": "2020-01-01T08:00:00"})
-
-    said = unquote(made.headers["set-cookie"])
-    assert "late was created. Note: date_time is in the past: it will not run." in said
-
-
-def test_a_field_that_is_there_twice_is_refused_with_its_name(web: Site) -> None:
-    form = filled(web.get("/ui/new-schedule")) | {"task": "report 25", "every": "1h"}
-    body = f"{urlencode(form | {'name': 'first'})}&name=second&description=a"
-
-    refused = web.ask("POST", "/ui/new-schedule", body, FORM)
-
-    assert refused.status == 400
-    assert "<code>name</code> is there 2 times, and is to be there once" in refused.text
-    assert "<code>description</code>" in refused.text
-    assert web.get("/schedulers").json() == []
-
-
-@pytest.mark.parametrize("box", ["stay_alive", "status"])
-def test_a_box_is_ticked_or_not_and_nothing_else(web: Site, schedule: str, box: str) -> None:
-    form = filled(web.get("/ui/new-schedule")) | {"name": "new", "task": "report 25", "every": "1h"}
-    edit = filled(web.get(f"{schedule}/edit"))
-
-    made = sent(web, "/ui/new-schedule", form | {box: "TRUE"})
-    edited = sent(web, f"{schedule}/edit", edit | {box: "TRUE"})
-
-    for refused in (made, edited):
-        assert refused.status == 422
-        assert f'<a href="#{box}">' in refused.text
-        assert f'id="{box}"' in refused.text
-        assert "is 'TRUE'; allowed: on, off, or nothing" in unescape(refused.text)
-    assert len(web.get("/schedulers").json()) == 1
-
-
 def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     web: Site, container: Container, schedule: str
 ) -> None:
@@ -327,20 +247,6 @@ def test_an_edit_changes_what_was_changed_and_two_of_them_are_merged(
     assert (view.schedule, view.timeout_seconds, view.description) == ("30 2 * * *", 60, "Ours")
     conflict = sent(web, f"{schedule}/edit", form | {"schedule": "5 5 * * *"})
     assert 'class="conflict"' in conflict.text
-
-
-@pytest.mark.parametrize(
-    "base", ['{"queue": "\\ud800"}', "[" * 9_000, "[1]", "null", '{"queue": 1}']
-)
-def test_an_edit_of_what_no_form_of_ours_began_with_is_asked_for_again(
-    web: Site, schedule: str, base: str
-) -> None:
-    form = filled(web.get(f"{schedule}/edit")) | {"seen": "long ago", "base": base}
-
-    again = sent(web, f"{schedule}/edit", form | {"timeout": "1m"})
-
-    assert again.status == 412
-    assert filled(again)["timeout"] == "1m"
 
 
 MORE = {
@@ -371,17 +277,6 @@ def test_misfire_concurrency_and_owner_are_edited_and_kept_through_a_merge(
     assert (stored["user_id"], stored["group_id"], stored["language_id"]) == (7, 8, 9)
 
 
-def test_an_owners_number_is_removed_by_the_form(web: Site, schedule: str) -> None:
-    form = filled(web.get(f"{schedule}/edit"))
-    assert sent(web, f"{schedule}/edit", form | MORE).status == 303
-
-    emptied = filled(web.get(f"{schedule}/edit")) | {"user_id": ""}
-    assert sent(web, f"{schedule}/edit", emptied).status == 303
-
-    [stored] = web.get("/schedulers").json()
-    assert (stored["user_id"], stored["group_id"]) == (None, 8)
-
-
 def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site) -> None:
     event = {"topic": "orders.due", "no_listener": "fail", "params": '{"shop": 7}'}
     form = filled(web.get("/ui/new-schedule")) | {"name": "events", "every": "1h"}
@@ -408,56 +303,6 @@ def test_a_topic_and_what_stays_alive_are_made_and_edited_by_the_form(web: Site)
     assert "runs whenever none of its runs does" in web.get("/ui/preview?stay_alive=on").text
 
 
-def test_what_a_file_may_begin_at_a_boot_is_not_said_to_begin_by_hand_alone(
-    container: Container, web: Site
-) -> None:
-    draft = ScheduleDraft(name=NAME, task=TaskRef("report", 25))
-    container.schedules().save([draft], source="jobs.toml", now=container.claims().now())
-
-    shown = web.get(f"/ui/schedules/{NAME}").text
-
-    assert "Begun by hand; or at a boot or start, as jobs.toml says." in shown
-    assert "Run it now, or wait until something begins it." in shown
-    assert "Nothing is due by itself" not in shown
-    assert "until it is due" not in shown
-
-
-@pytest.mark.parametrize(
-    ("source", "stay_alive"), [("jobs.toml", False), (None, False), ("jobs.toml", True)]
-)
-def test_what_has_no_times_is_said_in_the_same_words_as_on_the_terminal(
-    container: Container,
-    web: Site,
-    capsys: pytest.CaptureFixture[str],
-    source: str | None,
-    stay_alive: bool,
-) -> None:
-    draft = ScheduleDraft(name=NAME, task=TaskRef("report", 25), stay_alive=stay_alive)
-    container.schedules().save([draft], source=source, now=container.claims().now())
-    words = say_no_times(source=source, stay_alive=stay_alive)
-
-    list_schedules(search=None, limit=20, json=False)
-
-    assert words in capsys.readouterr().out
-    for page in ("/ui/schedules", f"/ui/schedules/{NAME}"):
-        assert f'<span class="quiet">{words}</span>' in web.get(page).text
-
-
-def test_now_says_that_no_scheduler_has_planned_what_there_is(
-    web: Site, container: Container, schedule: str
-) -> None:
-    assert schedule
-    page = web.get("/").text
-
-    assert "No scheduler has planned 1 schedule yet: so nobody knows when anything is due." in page
-    assert "Start <code>cronhare up</code>, or <code>cronhare scheduler</code>" in page
-    assert "Nothing is due within the hour" not in page
-    container.schedules().save(
-        [], source="jobs.toml", now=container.claims().now(), disabled=[NAME]
-    )
-    assert "Nothing is due within the hour" in web.get("/").text
-
-
 def test_what_is_wrong_with_a_part_is_told_at_its_field(web: Site, schedule: str) -> None:
     wrong = {"misfire_cap": "0", "misfire_window": "soon", "concurrency_key": "shop"}
 
@@ -467,28 +312,6 @@ def test_what_is_wrong_with_a_part_is_told_at_its_field(web: Site, schedule: str
     for field in ("misfire_cap", "misfire_window", "concurrency_limit"):
         assert f'<a href="#{field}">' in found.text
         assert re.search(f'id="{field}"[^>]*aria-invalid', found.text), field
-
-
-@pytest.mark.parametrize(
-    ("params", "said"),
-    [
-        ('{"a": 1, "a": 2}', "there twice"),
-        ('{"a": NaN}', "is no JSON"),
-        ("[" * 70 + "]" * 70, ""),
-        ("[" + "1," * 40_001 + "1]", "40,000 values"),
-        ('{"a": 18446744073709551616}', ""),
-    ],
-)
-def test_json_in_a_form_has_the_bounds_of_the_api(
-    web: Site, schedule: str, params: str, said: str
-) -> None:
-    form = filled(web.get(f"{schedule}/edit")) | {"params": params}
-
-    found = sent(web, f"{schedule}/edit", form)
-
-    assert found.status == 422
-    assert '<a href="#params">' in found.text
-    assert said in found.text
 
 
 def test_a_preview_tells_what_the_clock_does(web: Site) -> None:
@@ -512,40 +335,6 @@ def test_a_preview_notes_a_queue_and_a_topic_that_nobody_here_has(web: Site) -> 
     assert noted("queue=mial&topic=orders.piad&stay_alive=on") == [topic]
     sent_form = filled(web.get("/ui/new-schedule")) | {"queue": "mial"}
     assert queue in unescape(sent(web, "/ui/new-schedule", sent_form).text)  # with its faults
-
-
-def test_a_note_that_asks_something_ends_with_that(container: Container, web: Site) -> None:
-    now = container.claims().now()
-    worker = NodeReport(
-        name="ant-7-0a1b2c3d4e5f6071",
-        role="worker",
-        host="ant",
-        version="1.4.0",
-        started_at=now,
-        seen_at=now,
-        queues=("mail",),
-    )
-    container.nodes().report(worker, kept_for=timedelta(hours=1))
-    said = "its runs wait for one; did you mean mail?"
-
-    preview = unescape(web.get("/ui/preview?queue=mial").text)
-
-    assert f"{said}</p>" in preview
-
-
-def test_the_page_tells_its_script_which_fields_a_preview_takes(web: Site) -> None:
-    page = web.get("/ui/new-schedule").text
-    [named] = re.findall('data-preview-fields="([^"]*)"', page)
-    fields = named.split()
-
-    asked = web.get(f"/ui/preview?{'&'.join(f'{each}=on' for each in fields)}")
-    too_many = web.get(f"/ui/preview?{named.replace(' ', '=&')}=&report_id=7")
-
-    assert (asked.status, too_many.status) == (200, 400)
-    assert {"name", "schedule", "timezone", "queue", "stay_alive"} <= {*fields}
-    assert [each for each in fields if f'name="{each}"' not in page] == []
-    script = re.sub("//.*", "", web.get("/ui/static/preview.js").text)
-    assert re.findall(f'"({"|".join(fields)})"', script) == []  # it has no list of its own
 
 
 @pytest.mark.parametrize("name", ["<u>\"&'x</u>", "a b/c?d#e%41", "#7", "ü\u202e/edit"])

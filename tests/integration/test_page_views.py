@@ -85,18 +85,6 @@ def test_the_story_of_an_execution_is_told_with_its_retries(house: House) -> Non
     assert f'action="/ui/executions/{retried.id}/cancel"' in page
 
 
-def test_retries_are_counted_and_not_the_failure_that_none_follows(house: House) -> None:
-    retried = house.ledger.finished(house.ledger.claimed("nightly"), IN_30_S)
-    failed = house.ledger.failed("once")
-
-    shown = [
-        re.search(r"<dt>Retries</dt>\s*<dd[^>]*>\s*(\d+)", house.see(f"/ui/executions/{id_}"))
-        for id_ in (retried.id, failed.execution_id)
-    ]
-
-    assert [found and found[1] for found in shown] == ["1", "0"]
-
-
 def test_executions_are_listed_by_what_is_asked_for(house: House) -> None:
     house.ledger.succeeded(house.ledger.claimed("good"))
     house.ledger.failed("bad")
@@ -150,16 +138,6 @@ def test_a_failure_is_seen_by_reason_and_schedule_and_replayed(house: House) -> 
     assert "No failure waits for anybody" in house.see("/ui/failed")
 
 
-def test_each_filter_of_failures_that_holds_is_seen(house: House) -> None:
-    house.ledger.failed("nightly", queue="mail")
-
-    page = house.see("/ui/failed?queue=mail&kind=failed")
-
-    for name, value in (("queue", "mail"), ("kind", "failed")):
-        assert f'<input id="{name}" name="{name}" value="{value}"' in page
-    assert 'id="queue"' not in house.see("/ui/failed")
-
-
 def test_many_are_replayed_with_a_pace_and_a_canary_and_watched(house: House) -> None:
     house.ledger.failed("a")
     house.ledger.failed("b")
@@ -173,24 +151,6 @@ def test_many_are_replayed_with_a_pace_and_a_canary_and_watched(house: House) ->
     stopped = house.send(f"{begun.headers['location']}/stop")
     assert stopped.status == 303
     assert "stopped by" in house.see(begun.headers["location"])
-
-
-def test_what_a_replay_has_under_way_is_counted_once(house: House) -> None:
-    house.ledger.failed("a")
-    begun = house.send("/ui/failed/replay", schedule="a")
-    house.ledger.clock.advance(HOUR)
-    [again] = house.ledger.advanced().executions
-    house.ledger.finished(again, IN_30_S)
-    house.ledger.clock.advance(timedelta(seconds=1))
-    house.ledger.advanced()
-
-    page = house.see(begun.headers["location"])
-    house.send(f"{begun.headers['location']}/stop")
-    stopped = house.see(begun.headers["location"])
-
-    assert "1 under way, 0 refused, 0 wait, of 1" in page
-    assert re.search(r"Failing, of these</dt>\s*<dd>1<", page)
-    assert "1 under way when it ended" in stopped
 
 
 def test_a_cell_of_the_calendar_with_several_runs_leads_to_all_of_them(house: House) -> None:

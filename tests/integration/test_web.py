@@ -195,23 +195,6 @@ def test_a_key_is_answered_what_it_made_after_that_was_edited_and_its_task_is_go
     assert web.post("/schedulers", SCHEDULE, key="k2").status == 422
 
 
-def test_a_key_is_answered_what_an_older_release_made_with_it(
-    web: Site, container: Container
-) -> None:
-    first = web.post("/schedulers", SCHEDULE, key="k")
-    [stored] = container.schedules().schedules()
-    assert stored.draft is not None
-    seen = {"If_Match": first.headers["etag"]}
-    assert web.send_json("DELETE", first.headers["location"], {}, **seen).status == 204
-    made = container.schedules().create(stored.draft, now=container.ledger_time().now())
-
-    again = web.post("/schedulers", SCHEDULE, key="k")
-    other = web.post("/schedulers", {**SCHEDULE, "params": {}}, key="k")
-
-    assert (again.status, again.json()["id"]) == (201, made)
-    assert (other.status, "used before" in other.json()["detail"]) == (422, True)
-
-
 def test_a_key_beside_a_name_is_refused_as_it_would_be_bound_to_nothing(
     web: Site, container: Container
 ) -> None:

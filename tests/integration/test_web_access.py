@@ -5,7 +5,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copyfile
 from urllib.parse import urlencode
@@ -147,19 +147,6 @@ def test_the_description_says_how_who_asks_is_known(web: Site, container: Contai
             assert {"401", "403", "429"} <= operation["responses"].keys()
 
 
-def test_two_tokens_in_one_request_are_refused(web: Site, container: Container) -> None:
-    line = f"Authorization: Bearer {token(container)}\r\n".encode()
-
-    answer = web.send(
-        b"GET /schedulers/1 HTTP/1.1\r\nHost: 127.0.0.1\r\n",
-        line,
-        line,
-        b"Connection: close\r\n\r\n",
-    )
-
-    assert answer.startswith(b"HTTP/1.1 401")
-
-
 def test_a_scope_that_is_too_narrow_is_refused_with_the_one_that_is_needed(
     web: Site, container: Container
 ) -> None:
@@ -203,32 +190,6 @@ def test_a_right_token_passes_that_was_never_seen_while_its_neighbours_try_wrong
     assert sign_in(web, known).status == 303
     assert web.get("/schedulers/1", **bearer(token(container, name="new"))).status == 404
     assert sign_in(web, revoked).status == 429
-
-
-def test_however_many_wrong_tokens_come_the_ledger_is_asked_once(
-    web: Site, container: Container, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token(container)
-    monkeypatch.setattr(gate, "FRESH", 60.0)
-    looks, store = list[str](), type(container.access())
-    for name in ("token", "tokens"):
-        asked = getattr(store, name)
-
-        def counted(
-            *args: object, name: str = name, asked: Callable[..., object] = asked
-        ) -> object:
-            looks.append(name)
-            return asked(*args)
-
-        monkeypatch.setattr(store, name, counted)
-
-    statuses = [
-        web.get("/schedulers/1", **bearer(make_token(bytes([number]) * 32))).status
-        for number in range(3 * MOST_FROM_ONE)
-    ]
-
-    assert statuses == [401] * MOST_FROM_ONE + [429] * (2 * MOST_FROM_ONE)
-    assert looks == ["token"] * MOST_FROM_ONE + ["tokens"]
 
 
 def test_people_sign_in_are_where_they_were_and_sign_out_everywhere(

@@ -7,9 +7,9 @@ import attrs
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised, trial
+from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
+from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.calendars import CalendarDraft
@@ -348,30 +348,6 @@ def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
     }
 
 
-def test_an_alert_that_waits_behind_an_event_in_vain_says_so(web: Site, ledger: Ledger) -> None:
-    early, alert_ = trial("ops", now=ledger.now, id_="1"), hold(ledger, FAILING)[0]
-
-    def why() -> object:
-        return web.get("/alerts").json()[0]["told"][0]["why"]
-
-    def add(event: Event) -> None:
-        ledger.events.add([OutboxRow.of(event, "ops", source="jobs.toml", now=ledger.now)])
-
-    add(early)
-    [row] = ledger.events.take(
-        "ops", source="jobs.toml", now=ledger.now, lease=MINUTE, node="ant", limit=1
-    )
-    add(raised(alert_, source="jobs.toml"))
-    untried = why()
-    ledger.events.settle(
-        row, OutboxState.WAITING, now=ledger.now, next_try_at=ledger.now, error="exit code 1"
-    )
-
-    assert untried == "no process that tells has come to it yet"
-    fails = "ops fails with an earlier event: tried 1 time: exit code 1; the next try is due"
-    assert why() == fails
-
-
 def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:
     late = attrs.evolve(
         alert(Rule.NOT_FINISHED, "late", value=90, subject="books"),
@@ -397,16 +373,3 @@ def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> N
     assert [each["cleared_at"] is not None for each in listed] == [False, False, True, True]
     wrong = web.get("/alerts?severity=bad&after=7&limit=0")
     assert (wrong.status, {*wrong.faults}) == (422, {"severity", "after", "limit"})
-
-
-def test_the_headers_of_alerts_are_described(web: Site, ledger: Ledger) -> None:
-    described = web.get("/openapi.json").json()["paths"]["/alerts"]["get"]["responses"]["200"]
-    hold(ledger, FAILING)
-
-    judged = web.get("/alerts").headers
-    ledger.clock.advance(3 * MINUTE)
-    unjudged = web.get("/alerts").headers
-
-    assert {*described["headers"]} == {"Judged-At", "Unjudged"}
-    assert ("judged-at" in judged, "unjudged" in judged) == (True, False)
-    assert "unjudged" in unjudged

@@ -171,13 +171,10 @@ def test_up_works_on_where_another_has_its_address(start: Starter, tmp_path: Pat
     assert up.end() == 0
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:8520", "[::]:8520", "192.0.2.1:8520"])
-def test_an_address_that_others_reach_is_refused_with_the_reason(
-    tmp_path: Path, address: str
-) -> None:
+def test_an_address_that_others_reach_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS)
 
-    said = Shell(tmp_path)("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS=address)
+    said = Shell(tmp_path)("web", "--jobs", "jobs.toml", CRON_WEB_ADDRESS="0.0.0.0:8520")
 
     assert (said.status, "is no loopback address" in said.err) == (2, True)
     assert "cronhare tokens create NAME" in said.err

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-import attrs
 import pytest
 from sqlalchemy import text
 
-from cronhare.adapters.sql.schedules.edits import SqlScheduleEdits
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.ports.schedules import Outdated, StoredSchedule
 from tests.integration.ledgers import at_once
 from tests.integration.web import Answer, Site, site
 
@@ -115,19 +111,6 @@ def test_a_schedule_is_answered_with_the_name_of_its_task_which_its_row_does_not
     assert stored.draft.task_name is None
     for one in (made, web.get(f"/schedulers/{made['id']}").json(), listed, edited):
         assert one["task_name"] == "tokens"
-
-
-def test_each_field_that_is_missing_or_too_many_is_named_at_once(web: Site) -> None:
-    one = "give one of task, report_id, worker_id, reminder_id or topic"
-    missing = {
-        "task": f"is missing; {one}",
-        "schedule": "is missing; give schedule, date_time, every or stay_alive",
-    }
-
-    assert web.post("/schedulers", {}).faults == missing
-    assert web.post("/schedulers", {"timeout": "soon"}).faults.keys() == {*missing, "timeout"}
-    many = web.post("/schedulers", {"worker_id": 3, "reminder_id": 7, "every": "1h"})
-    assert many.faults == {"reminder_id": f"worker_id is given as well; {one}"}
 
 
 def test_an_edit_changes_what_it_says_and_nothing_else(web: Site) -> None:
@@ -287,30 +270,6 @@ def test_of_puts_at_once_one_creates(web: Site) -> None:
     assert len({answer.json()["id"] for answer in answers}) == 1
 
 
-def test_put_without_an_etag_is_done_however_many_edit_meanwhile(
-    web: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create(web)
-    others, edit_alone = iter(range(9)), SqlScheduleEdits.edit
-
-    def beaten(
-        self: SqlScheduleEdits,
-        id_: int,
-        draft: ScheduleDraft,
-        **how: Any,  # noqa: ANN401
-    ) -> StoredSchedule | Outdated | None:
-        for n in islice(others, 1):
-            edit_alone(self, id_, attrs.evolve(draft, description=f"{n}"), **how)
-        return edit_alone(self, id_, draft, **how)
-
-    monkeypatch.setattr(SqlScheduleEdits, "edit", beaten)
-    answer = web.send_json("PUT", "/schedulers/by-name/tokens", {**DAILY, "timeout": "5m"})
-
-    assert answer.status == 200
-    shown = web.get("/schedulers/by-name/tokens").json()
-    assert (shown["timeout_seconds"], shown["description"], next(others, None)) == (300, None, None)
-
-
 def test_put_mends_a_broken_row(web: Site, container: Container) -> None:
     made = create(web, params={"a": 1})
     with container.engine().begin() as connection:
@@ -450,29 +409,6 @@ def test_a_schedule_may_name_a_topic_with_a_payload(web: Site) -> None:
     assert (again.json()["worker_id"], again.json()["payload"]) == (None, {"shop": 8})
 
 
-def test_the_rules_of_jobs_files_hold_for_topics(web: Site) -> None:
-    wrong = web.post("/schedulers", {**EVENT, "topic": "a b", "no_listener": "cry"})
-    assert {"topic", "no_listener"} <= set(wrong.faults)
-    both = web.post("/schedulers", {**EVENT, "task": "clean", "params": {"a": 1}})
-    assert both.faults == {
-        "topic": "a schedule names a task or a topic, not both",
-        "params": "of an event are its payload: call them so",
-    }
-    assert web.post("/schedulers", {**EVENT, "payload": [1]}).faults.keys() == {"payload"}
-    of_task = web.post("/schedulers", {**DAILY, "payload": {}, "no_listener": "fail"})
-    assert of_task.faults == {
-        "payload": "is for a topic; a task has params",
-        "no_listener": 'is for a topic, or for a task of type = "event"',
-    }
-    made = create(web, **EVENT)
-    assert edit(web, made, topic=None).faults.keys() == {"topic"}
-    assert edit(web, made, params={}).faults.keys() == {"params"}
-    assert edit(web, made, topic="x", task="clean").faults.keys() == {"topic"}
-    listed = create(web, "listed", params=[1])
-    assert edit(web, listed, topic="x").faults.keys() == {"payload"}
-    assert edit(web, made, params=None, payload=None, description="d").status == 200
-
-
 def test_what_stays_alive_needs_no_times_and_names_no_queue(web: Site) -> None:
     made = create(web, "pump", schedule=None, stay_alive=True)
     assert (made["stay_alive"], made["queue"]) == (True, "cron_standalone.pump")
@@ -486,24 +422,3 @@ def test_what_stays_alive_needs_no_times_and_names_no_queue(web: Site) -> None:
     assert [note[:31] for note in slow.json()["notes"]] == ["queue: no worker serves 'slow',"]
     assert edit(web, tagged(slow), stay_alive=True).faults == queue
     assert edit(web, tagged(slow), stay_alive=True, queue=None, schedule=None).status == 200
-
-
-def test_what_is_allowed_and_probably_not_meant_is_noted(web: Site) -> None:
-    past = create(web, "past", schedule=None, date_time="2020-01-01T08:00:00")
-    assert past["notes"] == ["date_time is in the past: it will not run"]
-    assert web.get(f"/schedulers/{past['id']}").json()["notes"] == []
-    assert edit(web, past, description="d").json()["notes"] == []
-    soon = edit(web, {**past, "etag": "*"}, date_time="2035-01-01T08:00:00")
-    assert (soon.status, soon.json()["notes"]) == (200, [])
-    again = edit(web, tagged(soon), date_time="2019-01-01T08:00:00")
-    assert again.json()["notes"] == past["notes"]
-    hasty = create(web, "hasty", schedule=None, every="1m", jitter="5m")
-    assert "jitter is longer than every" in hasty["notes"][0]
-
-
-@pytest.mark.parametrize("text", ["1" * 50_000, "2027-01-01x00:00", "2027-01-01\0" + "00:00"])
-def test_what_only_python_takes_for_a_time_is_refused(web: Site, text: str) -> None:
-    made = web.post("/schedulers", {"name": "once", "report_id": 25, "date_time": text})
-
-    assert made.status == 422
-    assert "is no date-time" in made.faults["date_time"]
