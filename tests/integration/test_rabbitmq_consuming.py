@@ -19,12 +19,8 @@ from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import ANSWER_TIMEOUT, open_connection
 from cronhare.adapters.rabbitmq.connection.backoff import FIRST
 from cronhare.adapters.rabbitmq.consumer.connection import ConsumerConnection
-from cronhare.adapters.rabbitmq.consumer.subscription import HOLD_BACK_LIMIT
-from cronhare.adapters.rabbitmq.publisher import async_publisher
 from cronhare.adapters.rabbitmq.topology import async_declarer, desired
 from cronhare.adapters.rabbitmq.topology.async_client import AsyncTopologyClient
-from cronhare.application.redelivery.delay import delay_count, redeliver_later
-from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -43,8 +39,6 @@ from tests.services.finding import free_port
 from tests.services.rabbitmq import Server, alarm, cut_all
 
 pytestmark = pytest.mark.integration
-
-TICKET = AttemptRef(execution_id=7, attempt=1)
 
 RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
@@ -198,20 +192,6 @@ async def test_a_queue_whose_consumers_cost_the_connection_keeps_no_worker_from_
         assert body == b"led"
 
 
-async def test_a_queue_that_is_refused_first_costs_no_connection(
-    vhost: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with worker(vhost) as broker:
-        hands = Hands()
-        with amqp.channel(vhost) as plain:
-            owned_by_a_connection(plain)
-            await broker.consume([REPORTS, MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
-            publish(vhost, b"one")
-            await broker.ack(await hands.next())
-
-    assert "Lost the consumer" not in caplog.text
-
-
 async def test_where_every_queue_is_occupied_nothing_is_consumed_and_the_reason_is_told(
     vhost: str,
 ) -> None:
@@ -278,16 +258,6 @@ async def goes_on_beside(vhost: str, broker: AioPikaBroker, *, seconds: float) -
     publish(vhost, b"two")
     assert not (await hands.next()).redelivered
     await broker.ack(held)
-
-
-async def test_a_queue_whose_consumer_cannot_be_proved_costs_the_others_nothing(
-    vhost: str,
-) -> None:
-    """Of a stream the broker counts no consumers."""
-    with amqp.channel(vhost) as plain:
-        plain.queue_declare(REPORTS, durable=True, arguments={"x-queue-type": "stream"})
-    async with worker(vhost, liveness_interval=0.1) as broker:
-        await goes_on_beside(vhost, broker, seconds=1)
 
 
 async def test_a_queue_that_is_deleted_over_and_over_costs_the_others_nothing(
@@ -374,25 +344,6 @@ async def test_a_surplus_is_left_to_other_workers_before_long(vhost: str) -> Non
         await idle.ack(report)
 
 
-async def test_with_one_place_and_long_tasks_queues_are_served_by_their_weights(vhost: str) -> None:
-    async with worker(vhost) as broker:
-        hands = Hands()
-        await broker.connect()
-        publish(vhost, *[b"first"] * 4)
-        publish(vhost, *[b"second"] * 4, queue=REPORTS)
-
-        queues, weights = [MAIN_QUEUE, REPORTS], {REPORTS: 3}
-        await broker.consume(queues, prefetch=1, on_delivery=hands.take, weights=weights)
-        order = []
-        for _ in range(4):
-            delivery = await hands.next()
-            await asyncio.sleep(HOLD_BACK_LIMIT + 0.5)  # the surplus has been given back
-            order.append(delivery.message.body)
-            await broker.ack(delivery)
-
-        assert sorted(order) == [b"first", b"second", b"second", b"second"]
-
-
 async def test_connections_that_break_at_once_come_more_and_more_slowly_and_declare_little(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,24 +409,6 @@ async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhos
         assert answers[-1] is Published.CONFIRMED
 
 
-async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
-    vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(async_publisher, "RENEW_AFTER", 0.1)
-    envelope = Envelope(Message(body=b"one"), ToQueue())
-    async with worker(vhost, publish_timeout=1) as broker:
-        await broker.connect()
-        with amqp.full(vhost, MAIN_QUEUE, own_rabbitmq):
-            answers = [await broker.publish(envelope) for _ in range(3)]
-            other = await broker.publish(Envelope(Message(body=b"other"), ToQueue(REPORTS)))
-
-        assert (answers, other) == ([Published.REFUSED] * 3, Published.CONFIRMED)
-        give_up_at = time.monotonic() + SOON
-        while await broker.publish(envelope) is not Published.CONFIRMED:
-            assert time.monotonic() < give_up_at, "it is refused for ever"
-            await asyncio.sleep(0.1)
-
-
 @pytest.mark.parametrize(
     ("queue", "to"),
     [
@@ -500,46 +433,10 @@ async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_
     assert answers == [Published.RETURNED, Published.CONFIRMED]
 
 
-async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
-    vhost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desired, "FRESH", 2.0)
-    times, begun = list[int](), list[asyncio.Task[None]]()
-
-    async with worker(vhost) as broker, asyncio.TaskGroup() as tasks:
-
-        async def give_its_place_away(delivery: Delivery) -> None:
-            times.append(delay_count(delivery.message.headers))
-            if not times[-1]:
-                await redeliver_later(broker, delivery, TICKET, "somebody holds its row")
-            else:
-                await broker.ack(delivery)
-
-        await broker.consume(
-            [MAIN_QUEUE],
-            prefetch=1,
-            on_delivery=lambda each: begun.append(tasks.create_task(give_its_place_away(each))),
-        )
-        with amqp.channel(vhost) as plain:
-            plain.queue_delete(lane_queue(2))
-        publish(vhost, b"one")
-
-        await eventually(lambda: times[-1:] == [1], what="coming back through the lane")
-
-    assert len(times) < 10
-
-
 async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
     async with worker(vhost, liveness_interval=0.05) as broker:
         await goes_on_beside(vhost, broker, seconds=0.5)
         assert amqp.consumers(vhost, MAIN_QUEUE) == 1
-
-
-async def test_it_can_be_closed_at_any_moment_of_a_proof(vhost: str) -> None:
-    for moment in range(20):
-        async with asyncio.timeout(SOON), worker(vhost, liveness_interval=0) as broker:
-            await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
-            await asyncio.sleep(0.01 + moment / 4500)
 
 
 async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unknown(
@@ -650,13 +547,6 @@ async def test_a_login_that_is_refused_is_told_as_one_with_its_cure_and_no_passw
     assert "s3cret" not in raised
     await broker.close()
     publishing.close()
-
-
-async def test_a_certificate_that_cannot_be_read_is_told_as_an_unreachable_broker() -> None:
-    address = Address.parse("amqps://guest:secret@127.0.0.1:1/?cafile=/nowhere/ca.pem")
-
-    with pytest.raises(BrokerUnavailable, match="connecting to amqps://"):
-        await open_connection(address, name="a test")
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", pytest.param("classic", marks=pytest.mark.long)])

@@ -1,19 +1,14 @@
 """Declaring on a broker that is not empty, and trying the lanes."""
 
 import json
-import threading
 from contextlib import closing
 from datetime import timedelta
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from pika import BlockingConnection
 
-from cronhare.adapters.rabbitmq.connection.blocking import connect
-from cronhare.adapters.rabbitmq.topology import declarer, desired
+from cronhare.adapters.rabbitmq.topology import desired
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
-from cronhare.adapters.rabbitmq.topology.steps import MOST_LOST
 from cronhare.domain.diagnosis.lanes import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
@@ -122,15 +117,6 @@ async def test_the_setting_for_deduplication_reaches_both_clients(
     } == {"scheduler", "worker"}
 
 
-def test_a_second_declaration_finds_nothing_to_tell(vhost: str) -> None:
-    with closing(broker_at(vhost)) as broker:
-        broker.declare([REPORTS])
-
-        broker.declare([REPORTS])
-
-        assert broker.differences == ()
-
-
 def test_who_may_not_configure_can_use_what_is_there_and_hears_what_is_missing(
     vhost: str, own_rabbitmq: Server
 ) -> None:
@@ -178,49 +164,6 @@ def test_a_queue_over_which_the_broker_fails_stops_no_publishing(
         assert answers == [Published.CONFIRMED] * 3
 
 
-def test_where_the_broker_fails_over_many_queues_those_that_are_there_are_used_and_few_tried(
-    vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many = [f"{REPORTS}.{number}" for number in range(MOST_LOST + 2)]
-    connections: list[object] = []
-
-    def connect_and_count(*args: Any, **how: Any) -> BlockingConnection:  # noqa: ANN401 - its own
-        connections.append(None)
-        return connect(*args, **how)
-
-    broker_at(vhost).declare([])
-    monkeypatch.setattr(declarer, "connect", connect_and_count)
-    with amqp.undeclarable(vhost, own_rabbitmq, *many), closing(broker_at(vhost)) as broker:
-        with pytest.raises(BrokerUnavailable) as caught:
-            broker.declare(many)
-        tried = len(connections)
-        answers = broker.publish([Envelope(Message(body=b"innocent"), ToQueue())])
-
-    said = str(caught.value)
-    assert (said.count("INTERNAL_ERROR"), said.count("it is missing")) == (MOST_LOST, 2)
-    assert tried == MOST_LOST + 1
-    assert answers == [Published.CONFIRMED]
-
-
-def test_what_cannot_be_reached_is_said_without_the_password() -> None:
-    broker = ReadablePikaBroker("amqp://guest:secret@127.0.0.1:1/")
-
-    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1") as caught:
-        broker.declare([])
-
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
-def test_a_probe_comes_through_every_lane_at_once(vhost: str, queue_type: str) -> None:
-    broker_at(vhost, queue_type=queue_type).declare([])
-
-    reports = probe_lanes(vhost)
-
-    assert [report.lane for report in reports] == list(range(16))
-    assert {report.state for report in reports} == {LaneState.OPEN}
-
-
 def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_out(
     vhost: str,
 ) -> None:
@@ -236,23 +179,6 @@ def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_o
     assert broken == [*range(4, 16)]  # all of them pass 3 on their way
 
 
-def test_a_probe_does_not_wait_for_a_lane_that_says_nothing(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    broker_at(vhost).declare([])
-    leader = f"'{urlsplit(vhost).path[1:]}_{lane_queue(3)}'"
-
-    own_rabbitmq.evaluate(f"sys:suspend({leader})")
-    # The confirm, and the answer to the close, come then, long after the timeout.
-    later = threading.Timer(3, own_rabbitmq.evaluate, [f"sys:resume({leader})"])
-    later.start()
-    reports = probe_lanes(vhost, timeout=0.5)
-    later.join()
-
-    broken = [report.lane for report in reports if report.state is LaneState.BROKEN]
-    assert broken == [3]
-
-
 def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:
     with closing(broker_at(vhost)) as broker:
         broker.publish([Envelope(Message(body=b"later"), ToQueue(delay=timedelta(seconds=3277)))])
@@ -261,18 +187,6 @@ def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:
 
     assert reports[15].state is LaneState.BUSY
     assert {report.state for report in reports[:15]} == {LaneState.OPEN}
-
-
-def test_a_message_can_be_given_back_more_often_than_any_default_allows(vhost: str) -> None:
-    with closing(broker_at(vhost)) as broker:
-        broker.publish([Envelope(Message(body=b"hot"), ToQueue())])
-
-        for _ in range(50):
-            delivery = broker.receive(MAIN_QUEUE)
-            assert delivery is not None
-            broker.nack(delivery, requeue=True)
-
-        assert broker.receive(MAIN_QUEUE) is not None
 
 
 @pytest.mark.parametrize(

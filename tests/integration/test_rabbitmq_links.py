@@ -11,12 +11,18 @@ from cronhare.adapters.rabbitmq.connection import async_connection
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection
 from cronhare.adapters.rabbitmq.topology import async_client
+from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import BrokerUnavailable
 from tests.integration import amqp
+from tests.services.finding import wait_until
 
 pytestmark = pytest.mark.integration
 
 QUEUE_DECLARE = b"\x00\x32\x00\x0a"
+BASIC_CONSUME = b"\x00\x3c\x00\x14"
+
+#: Seconds after which something hangs, however busy the machine.
+SOON = 60.0
 
 
 def futures() -> int:
@@ -41,22 +47,6 @@ async def test_channels_that_come_and_go_leave_nothing_at_their_connection(vhost
     await close_connection(connection)
 
     assert kept < many / 10
-
-
-async def test_a_channel_ends_with_its_connection_and_is_told_why(vhost: str) -> None:
-    closed_by = asyncio.Queue[BaseException | None]()
-    async with amqp.linked(vhost) as (url, link):
-        address = Address.parse(url)
-        connection = await open_connection(address, name="tests")
-        channel = await connection.channel()
-        channel.close_callbacks.add(lambda _channel, error: closed_by.put_nowait(error))
-        link.cut()
-
-        error = await asyncio.wait_for(closed_by.get(), 10)
-        await close_connection(connection)
-
-    assert isinstance(error, OSError)
-    assert channel.is_closed
 
 
 async def test_who_answers_no_good_bye_is_hung_up_on(
@@ -111,3 +101,22 @@ async def test_a_declaration_that_is_not_answered_is_given_up(
         with pytest.raises(BrokerUnavailable, match="declaring at"):
             await asyncio.wait_for(broker.connect(), 10)
         await broker.close()
+
+
+async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
+    vhost: str,
+) -> None:
+    async with amqp.linked(vhost) as (url, link):
+        broker = AioPikaBroker(url)
+        await broker.connect()
+        link.freezes_at = BASIC_CONSUME
+
+        consuming = asyncio.create_task(
+            broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=lambda _: None)
+        )
+        await asyncio.to_thread(
+            wait_until, lambda: link.held_back > 0, seconds=SOON, what="the question"
+        )
+        await asyncio.wait_for(broker.close(), SOON)
+        with pytest.raises(BrokerUnavailable):
+            await asyncio.wait_for(consuming, SOON)

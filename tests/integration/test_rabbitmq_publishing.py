@@ -5,25 +5,22 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
-from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.adapters.rabbitmq.connection import address
 from cronhare.adapters.rabbitmq.publisher import connection
-from cronhare.adapters.rabbitmq.publisher.suspects import MOST_PROBES
-from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
-from tests.services.rabbitmq import LARGEST_AT_BROKER, Server, alarm, cut_all, let, smallness
+from tests.services.rabbitmq import Server, alarm, cut_all, let
 
 pytestmark = pytest.mark.integration
 
@@ -247,30 +244,6 @@ def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
 
 
-@pytest.mark.long
-def test_an_alarm_is_taken_for_no_silence(
-    vhost: str, own_rabbitmq: Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "cronhare")
-    with publisher(vhost, publish_timeout=4) as broker:
-        broker.declare([HANGING, OTHER])
-        with hanging(HANGING, vhost, own_rabbitmq):
-            mixed = [*batch(3), *batch(1, queue=HANGING), *batch(3, queue=OTHER)]
-            wait_until(
-                lambda: innocents(broker.publish(mixed), hung=1), seconds=HANGS, what="the others"
-            )
-            with alarm(own_rabbitmq):
-                ends = time.monotonic() + 20
-                while time.monotonic() < ends:
-                    broker.publish(mixed)
-                    time.sleep(0.01)
-            wait_until(
-                lambda: innocents(broker.publish(mixed), hung=1), seconds=HANGS, what="the others"
-            )
-
-    assert all(line.startswith(HANGING) for line in logged("queue.unavailable", caplog))
-
-
 def test_closing_does_not_wait_for_an_alarm_to_end(vhost: str, own_rabbitmq: Server) -> None:
     broker = ReadablePikaBroker(vhost, publish_timeout=1)
     broker.publish(batch(1))
@@ -320,21 +293,6 @@ def test_what_is_too_large_is_refused_before_anything_is_published(vhost: str) -
         with pytest.raises(ValueError, match="the broker takes"):
             broker.publish([*batch(1), large])
 
-        assert broker.receive(MAIN_QUEUE) is None
-
-
-def test_a_broker_that_takes_no_giants_takes_the_largest_of_ours(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    with smallness(own_rabbitmq), publisher(vhost) as broker, amqp.channel(vhost) as plain:
-        largest = Envelope(Message(body=bytes(LARGEST_FAILED)), ToFailed())
-        plain.confirm_delivery()
-
-        answers = broker.publish([largest])
-        with pytest.raises(ChannelClosedByBroker, match="larger than configured max size"):
-            plain.basic_publish("", MAIN_QUEUE, bytes(LARGEST_AT_BROKER + 1))
-
-        assert answers == [Published.CONFIRMED]
         assert broker.receive(MAIN_QUEUE) is None
 
 
@@ -416,42 +374,6 @@ def test_a_queue_that_hangs_keeps_nothing_of_others_back(
     [line] = logged("queue.unavailable", caplog)
     assert line.startswith(f"{HANGING} confirms nothing")
     assert len(logged("queue.back", caplog)) == 1
-
-
-@pytest.mark.long
-def test_one_more_that_hangs_beside_many_costs_the_innocent_one_wait(
-    vhost: str, own_rabbitmq: Server
-) -> None:
-    """Each of the many makes a declaration slow: those who publish apart must make none."""
-    many = [f"{HANGING}.{number}" for number in range(12)]
-    mixed = [*batch(2), *(each for queue in [*many, OTHER] for each in batch(1, queue=queue))]
-    with publisher(vhost, publish_timeout=10.0) as broker, ExitStack() as stack:
-        broker.declare([*many, OTHER])
-        for queue in many:
-            stack.enter_context(hanging(queue, vhost, own_rabbitmq))
-        wait_until(lambda: is_served(broker, mixed), seconds=2 * HANGS, what="the first wait")
-        for _ in range(20):
-            broker.publish(mixed)
-            time.sleep(1)
-
-        stack.enter_context(hanging(OTHER, vhost, own_rabbitmq))
-        begun = time.monotonic()
-        wait_until(lambda: is_served(broker, mixed), seconds=HANGS, what="the wait for one more")
-        waited = time.monotonic() - begun
-        publishers = [each for each in threading.enumerate() if each.name == "cronhare-publisher"]
-        ends = time.monotonic()
-        broker.close()
-        print(
-            f"\n{waited:.0f} s, {len(publishers)} publishers, end {time.monotonic() - ends:.1f} s"
-        )
-
-    assert len(publishers) <= 2 * MOST_PROBES + 1
-
-
-def is_served(broker: ReadablePikaBroker, mixed: Sequence[Envelope]) -> bool:
-    """Tell whether the innocent two are confirmed five times in a row."""
-    time.sleep(1)
-    return all(broker.publish(mixed)[:2] == [Published.CONFIRMED] * 2 for _ in range(5))
 
 
 def innocents(answers: Sequence[Published], *, hung: int = 2) -> bool:
