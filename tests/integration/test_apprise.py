@@ -1,6 +1,5 @@
 """Messages to services by the real Apprise, at a server of this test."""
 
-import signal
 import subprocess
 import sys
 import time
@@ -8,19 +7,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
-from typing import Any
 
 import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.notify.apprise_child import Errand, redacted
+from cronhare.adapters.notify.apprise_child import redacted
 from cronhare.adapters.notify.apprise_sender import (
-    MARGIN,
     AppriseSender,
-    Children,
     misunderstood,
-    run,
 )
 from cronhare.domain.addresses import LOCAL_SCHEMES, AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
@@ -119,26 +114,6 @@ async def test_who_fails_or_hangs_keeps_no_other_from_hearing_and_is_told_again_
     assert "/yes" not in sink.paths
 
 
-async def test_a_child_that_is_just_being_started_ends_with_the_others(
-    sink: Sink, sender: AppriseSender, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin, begun = subprocess.Popen, list[subprocess.Popen[bytes]]()
-
-    def starts(_: object, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
-        child = begin([sys.executable, "-c", "import time; time.sleep(20)"], **options)
-        sender.close()  # from the event loop's thread, while this one waits for the system
-        begun.append(child)
-        return child
-
-    monkeypatch.setattr(subprocess, "Popen", starts)
-    began = time.monotonic()
-    with pytest.raises(NotDelivered, match="its process was ended"):
-        await sender.send(sink.means("yes"), EVENT, within=timedelta(seconds=5))
-
-    assert time.monotonic() - began < 4
-    assert [child.returncode for child in begun] == [-signal.SIGKILL]
-
-
 def test_addresses_that_the_library_does_not_understand_are_told_and_nobody_is_asked() -> None:
     services = [*map(AppriseAddress.parse, ("nosuch://x", "tgram://x", "ntfy://topic"))]
 
@@ -166,17 +141,3 @@ def test_all_that_reaches_this_machine_alone_is_refused() -> None:
 def test_an_address_is_left_out_of_what_its_service_said() -> None:
     assert redacted(f"no: {SECRET} at /x", f"slack://{SECRET}/abcd") == "no: … at /x"
     assert redacted("my-topic: 404", "ncloud://u:p@h/my%2Dtopic") == "…: 404"
-
-
-def test_a_child_that_takes_too_long_leaves_no_pipe_open() -> None:
-    began = list[subprocess.Popen[bytes]]()
-
-    class Running(Children):
-        def add(self, child: subprocess.Popen[bytes]) -> None:
-            began.append(child)
-
-    failures = run(Errand(urls=["json://x"], seconds=-MARGIN), children=Running())
-
-    assert failures == ["it took longer than the timeout, or its process was ended"]
-    [child] = began
-    assert [pipe.closed for pipe in (child.stdin, child.stdout) if pipe is not None] == [True, True]

@@ -33,10 +33,7 @@ RABBITMQ = {"CRON_BROKER_URL": "amqp://user:secret@127.0.0.1:1/"}
 #: Roads to a ledger: each other command takes that of one of these.
 ROADS = (
     "db upgrade",
-    "plan jobs.toml",
-    "run nightly",
     "executions list",
-    "failed list",
     "doctor",
     "settings",
     "up --jobs jobs.toml",

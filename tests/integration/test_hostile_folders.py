@@ -4,14 +4,12 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.folders import removal, remover
 from cronhare.adapters.process.folders.folder import Folder
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending
@@ -79,18 +77,6 @@ async def test_a_task_that_leaves_a_deep_or_wide_folder_ends_as_it_ended(
     assert await eventually(lambda: not exists(folder))
 
 
-async def test_a_runner_that_ends_amid_a_deep_folder_leaves_nothing(
-    runner: ProcessRunner, tmp_path: Path
-) -> None:
-    ready = tmp_path / "ready"
-    running = asyncio.create_task(runner.run(shell(f"{DEEP} echo 1 >{ready}; sleep 300")))
-    assert await eventually(ready.exists)
-    await runner.close()
-    folder = (await running).stdout.head.strip()
-
-    assert await eventually(lambda: not exists(str(Path(folder).parent)))
-
-
 async def test_a_killed_worker_leaves_no_deep_folder(tmp_path: Path) -> None:
     """Its warden removes it."""
     ready = tmp_path / "ready"
@@ -111,28 +97,6 @@ async def test_a_killed_worker_leaves_no_deep_folder(tmp_path: Path) -> None:
 
     assert await eventually(lambda: not exists(str(Path(folder).parent)))
     assert await eventually(lambda: not alive(int(warden)))
-
-
-async def test_the_loop_goes_on_while_a_folder_is_removed(
-    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Told by order and not by time: the removal does not end before another attempt has."""
-    is_over = threading.Event()
-
-    def wait_and_remove(path: str) -> OSError | None:
-        is_over.wait(HANGS)
-        return removal.remove(path)
-
-    monkeypatch.setattr(remover, "remove", wait_and_remove)
-    ran = await runner.run(shell(DEEP, timeout=HANGS))
-    after = await runner.run(invocation("true"))
-    folder = ran.stdout.head.strip()
-    was_there = exists(folder)
-    is_over.set()
-
-    assert ran.outcome.ending is after.outcome.ending is Ending.SUCCEEDED
-    assert was_there
-    assert await eventually(lambda: not exists(folder))
 
 
 async def test_a_link_out_of_the_folder_is_not_followed_and_closed_folders_stop_nothing(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,13 @@ import attrs
 import pytest
 from sqlalchemy import update
 
-from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.schema.tables import executions
-from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from tests.faults.arena import Arena
 from tests.faults.house import stop_politely
-from tests.integration import amqp
 from tests.production.plant import PATIENCE, SCHEDULER, plant
 from tests.services.finding import wait_until
 from tests.services.mail import mail_server
@@ -247,91 +243,3 @@ def test_up_keeps_running_what_is_made_beside_its_jobs_file_with_a_task_of_it(
         }
         arena.schedules.switch(["made"], on=False, now=arena.claims.now())
         until(arena.records, {"made": State.CANCELLED})
-
-
-@pytest.mark.parametrize("name", ["filed", "made"])
-def test_what_up_kept_running_is_an_ordinary_schedule_once_its_row_is_one(
-    tmp_path: Path, name: str
-) -> None:
-    jobs = PUMP.replace("[schedules.pump]", "[schedules.filed]").replace("sleep 600", "sleep 2")
-    made = ScheduleDraft(name="made", task=PUMP_TASK, stay_alive=True)
-
-    with embedded(tmp_path, jobs, CRON_CONCURRENCY="3") as arena:
-        arena.schedules.create(made, now=arena.claims.now())
-        served = {"cron_scheduler", "cron_standalone.filed", "cron_standalone.made"}
-        wait_until(lambda: serving(arena) == (5, served), seconds=PATIENCE, what="serving both")
-        wait_until(
-            lambda: bool(alive(arena, name)), seconds=PATIENCE, what="a run that stays alive"
-        )
-
-        if name == "filed":
-            ordinary = jobs.replace("stay_alive = true", 'every = "5s"')
-            (tmp_path / "jobs.toml").write_text(ordinary)
-            arena.apply()
-        else:
-            draft = attrs.evolve(made, stay_alive=False, every=timedelta(seconds=5))
-            arena.schedules.save([draft], source=None, now=arena.claims.now())
-
-        wait_until(lambda: len(timed(arena, name)) > 1, seconds=PATIENCE, what="runs by its times")
-        assert {*timed(arena, name)} == {State.SUCCEEDED}
-        assert not any(run.state in UNFINISHED for run in alive(arena, name))
-        served.remove(f"cron_standalone.{name}")
-        wait_until(
-            lambda: serving(arena) == (4, served), seconds=PATIENCE, what="leaving its queue"
-        )
-
-
-def test_a_queue_that_the_broker_refuses_up_says_nothing_of_its_others(
-    tmp_path: Path, vhost: str
-) -> None:
-    [tasks, _] = PUMP.replace("sleep 600", "true").split("[schedules.pump]")
-    made = ScheduleDraft(name="made", task=PUMP_TASK, stay_alive=True)
-    timed_one = ScheduleDraft(name="timed", task=PUMP_TASK, every=timedelta(seconds=5))
-    with (
-        amqp.channel(vhost) as owner,
-        embedded(tmp_path, tasks, CRON_BROKER_URL=vhost) as arena,
-    ):
-        owner.queue_declare("cron_standalone.made", exclusive=True)
-        for draft in (made, timed_one):
-            arena.schedules.create(draft, now=arena.claims.now())
-
-        def refusals() -> int:
-            logs = "".join(log.read_text() for log in arena.logs.iterdir())
-            return logs.count('"queue.unavailable"')
-
-        def consumed_at() -> datetime | None:
-            nodes = SqlNodeStore(arena.engine, SystemClock()).nodes(now=arena.claims.now(), limit=2)
-            return nodes.reports[0].consumed_at
-
-        wait_until(lambda: refusals() > 0, seconds=PATIENCE, what="the refusal")
-        refused_at, runs_before = arena.claims.now(), len(timed(arena, "timed"))
-        wait_until(
-            lambda: (consumed_at() or refused_at) > refused_at + timedelta(seconds=5),
-            seconds=PATIENCE,
-            what="counting as connected",
-        )
-        wait_until(
-            lambda: len(timed(arena, "timed")) > runs_before, seconds=PATIENCE, what="another run"
-        )
-        passed = arena.claims.now() - refused_at
-        assert refusals() <= 2 + 2 * (passed // timedelta(minutes=1))
-
-
-def alive(arena: Arena, name: str) -> list[Execution]:
-    """Find the runs of a schedule that were begun to stay alive."""
-    found = arena.records.executions(ExecutionFilter(schedule=name, limit=1_000))
-    return [run for run in found if trigger_of(run.key) is Trigger.ALIVE]
-
-
-def timed(arena: Arena, name: str) -> list[State]:
-    """Tell how the runs have ended that were due by the times of a schedule."""
-    found = arena.records.executions(ExecutionFilter(schedule=name, limit=1_000))
-    of_time = (run for run in found if trigger_of(run.key) is Trigger.TIME)
-    return [run.state for run in of_time if run.state not in UNFINISHED]
-
-
-def serving(arena: Arena) -> tuple[int | None, set[str]]:
-    """Tell how many places the only node reports, and which queues."""
-    nodes = SqlNodeStore(arena.engine, SystemClock()).nodes(now=arena.claims.now(), limit=2)
-    node = next(iter(nodes.reports), None)
-    return (None, set()) if node is None else (node.concurrency, {*node.queues})

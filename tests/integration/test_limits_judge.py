@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import attrs
 import msgspec
@@ -21,7 +20,7 @@ from tests.faults.limits.judging import (
     over,
     retried_in,
 )
-from tests.faults.limits.record import Run, read_record
+from tests.faults.limits.record import Run
 
 pytestmark = pytest.mark.integration
 
@@ -122,12 +121,3 @@ def test_what_is_owed_and_in_no_row_is_lost_and_what_is_there_twice_is_doubled()
     assert owed - lost_of(attrs.evolve(facts, executions=[skipped]), between) == 3
     assert doubled_of(facts) == 1
     assert doubled_of(of_runs([run("shut", (1, 1), 0, 1)])) == 1
-
-
-def test_an_attempt_that_begins_twice_is_in_the_record_twice(tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    record.write_text("1.5 begins one-0 7 1\n2.5 ends one-0 7 1\n3.0 begins one-0 7 1\n")
-
-    [found], twice = read_record(record)
-
-    assert (found.attempt, found.ends is not None, twice) == ((7, 1), True, 1)

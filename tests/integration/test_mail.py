@@ -1,7 +1,6 @@
 """Mail, handed to a server that speaks SMTP."""
 
 import asyncio
-import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer, written
+from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer
 from cronhare.domain.addresses import MailServer
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import OutboxRow
@@ -91,36 +90,6 @@ async def test_an_address_that_is_refused_for_now_is_told_later_and_the_others_o
     assert first == second
 
 
-async def test_where_the_server_hangs_up_before_it_took_the_mail_all_addresses_are_told_later(
-    mailer: Mailer, box: MailBox
-) -> None:
-    box.refusals[BEN] = "421 4.3.2 too many connections"
-
-    refusal = await send(mailer, about())
-    box.refusals.clear()
-    again = await send(mailer, about())
-
-    assert refusal is not None
-    assert "hung up before it took the mail, ben@example.org: 421 4.3.2" in str(refusal)
-    assert (refusal.for_good, refusal.in_part) == (False, False)
-    assert again is None
-    assert box.recipients == [ANN, BEN, CAT]
-
-
-async def test_who_took_a_mail_is_not_told_again_where_the_others_are_refused_twice(
-    mailer: Mailer, box: MailBox
-) -> None:
-    box.refusals[BEN] = "451 4.7.1 greylisted"
-
-    await send(mailer, about())
-    again = await send(mailer, about())
-    box.refusals.clear()
-    await send(mailer, about())
-
-    assert "refused 1 of 3 addresses" in str(again)
-    assert box.recipients == [ANN, CAT, BEN]
-
-
 @pytest.mark.parametrize(
     ("refuses", "in_part"),
     [
@@ -141,19 +110,6 @@ async def test_a_server_that_now_refuses_all_who_are_left_is_well_only_if_it_doe
     assert first is not None
     assert again is not None
     assert (first.in_part, again.in_part) == (True, in_part)
-
-
-async def test_one_that_a_server_takes_of_two_who_were_left_shows_that_the_server_is_well(
-    mailer: Mailer, box: MailBox
-) -> None:
-    box.refusals.update(dict.fromkeys((BEN, CAT), "451 4.7.1 greylisted"))
-    await send(mailer, about())
-    del box.refusals[CAT]
-
-    again = await send(mailer, about())
-
-    assert again is not None
-    assert again.in_part
 
 
 @pytest.mark.parametrize(
@@ -205,21 +161,6 @@ async def test_servers_that_drip_keep_mails_no_longer_than_the_timeout(
     assert await send(mailer, about()) is None
 
 
-async def test_a_mail_whose_thread_cannot_begin_keeps_no_place(
-    mailer: Mailer, box: MailBox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_more(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_more)
-        refusals = [await send(mailer, about(f"{id_}")) for id_ in range(MOST_AT_A_TIME)]
-
-    assert all("can't start new thread" in str(refusal) for refusal in refusals)
-    assert await send(mailer, about()) is None
-    assert len(box.mails) == 1
-
-
 async def test_who_cancels_a_mail_hangs_up(mailer: Mailer, box: MailBox) -> None:
     box.endless = ("250-x", 0.02)
     sending = asyncio.create_task(send(mailer, about()))
@@ -255,34 +196,3 @@ async def test_a_server_that_nobody_vouches_for_is_told_nothing(
 
     assert "CERTIFICATE_VERIFY_FAILED" in str(refusal)
     assert box.mails == []
-
-
-async def test_this_machines_name_is_asked_for_once_and_before_the_server_is(
-    mailer: Mailer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[str]()
-    name, connect = socket.getfqdn, socket.create_connection
-
-    def asked_name(of: str = "") -> str:
-        asked.append("name")
-        return name(of)
-
-    def asked_server(where: tuple[str, int], *, timeout: float) -> socket.socket:
-        asked.append("server")
-        return connect(where, timeout=timeout)
-
-    monkeypatch.setattr(socket, "getfqdn", asked_name)
-    monkeypatch.setattr(socket, "create_connection", asked_server)
-
-    assert await send(mailer, about()) is None
-
-    assert asked[:1] == ["name"]
-    assert asked.count("name") == 1
-
-
-def test_the_id_of_a_mail_is_ascii_whatever_its_target_is_called() -> None:
-    row = OutboxRow.of(events.trial("o", now=NOW, id_="ü\n"), "größe", source="s", now=NOW)
-
-    mail = written(ALL, row, sender="cron@example.org")
-
-    assert mail["Message-ID"] == "<test....gr..e@example.org>"

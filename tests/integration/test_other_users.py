@@ -3,28 +3,22 @@
 import asyncio
 import os
 import pwd
-import signal
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.attempt import environment
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.ports.runner import Invocation, StopReason
 from tests.integration.invocations import (
-    alive,
     exists,
     invocation,
     sleepers,
     unique_sleep,
     until_asleep,
-    until_file,
 )
 from tests.integration.shell import PROGRAM, clean_environment
 
@@ -54,24 +48,6 @@ async def test_an_unknown_user_is_a_permanent_failure(runner: ProcessRunner) -> 
     assert ran.outcome.error is not None
     assert ran.outcome.error.error_class is ErrorClass.PERMANENT
     assert "this host has no user no-such-user" in ran.outcome.error.message
-
-
-async def test_a_directory_of_users_that_does_not_answer_is_told_and_the_task_may_try_again(
-    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = threading.Event()
-    monkeypatch.setattr(environment, "TIMEOUT", 0.05)
-    monkeypatch.setattr(environment, "find", lambda _name: answers.wait(60))
-
-    ran = await runner.run(as_user(NOBODY, "true"))
-    answers.set()
-
-    assert ran.outcome.ending is Ending.FAILED
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
-    assert ran.outcome.error.message == (
-        "cannot be started: user nobody: this host did not find it within 0.05 s"
-    )
 
 
 @needs_root
@@ -136,21 +112,6 @@ async def test_it_is_ended_at_its_timeout_with_all_that_it_started(runner: Proce
 
     assert ran.outcome.ending is Ending.TIMED_OUT
     assert sleepers(seconds) == set()
-
-
-@needs_root
-async def test_it_dies_with_its_warden(runner: ProcessRunner) -> None:
-    with tempfile.NamedTemporaryFile() as told:  # pytest's own folder is closed to others
-        os.fchown(told.fileno(), pwd.getpwnam(NOBODY).pw_uid, -1)
-        script = f"echo $$ $PPID >{told.name}; exec sleep 300"
-        running = asyncio.create_task(runner.run(as_user(NOBODY, script)))
-        task, warden = map(int, (await until_file(Path(told.name))).split())
-
-    os.kill(warden, signal.SIGKILL)
-    ran = await running
-
-    assert ran.outcome.ending is Ending.LOST
-    assert not alive(task)
 
 
 @needs_root

@@ -61,19 +61,6 @@ async def test_an_unknown_command_is_a_permanent_failure(runner: ProcessRunner) 
     assert (ran.pid, ran.peak_memory, ran.cpu_seconds) == (None, None, None)
 
 
-async def test_a_file_that_may_not_be_executed_is_a_permanent_failure(
-    runner: ProcessRunner, tmp_path: Path
-) -> None:
-    script = tmp_path / "script"
-    script.write_text("#!/bin/sh\n")
-
-    ran = await runner.run(invocation(str(script)))
-
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.code == "EACCES"
-    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
-
-
 @pytest.mark.parametrize(
     ("first_line", "code", "said"),
     [
@@ -97,16 +84,6 @@ async def test_a_script_whose_interpreter_is_missing_says_so(
     assert error is not None
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, code)
     assert said in error.message
-
-
-async def test_an_argument_that_no_process_can_have_is_a_permanent_failure(
-    runner: ProcessRunner,
-) -> None:
-    ran = await runner.run(invocation("echo", "a\0b"))
-
-    assert ran.outcome.error is not None
-    assert ran.outcome.error.code == "EINVAL"
-    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
 
 
 async def test_a_missing_working_directory_is_named(runner: ProcessRunner, tmp_path: Path) -> None:
@@ -294,26 +271,6 @@ async def test_each_line_is_logged_in_the_name_of_the_child(
 
 
 @pytest.mark.parametrize(
-    ("script", "farewell"),
-    [
-        ("exit 3", "Process exited with code 3"),
-        ("kill -KILL $$", "Process killed by signal SIGKILL"),
-    ],
-)
-async def test_a_bad_end_is_told_and_left_for_the_attempts_one_error(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture, script: str, farewell: str
-) -> None:
-    caplog.set_level(logging.INFO, logger="cronhare.task")
-
-    await runner.run(shell(script))
-
-    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("INFO", "Process spawned (instant mode)"),
-        ("INFO", farewell),
-    ]
-
-
-@pytest.mark.parametrize(
     ("script", "reason"),
     [
         ("kill -KILL $$", "SIGKILL: by the kernel, out of memory, unless somebody did"),
@@ -331,44 +288,6 @@ async def test_an_end_by_the_kernel_is_a_crash_and_says_why(
     assert outcome.ending is Ending.CRASHED
     assert outcome.error is not None
     assert outcome.error.message == f"killed by signal {reason}"
-
-
-async def test_what_cannot_be_started_was_never_spawned(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempt, "LISTEN_DELAY", HANGS)  # a busy machine tells its end late
-    caplog.set_level(logging.INFO, logger="cronhare.task")
-
-    await runner.run(invocation("/nowhere/at-all"))
-
-    [said] = [record.getMessage() for record in caplog.records]
-    assert said.startswith("Process cannot be started: command '/nowhere/at-all'")
-
-
-async def test_a_silent_task_is_told_to_have_been_spawned_while_it_runs(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, logger="cronhare.task")
-    silent = shell("sleep 60")
-    running = asyncio.create_task(runner.run(silent))
-    while not caplog.records:  # noqa: ASYNC110 - a log has no event to wait for
-        await asyncio.sleep(0.01)
-
-    assert [r.getMessage() for r in caplog.records] == ["Process spawned (instant mode)"]
-    runner.stop(silent.execution_id, StopReason.CANCELLED)
-    await running
-
-
-async def test_a_childs_lines_say_which_attempt_of_which_execution_they_are_of(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, logger="cronhare.task")
-    asked = shell("echo hello")
-
-    await runner.run(asked)
-
-    place = {"execution": asked.execution_id, "attempt": 1, "schedule": "nightly"}
-    assert [getattr(record, "context", None) for record in caplog.records] == [place] * 3
 
 
 async def test_broken_ipc_messages_are_complained_of_and_ignored(
@@ -460,12 +379,6 @@ async def test_progress_starts_the_timeout_anew(
     assert (await running).outcome.ending is Ending.SUCCEEDED
 
 
-async def test_after_its_last_progress_a_task_is_ended_all_the_same(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell("""echo '{"progress": 0.5}' >&3; sleep 300""", timeout=1))
-
-    assert ran.outcome.ending is Ending.TIMED_OUT
-
-
 async def test_a_lost_lease_overrides_every_other_reason(
     runner: ProcessRunner, tmp_path: Path
 ) -> None:
@@ -508,12 +421,6 @@ async def test_a_task_that_ignores_term_is_killed_after_its_grace(runner: Proces
     assert ran.outcome.ending is Ending.TIMED_OUT
     assert ran.outcome.signal == 9
     assert time.monotonic() - before > GRACE
-
-
-async def test_a_stopped_process_hears_term_too(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell("kill -STOP $$", timeout=0.1))
-
-    assert ran.outcome.signal == 15  # what does not hear it is killed by 9, after its grace
 
 
 async def test_a_lost_lease_knows_no_grace(

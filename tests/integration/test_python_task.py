@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import AttemptResult
-from tests.integration.invocations import ClockPutForward, invocation
+from tests.integration.invocations import invocation
 
 pytestmark = pytest.mark.integration
 
@@ -113,14 +112,6 @@ async def test_what_nobody_expected_is_reported_with_its_stack(runner: ProcessRu
     assert error.types == ("ValueError",)
 
 
-async def test_what_a_task_raises_on_purpose_is_a_sentence(runner: ProcessRunner) -> None:
-    body = "def main(params):\n    raise task.TransientError('busy')\n\ntask.run(main)"
-
-    ran = await runner.run(invocation("python", "-c", script(body)))
-
-    assert (ran.stderr.head, error_of(ran).stack) == ("busy\n", None)
-
-
 async def test_a_rate_limit_carries_its_wait(runner: ProcessRunner) -> None:
     body = "def main(params):\n    raise task.RateLimited(retry_after=1.5)\n\ntask.run(main)"
 
@@ -168,35 +159,6 @@ async def test_fail_ends_the_task_with_a_class(
     assert ran.stdout.head == ""
 
 
-async def test_a_huge_message_still_arrives(runner: ProcessRunner) -> None:
-    body = r"task.fail('\x01\U0001f407' * 100_000, code='x' * 100_000)"
-
-    error = error_of(await runner.run(invocation("python", "-c", script(body))))
-
-    assert error.message.startswith("\x01\U0001f407")
-
-
-async def test_progress_keeps_a_task_alive(
-    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ClockPutForward(monkeypatch)
-    body = f"""
-        import pathlib, time
-        for step in range(3):
-            while not pathlib.Path("{tmp_path}", str(step)).exists():
-                time.sleep(0.02)
-            task.progress(step / 3)
-    """
-    told = invocation("python", "-c", script(body), timeout=1_000)
-    running = asyncio.create_task(runner.run(told))
-
-    for step in range(3):
-        await clock.leap_once_begun(600)
-        (tmp_path / str(step)).touch()
-
-    assert (await running).outcome.ending is Ending.SUCCEEDED
-
-
 async def test_a_simulated_failure_is_one(runner: ProcessRunner) -> None:
     simulated = invocation(
         "python",
@@ -223,19 +185,6 @@ async def test_no_other_value_simulates_a_failure(runner: ProcessRunner, value: 
     ran = await runner.run(called)
 
     assert (ran.outcome.ending, ran.stdout.head) == (Ending.SUCCEEDED, "called\n")
-
-
-async def test_a_process_that_inherits_the_number_but_not_the_pipe_stays_silent(
-    runner: ProcessRunner,
-) -> None:
-    grandchild = "import os\nwhile os.open('/dev/null', os.O_RDONLY) < 3: pass\n" + script(
-        "task.fail('not the task itself')"
-    )
-    body = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {grandchild!r}])"
-
-    ran = await runner.run(invocation("python", "-c", script(body)))
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
 
 
 def test_by_hand_the_parameters_come_from_stdin() -> None:
@@ -292,23 +241,6 @@ async def test_an_error_that_was_not_expected_keeps_its_class(
     assert error_of(ran).message == message
 
 
-async def test_an_error_that_cannot_be_told_is_told_by_its_class(runner: ProcessRunner) -> None:
-    body = """
-class Mute(Exception):
-    def __str__(self):
-        raise RuntimeError("no words")
-
-def main(params):
-    raise Mute
-
-task.run(main)
-"""
-
-    ran = await runner.run(invocation("python", "-c", f"from cronhare import task\n{body}"))
-
-    assert error_of(ran).message == "Mute"
-
-
 async def test_a_coroutine_is_run(runner: ProcessRunner) -> None:
     body = """
         import asyncio
@@ -345,14 +277,6 @@ async def test_what_nothing_would_run_fails_for_good(
     error = error_of(ran)
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "NOT_RUNNABLE")
     assert error.message.startswith(f"the task returned a {kind}, which nothing runs")
-
-
-async def test_a_file_that_a_task_returns_hides_no_work(runner: ProcessRunner) -> None:
-    body = "task.run(lambda params: open('/dev/null'))"
-
-    ran = await runner.run(invocation("python", "-c", script(body)))
-
-    assert ran.outcome.ending is Ending.SUCCEEDED
 
 
 async def test_what_a_task_returns_is_its_result(runner: ProcessRunner) -> None:
@@ -429,22 +353,6 @@ async def test_a_name_that_is_probably_a_slip_is_refused(runner: ProcessRunner) 
 
     assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
     assert error.message == "params: 'dryy' is not known; did you mean dry? Params has users, dry"
-
-
-async def test_a_name_that_is_near_to_none_or_to_one_that_is_given_is_told_and_fails_nothing(
-    runner: ProcessRunner,
-) -> None:
-    typed = ("python", "-c", script(_TYPED))
-    of_its_key, beside = {"users": [1], "customer": 42}, {"users": [1], "user": 7, "reason": "x"}
-
-    keyed, both = await asyncio.gather(
-        runner.run(invocation(*typed, params=of_its_key)),
-        runner.run(invocation(*typed, params=beside)),
-    )
-
-    assert (keyed.report.result, both.report.result) == ("[1,false]",) * 2
-    assert keyed.stderr.head == "params: 'customer' is not known; Params has users, dry\n"
-    assert both.stderr.head == "params: 'reason', 'user' are not known; Params has users, dry\n"
 
 
 async def test_other_names_are_for_events_reports_and_a_class_that_is_open_to_them(

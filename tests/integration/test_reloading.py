@@ -1,9 +1,7 @@
 """A jobs file that is read again, with the ledger in the middle of it."""
 
 import asyncio
-import gc
 import sqlite3
-import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -157,18 +155,6 @@ def test_the_page_compares_with_the_file_that_was_read_last(house: House) -> Non
     assert house.change("old") is None, "it is disabled already"
 
 
-def test_a_file_that_another_has_taken_the_place_of_is_forgotten(house: House) -> None:
-    taken = []
-    for name in ("new", "newer"):
-        taken.append(weakref.ref(house.container.jobs_file()))
-        house.write(name)
-        house.reload()
-    gc.collect()
-
-    assert [file() for file in taken] == [None, None]
-    assert house.container.jobs_file() is not None
-
-
 @pytest.mark.parametrize("unheard", [["taken unheard"], ["away", "away", "taken unheard"]])
 def test_a_reload_that_the_ledger_does_not_answer_is_repeated_until_it_does(
     house: House, caplog: pytest.LogCaptureFixture, unheard: list[str]
@@ -199,30 +185,6 @@ def test_a_key_that_lacks_params_is_warned_of_and_stops_no_schedule(
     assert "params.dry is no text or whole number in its params" in caplog.text
 
 
-def test_what_is_refused_once_the_ledger_answers_changes_nothing(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.sql(
-        "CREATE TRIGGER refusing BEFORE UPDATE ON Scheduler WHEN NEW.status = 0 "
-        "BEGIN SELECT RAISE(ABORT, 'nobody switches off'); END"
-    )
-    house.write("new")
-    house.unheard = ["away"]
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["old"], ["old"])
-    assert "Nothing was reloaded, all goes on as before" in caplog.text
-
-
-def test_a_reload_brings_schedules_and_tasks_together(house: House) -> None:
-    house.write("new")
-
-    house.reload()
-
-    assert (house.on, house.tasks) == (["new"], ["new"])
-
-
 def test_no_run_meets_a_worker_that_lacks_its_task_while_it_reloads(house: House) -> None:
     house.write("new")
 
@@ -243,20 +205,6 @@ def test_a_schedule_on_a_queue_that_nobody_would_serve_is_refused(
     assert (house.on, house.tasks) == (["old"], ["old"])
     [refused] = [record for record in caplog.records if "Nothing was reloaded" in record.message]
     assert "schedules.new: queue: other is new" in refused.__dict__["stack"]
-
-
-def test_a_schedule_that_is_taken_over_from_another_file_is_said_to_be(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.write("old")
-    house.file.write_text(f'source = "shop"\n{house.file.read_text()}')
-
-    house.reload()
-
-    text = (
-        "schedules.old: is the name of a schedule of jobs.toml, too; it is this file's from now on"
-    )
-    assert text in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "# in the middle of being written\n"])
@@ -287,23 +235,6 @@ def test_nor_is_one_taken_that_was_cut_before_its_schedules(
     assert "has no schedule at all" in refused.__dict__["stack"]
 
 
-def test_a_file_that_had_no_schedules_may_have_none_until_it_has_some(
-    house: House, caplog: pytest.LogCaptureFixture
-) -> None:
-    house.without_schedules()
-    house.file.write_text(ONLY_TASKS)
-    house.reload()
-    assert house.tasks == ["new"]
-
-    house.write("newer")
-    house.reload()
-    house.file.write_text(ONLY_TASKS)
-    house.reload()
-
-    assert (house.on, house.tasks) == (["newer"], ["newer"])
-    assert caplog.text.count("Nothing was reloaded") == 1
-
-
 CALENDAR = """BEGIN:VCALENDAR
 BEGIN:VEVENT
 DTSTART;VALUE=DATE:20261224
@@ -330,20 +261,6 @@ def test_a_file_that_was_refused_is_read_again_for_a_run_that_lacks_its_task(
 
     assert (refused, house.tasks) == (["old"], ["new"])
     assert caplog.text.count("Nothing was reloaded") == 1
-
-
-def test_a_run_that_lacks_its_task_has_a_file_read_once_and_no_settings(
-    house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level("INFO")
-    house.lack_a_task()
-    house.write("new")
-    monkeypatch.setenv("CRON_CONCURRENCY", "none")
-    house.lack_a_task()
-    house.lack_a_task()
-
-    assert house.tasks == ["new"]
-    assert caplog.text.count("Reloaded") == 1
 
 
 def test_a_run_that_lacks_its_task_applies_no_schedules(house: House) -> None:
@@ -445,18 +362,6 @@ def test_a_scheduler_keeps_its_targets_where_its_file_is_faulty_or_emptied(
     assert tower.targets == ["old", "own"]
     [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
     assert fault in refused.__dict__["stack"]
-
-
-def test_faulty_settings_keep_a_scheduler_from_the_targets_of_its_file_too(
-    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tower = Tower(file)
-    monkeypatch.setenv("CRON_LOG_LEVEL", "loud")
-
-    tower.reload(file.read_text().replace("notify.old", "notify.new"))
-
-    assert tower.targets == ["old", "own"]
-    assert "Nothing was reloaded" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["[notify", None])

@@ -75,31 +75,6 @@ def test_up_without_a_terminal_reloads_its_jobs_file_and_refuses_a_faulty_one(
     assert up.end() == 0
 
 
-def test_what_is_no_jobs_file_any_more_silences_no_signal(start: Starter, tmp_path: Path) -> None:
-    file, first = tmp_path / "jobs.toml", jobs(tmp_path)
-    file.write_text(first)
-    up = start(file)
-    up.until("Running; Ctrl-C ends it")
-
-    file.unlink()
-    os.mkfifo(file)
-    up.process.send_signal(signal.SIGHUP)
-    up.until(r"Nothing was reloaded[^$]*jobs\.toml: it is no plain file")
-
-    file.unlink()
-    file.symlink_to("/proc/self/mem")
-    up.process.send_signal(signal.SIGHUP)
-    up.until(r"jobs\.toml: Input/output error")
-
-    up.process.send_signal(signal.SIGUSR1)
-    up.until("The broker: in this process")
-    file.unlink()
-    file.write_text(first + SECOND)
-    up.process.send_signal(signal.SIGHUP)
-    up.until(r"Reloaded .*jobs\.toml: new: other")
-    assert up.end() == 0
-
-
 def test_up_says_which_schedules_a_file_disables(start: Starter, tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text(jobs(tmp_path))

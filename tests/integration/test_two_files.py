@@ -106,12 +106,6 @@ class Ledger:
         wait_until(all_of_them, seconds=90, what="the end of all runs", every=0.2)
         return records.executions(which)
 
-    def as_an_older_version_left_it(self) -> None:
-        """Number both tasks alike, and name neither: what two imports and `apply` did once."""
-        change = "UPDATE Scheduler SET worker_id = 1, task_name = NULL WHERE source IS NOT NULL"
-        with self.engine.begin() as connection:
-            connection.execute(text(change))
-
 
 @contextmanager
 def opened(url: str) -> Iterator[Ledger]:
@@ -132,17 +126,11 @@ def effects(shell: Shell) -> dict[str, Counter[str]]:
     return {path.name: Counter(path.read_text().split()) for path in shell.folder.glob("*.ran")}
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_up_with_the_one_file_never_runs_a_command_of_the_other(
-    shell: Shell, *, older: bool
-) -> None:
+def test_up_with_the_one_file_never_runs_a_command_of_the_other(shell: Shell) -> None:
     shell("db", "upgrade")
     for name in TABLES:
         assert shell("apply", f"{name}.toml").status == 0
     with opened(f"sqlite:///{shell.folder}/cronhare.sqlite3") as ledger:
-        if older:
-            ledger.as_an_older_version_left_it()
-            number_alike(shell)
         ledger.ask_for_runs(2)
 
         with running(shell, "up --jobs jobs.toml"):
@@ -157,9 +145,8 @@ def test_up_with_the_one_file_never_runs_a_command_of_the_other(
     assert "queue cron_scheduler has schedules of jobs.toml and user.toml" in log
 
 
-@pytest.mark.parametrize("older", [pytest.param(False, marks=pytest.mark.long), True])
 def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
-    shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb, *, older: bool
+    shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
 ) -> None:
     with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
         url = database.render_as_string(hide_password=False)
@@ -169,9 +156,6 @@ def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
             assert shell("apply", f"{name}.toml", **settings).status == 0
         workers = [f"worker --jobs {name}.toml" for name in TABLES]
         with opened(url) as ledger:
-            if older:
-                ledger.as_an_older_version_left_it()
-                number_alike(shell)
             ledger.ask_for_runs(10)
             with running(shell, "scheduler", *workers, **settings):
                 rows = ledger.ended(20)
@@ -311,12 +295,3 @@ def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> N
     assert (refused.status, shell("apply", "user.toml").status) == (2, 0)
     kept = {each["name"]: each["source"] for each in shell("schedules", "--json").json()}
     assert kept == {"jobs": "user.toml", "other": "jobs.toml"}
-
-
-def test_files_beside_each_other_are_told_what_they_share(shell: Shell) -> None:
-    said = shell("check", "jobs.toml", "user.toml")
-
-    assert said.status == 0, said.err
-    assert "queue cron_scheduler has schedules of jobs.toml and user.toml" in " ".join(
-        said.out.split()
-    )

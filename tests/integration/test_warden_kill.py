@@ -67,10 +67,6 @@ async def eventually(condition: Callable[[], bool]) -> bool:
     return False
 
 
-def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
-
-
 @pytest.fixture
 def worker(tmp_path: Path) -> Callable[[str], "subprocess.Popen[bytes]"]:
     def start(script: str) -> "subprocess.Popen[bytes]":
@@ -98,22 +94,6 @@ async def test_a_killed_worker_leaves_no_process_and_no_file(
     assert sleepers(seconds) == set()
     folder = params_file.rpartition("/")[0].rpartition("/")[0]
     assert await eventually(lambda: not exists(folder))
-
-
-async def test_a_killed_worker_whose_warden_was_stopped_leaves_nothing_either(
-    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
-) -> None:
-    seconds, ready = unique_sleep(), tmp_path / "ready"
-    stops = family(seconds, ready).replace("trap ''", "kill -STOP $PPID; trap ''")
-    with worker(stops) as process:
-        task, warden, _ = (await until_file(ready)).split()
-        assert await eventually(lambda: is_stopped(int(warden)))
-
-        process.kill()
-
-    assert await eventually(lambda: not alive(int(warden)))
-    assert not alive(int(task))
-    assert sleepers(seconds) == set()
 
 
 async def test_a_task_dies_with_its_warden_even_if_no_worker_can_see_to_it(
@@ -217,12 +197,6 @@ async def test_after_a_killed_warden_the_next_run_has_a_new_one(
     assert ran.outcome.ending is Ending.SUCCEEDED
 
 
-async def test_a_task_that_kills_its_parent_is_lost(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell("kill -KILL $PPID; sleep 300"))
-
-    assert ran.outcome.ending is Ending.LOST
-
-
 async def test_closing_a_runner_ends_its_warden(tmp_path: Path) -> None:
     runner, ready = ProcessRunner(), tmp_path / "ready"
     await runner.run(shell(f"echo $PPID >{ready}"))
@@ -230,15 +204,3 @@ async def test_closing_a_runner_ends_its_warden(tmp_path: Path) -> None:
     await runner.close()
 
     assert not alive(int(ready.read_text()))
-
-
-async def test_a_runner_is_closed_whose_warden_has_just_gone(tmp_path: Path) -> None:
-    runner, ready = ProcessRunner(), tmp_path / "ready"
-    await runner.run(shell(f"echo $PPID >{ready}"))
-    warden = int(await until_file(ready))
-
-    os.kill(warden, signal.SIGKILL)
-    os.waitid(os.P_PID, warden, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - unheard by the loop
-    await runner.close()
-
-    assert not alive(warden)
