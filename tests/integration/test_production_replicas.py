@@ -1,17 +1,12 @@
 """The short form of `python -m tests.production replicas`."""
 
 from pathlib import Path
-from threading import Barrier
 
-import pymysql
 import pytest
-from sqlalchemy import URL
 
-from tests.integration.ledgers import at_once
 from tests.production import replicas
-from tests.production.plant import PATIENCE, plant
+from tests.production.plant import plant
 from tests.services.databases import Server
-from tests.services.mariadb import connect, run
 from tests.services.rabbitmq import Server as RabbitMQ
 
 pytestmark = pytest.mark.integration
@@ -40,22 +35,3 @@ def test_replicas_claim_and_run_a_busy_minute_exactly_once(
     assert len(busy.claimed_by) > 1
     assert len(busy.run_by) == replicas.WORKERS
     assert 0 <= busy.first_claimed < 60  # never early; later than that is stuck
-
-
-def test_a_deadlock_does_not_escape_the_count(empty_mysql: URL) -> None:
-    run(empty_mysql, "CREATE TABLE pair (id INT PRIMARY KEY)", "INSERT INTO pair VALUES (0), (1)")
-    before, barrier = replicas.locks(empty_mysql), Barrier(2)
-
-    def cross(number: int) -> int:
-        with connect(empty_mysql) as session, session.cursor() as cursor:
-            cursor.execute("BEGIN")
-            cursor.execute("SELECT * FROM pair WHERE id = %s FOR UPDATE", (number,))
-            barrier.wait(PATIENCE)
-            try:
-                cursor.execute("SELECT * FROM pair WHERE id = %s FOR UPDATE", (1 - number,))
-            except pymysql.OperationalError as error:
-                return int(error.args[0])
-            return 0
-
-    assert sorted(at_once(2, cross)) == [0, 1213]
-    assert replicas.locks(empty_mysql) - before == 1

@@ -1,7 +1,6 @@
 """A broker that stands still keeps no process from ending in good order, and nothing is lost."""
 
 import asyncio
-import json
 import signal
 import subprocess
 import time
@@ -71,9 +70,8 @@ def link(vhost: str) -> Iterator[tuple[str, Link]]:
         yield vhost.replace(str(port), str(own_port)), link
 
 
-@pytest.mark.parametrize("is_drained", [False, True])
 def test_worker_and_scheduler_end_with_status_0_beside_it(
-    link: tuple[str, Link], tmp_path: Path, is_drained: bool
+    link: tuple[str, Link], tmp_path: Path
 ) -> None:
     url, line = link
     arena = Arena(tmp_path, 0, CRON_BROKER_URL=url, CRON_SHUTDOWN_GRACE_SECONDS="1")
@@ -87,12 +85,6 @@ def test_worker_and_scheduler_end_with_status_0_beside_it(
         [held] = arena.ask_for_runs(of=[EARLY])
         wait_until(lambda: (held, 1) in arena.starts(), seconds=PATIENCE, what="the task to run")
         line.freeze()
-        if is_drained:
-            with arena.engine.begin() as connection:
-                asked = "UPDATE SchedulerNode SET drain_asked_at = seen_at WHERE role = 'worker'"
-                connection.exec_driver_sql(asked)
-            draining = partial(_said, arena, "Draining")
-            wait_until(draining, seconds=PATIENCE, what="the worker to drain")
         began = time.monotonic()
         statuses = [_ended(each) for each in processes]
         took = time.monotonic() - began
@@ -112,8 +104,3 @@ def test_worker_and_scheduler_end_with_status_0_beside_it(
 def _ended(process: subprocess.Popen[bytes]) -> int:
     process.send_signal(signal.SIGTERM)
     return process.wait(PATIENCE)
-
-
-def _said(arena: Arena, words: str) -> bool:
-    lines = [line for line in arena.said().splitlines() if line.startswith("{")]
-    return any(words in str(json.loads(line).get("message")) for line in lines)
