@@ -1,13 +1,15 @@
 """What every claim store promises."""
 
 import itertools
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, LOST_WAIT, Graces
 from cronhare.domain.lifecycle.transitions import hand_over
 from cronhare.domain.retries.backoff import Backoff
@@ -628,62 +630,33 @@ def test_a_retry_that_was_published_is_still_retrying(ledger: Ledger) -> None:
 # Finding what is overdue
 
 
-def test_a_claim_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    ledger.clock.advance(GRACES.claimed - MICROSECOND)
-    before = ledger.overdue()
-
-    ledger.clock.advance(MICROSECOND)
-
-    assert (before, ledger.overdue()) == ([], [execution.id])
+def retried(ledger: Ledger) -> Execution:
+    return ledger.finished(ledger.claimed(), IN_30_S)
 
 
-def test_a_published_message_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
-    execution = ledger.published()
-    ledger.clock.advance(GRACES.published - MICROSECOND)
-    before = ledger.overdue()
-
-    ledger.clock.advance(MICROSECOND)
-
-    assert (before, ledger.overdue()) == ([], [execution.id])
-
-
-def test_a_retry_is_overdue_when_its_time_and_its_grace_are_over(ledger: Ledger) -> None:
-    execution = ledger.finished(ledger.claimed(), IN_30_S)
-    ledger.clock.advance(30 * SECOND + GRACES.retrying - MICROSECOND)
-    before = ledger.overdue()
-
-    ledger.clock.advance(MICROSECOND)
-
-    assert (before, ledger.overdue()) == ([], [execution.id])
-
-
-def test_a_retry_whose_message_waits_is_overdue_from_its_time_on(ledger: Ledger) -> None:
-    execution = ledger.finished(ledger.claimed(), IN_30_S)
+def retried_and_sent(ledger: Ledger) -> Execution:
+    execution = retried(ledger)
     ledger.claims.mark_published([execution], now=ledger.now)
-    ledger.clock.advance(30 * SECOND + GRACES.retrying - MICROSECOND)
-    before = ledger.overdue()
-
-    ledger.clock.advance(MICROSECOND)
-
-    assert (before, ledger.overdue()) == ([], [execution.id])
+    return execution
 
 
-def test_a_message_that_waits_for_its_time_is_overdue_from_that_time_on(ledger: Ledger) -> None:
-    execution = ledger.published(jitter=timedelta(hours=10))
-    assert execution.next_attempt_at is not None
-    ledger.clock.move_to(execution.next_attempt_at + GRACES.published - MICROSECOND)
-    before = ledger.overdue()
-
-    ledger.clock.advance(MICROSECOND)
-
-    assert (before, ledger.overdue()) == ([], [execution.id])
-
-
-def test_a_spread_run_that_was_never_published_is_overdue_from_its_time_on(ledger: Ledger) -> None:
-    execution = ledger.claimed(jitter=timedelta(hours=10))
-    assert execution.next_attempt_at is not None
-    ledger.clock.move_to(execution.next_attempt_at + GRACES.claimed - MICROSECOND)
+@pytest.mark.parametrize(
+    ("begin", "grace"),
+    [
+        (Ledger.claimed, GRACES.claimed),
+        (Ledger.published, GRACES.published),
+        (partial(Ledger.claimed, jitter=timedelta(hours=10)), GRACES.claimed),
+        (partial(Ledger.published, jitter=timedelta(hours=10)), GRACES.published),
+        (retried, GRACES.retrying),
+        (retried_and_sent, GRACES.retrying),
+    ],
+    ids=["claimed", "published", "spread", "spread and sent", "retried", "retried and sent"],
+)
+def test_what_waits_is_overdue_when_its_time_and_its_grace_are_over(
+    ledger: Ledger, begin: Callable[[Ledger], Execution], grace: timedelta
+) -> None:
+    execution = begin(ledger)
+    ledger.clock.move_to((execution.next_attempt_at or ledger.now) + grace - MICROSECOND)
     before = ledger.overdue()
 
     ledger.clock.advance(MICROSECOND)
