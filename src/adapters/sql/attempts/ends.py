@@ -1,15 +1,14 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-import attrs
 import msgspec
 from sqlalchemy import Connection, Row, Update, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived, archive_end
+from cronhare.domain.lifecycle.archive import archive_end
 from cronhare.domain.lifecycle.retry_limits import AttemptEnd
 from cronhare.domain.lifecycle.transitions import (
     Standing,
@@ -21,8 +20,9 @@ from cronhare.domain.lifecycle.transitions import (
 )
 from cronhare.domain.retries.limits import UNLIMITED
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import Fail, Quarantine, RetryAfter
+from cronhare.domain.retries.retry import Fail, Quarantine, RetryAfter, Verdict
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
+from cronhare.ports.runner import AttemptResult
 
 from ..database import StorePart, repeatable_unless_locked
 from ..dialect import Dialect
@@ -31,7 +31,7 @@ from ..limits.judging import rule_on_retries
 from ..rows.changes import ARCHIVE, archive_values, write_changes
 from ..rows.executions import keep_outputs, output_values
 from ..schema.tables import attempts, by_id, executions
-from ..schema.types import UtcDateTime, named_rows
+from ..schema.types import UtcDateTime
 from .starts import UNLOCKED_STANDING, locked_elsewhere
 
 _THIS_ATTEMPT = (
@@ -50,78 +50,11 @@ _END_ATTEMPT = (
         left_running=bindparam("left_running"),
     )
 )
-# A statement of its own, as it is rare: MySQL writes long texts of many rows by way of a file.
+# A statement of its own, as it is rare: MySQL writes long texts of many rows through a file.
 _END_BADLY = _END_ATTEMPT.values(
     ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
 )
 _END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
-
-
-def write_ends(
-    connection: Connection,
-    dialect: Dialect,
-    ended: list[tuple[Execution, Finish]],
-    *,
-    now: datetime,
-) -> list[State]:
-    """Write the ends of running attempts, each paired with its execution as it is now.
-
-    Answers the states that the executions are in then.
-    """
-    if not ended:
-        return []
-    changed = [(execution, _ended(execution, finish, now)) for execution, finish in ended]
-    write_changes(connection, dialect, changed)
-    _write_attempts(connection, dialect, ended, now)
-    outputs = [
-        output_values(one.id, one.attempt, finish.ran, as_of=None)
-        for one, finish in ended
-        if finish.ran.has_output
-    ]
-    keep_outputs(connection, dialect, outputs)
-    failed = [archived for pair in ended if (archived := _archived(*pair, now))]
-    if failed:
-        connection.execute(ARCHIVE, list(map(archive_values, failed)))
-    return [after.state for _, after in changed]
-
-
-def _ended(execution: Execution, finish: Finish, now: datetime) -> Execution:
-    verdict = overruled(execution, finish.verdict)
-    return end(execution, verdict, finish.ran.outcome.ending, now=now)
-
-
-def _write_attempts(
-    connection: Connection,
-    dialect: Dialect,
-    ended: Sequence[tuple[Execution, Finish]],
-    now: datetime,
-) -> None:
-    rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
-    for execution, finish in ended:
-        succeeded = finish.ran.outcome.ending is Ending.SUCCEEDED
-        ran, outcome = finish.ran, finish.ran.outcome
-        row = {
-            "ended_id": execution.id,
-            "ended_attempt": execution.attempt,
-            "finished_at": now,
-            "ending": outcome.ending.value,
-            "exit_code": outcome.exit_code,
-            "signal": outcome.signal,
-            "pid": ran.pid,
-            "error": None if outcome.error is None else outcome.error.as_json(),
-            "peak_memory": ran.peak_memory,
-            "cpu_seconds": ran.cpu_seconds,
-            "left_running": ran.left_running,
-        }
-        rows[_END_WELL if succeeded else _END_BADLY].append(row)
-    for statement, values in rows.items():
-        if values:
-            dialect.update_many(connection, statement, values)
-
-
-def _archived(execution: Execution, finish: Finish, now: datetime) -> Archived | None:
-    verdict = overruled(execution, finish.verdict)
-    return archive_end(execution, verdict, finish.ran.outcome.error, now)
 
 
 _RECORDED = (
@@ -170,16 +103,20 @@ class AttemptEnds(StorePart):
         *,
         node: str | None = None,
     ) -> Sequence[Recorded | Busy]:
-        """End those that *may* end; what *node* has recorded before is answered once more."""
+        """End those that *may* end; what *node* has recorded before is answered once more.
+
+        Without a *node* they are lost: one that cannot be ended now is looked at again later, as
+        its owner may be dead.
+        """
 
         @repeatable_unless_locked
         def end(part: Sequence[Finish]) -> Written[Recorded | Busy]:
             with self._database.write(doing) as connection:
-                ended = self._write(connection, part, may, now)
-                if node is None:
-                    return ended
-                again = _answered_again(connection, part, ended.answers, node, now)
-                return attrs.evolve(ended, answers=again)
+                answers = self._write(connection, part, may, now)
+                changed = any(not isinstance(answer, Busy | Superseded) for answer in answers)
+                if node is not None:
+                    answers = _answered_again(connection, part, answers, node, now)
+                return Written(answers, changed=changed)
 
         def refused(finish: Finish, why: Exception) -> Sequence[Recorded | Busy]:
             """Quarantine its execution, without output and error of the attempt."""
@@ -197,18 +134,13 @@ class AttemptEnds(StorePart):
             pass_over(self._database, finish.execution.id, why, now)
             return [Superseded()]
 
-        def locked(_: Finish) -> Sequence[Recorded | Busy]:
-            return [Busy()]
-
-        if node is not None:
-            return write_each(finishes, end, refused=refused, locked=locked)
         return write_each(
             finishes,
             end,
             refused=refused,
-            locked=locked,
-            doubted=doubted,
-            untried=lambda _: [Superseded()],  # it may be free, and its owner dead: another look
+            locked=lambda _: [Busy()],
+            doubted=doubted if node is None else None,
+            untried=(lambda _: [Superseded()]) if node is None else None,
         )
 
     def _write(
@@ -217,65 +149,95 @@ class AttemptEnds(StorePart):
         finishes: Sequence[Finish],
         may: Callable[[Standing, Finish], bool],
         now: datetime,
-    ) -> Written[Recorded | Busy]:
+    ) -> list[Recorded | Busy]:
+        """Write the ends of running attempts, with the verdicts that the retries' limits leave."""
+        dialect = self._database.dialect
         ids = {finish.execution.id for finish in finishes}
-        rows = named_rows(connection, UNLOCKED_STANDING, {"ids": list(ids)})
+        rows = dialect.read(connection, UNLOCKED_STANDING, {"ids": list(ids)})
         standing = {row.id: row for row in rows}
         busy = locked_elsewhere(connection, ids - standing.keys())
-        ended: dict[int, tuple[Execution, Finish]] = {}
+        answers: list[Recorded | Busy] = []
+        ends: dict[int, AttemptEnd] = {}
         for place, finish in enumerate(finishes):
+            answers.append(Busy() if finish.execution.id in busy else Superseded())
             row = standing.get(finish.execution.id)
             if row is not None and may(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
-                ended[place] = (_as_it_stands(connection, finish.execution, row), finish)
-        recorded = dict(zip(ended, self._record(connection, ended.values(), now), strict=True))
-        answers = [
-            Busy() if finish.execution.id in busy else recorded.get(place, Superseded())
-            for place, finish in enumerate(finishes)
-        ]
-        return Written(answers, changed=bool(ended))
-
-    def _record(
-        self,
-        connection: Connection,
-        asked: Collection[tuple[Execution, Finish]],
-        now: datetime,
-    ) -> Sequence[Recorded]:
-        """Write the ends of running attempts, with the verdicts that the retries' limits leave."""
-        dialect = self._database.dialect
-        standing = [
-            AttemptEnd(
-                execution=execution,
-                ending=finish.ran.outcome.ending,
-                verdict=finish.verdict,
-                limits=finish.limits,
-            )
-            for execution, finish in asked
-        ]
-        ruled = rule_on_retries(connection, dialect, standing, now=now)
+                ends[place] = AttemptEnd(
+                    execution=_as_it_stands(connection, finish.execution, row),
+                    ending=finish.ran.outcome.ending,
+                    verdict=finish.verdict,
+                    limits=finish.limits,
+                )
+        if not ends:
+            return answers
+        ruled = rule_on_retries(connection, dialect, list(ends.values()), now=now)
+        judged = list(zip(ends.items(), ruled, strict=True))
         ended = [
-            (
-                one,
-                finish
-                if by.verdict is finish.verdict
-                else attrs.evolve(finish, verdict=by.verdict),
-            )
-            for (one, finish), by in zip(asked, ruled, strict=True)
+            _Ended(each.execution, finishes[place].ran, overruled(each.execution, by.verdict))
+            for (place, each), by in judged
         ]
-        states = write_ends(connection, dialect, ended, now=now)
-        return [
-            state if by.leaves(finish.verdict) else Limited(by.verdict, by.changes)
-            for (_, finish), by, state in zip(asked, ruled, states, strict=True)
-        ]
+        states = _write_ended(connection, dialect, ended, now)
+        for ((place, each), by), state in zip(judged, states, strict=True):
+            answers[place] = state if by.leaves(each.verdict) else Limited(by.verdict, by.changes)
+        return answers
+
+
+class _Ended(NamedTuple):
+    """A running attempt's execution, how it ran, and what becomes of it."""
+
+    execution: Execution
+    ran: AttemptResult
+    verdict: Verdict
+
+
+def _write_ended(
+    connection: Connection, dialect: Dialect, ended: Sequence[_Ended], now: datetime
+) -> list[State]:
+    """Write executions, attempts, outputs and the archive; give the states of the executions."""
+    changed = [(one, end(one, verdict, ran.outcome.ending, now=now)) for one, ran, verdict in ended]
+    write_changes(connection, dialect, changed)
+    rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
+    for one, ran, _ in ended:
+        outcome = ran.outcome
+        statement = _END_WELL if outcome.ending is Ending.SUCCEEDED else _END_BADLY
+        rows[statement].append(
+            {
+                "ended_id": one.id,
+                "ended_attempt": one.attempt,
+                "finished_at": now,
+                "ending": outcome.ending.value,
+                "exit_code": outcome.exit_code,
+                "signal": outcome.signal,
+                "pid": ran.pid,
+                "error": None if outcome.error is None else outcome.error.as_json(),
+                "peak_memory": ran.peak_memory,
+                "cpu_seconds": ran.cpu_seconds,
+                "left_running": ran.left_running,
+            }
+        )
+    for statement, values in rows.items():
+        if values:
+            dialect.update_many(connection, statement, values)
+    outputs = [
+        output_values(one.id, one.attempt, ran, as_of=None)
+        for one, ran, _ in ended
+        if ran.has_output
+    ]
+    keep_outputs(connection, dialect, outputs)
+    archived = [archive_end(one, verdict, ran.outcome.error, now) for one, ran, verdict in ended]
+    if failed := [archive_values(row) for row in archived if row is not None]:
+        connection.execute(ARCHIVE, failed)
+    return [after.state for _, after in changed]
 
 
 def _answered_again(
     connection: Connection,
     finishes: Sequence[Finish],
-    answers: Sequence[Recorded | Busy],
+    answers: list[Recorded | Busy],
     node: str,
     now: datetime,
-) -> Sequence[Recorded | Busy]:
+) -> list[Recorded | Busy]:
     """Replace `Superseded` by the former answer where this node had recorded the end."""
     pairs = list(zip(finishes, answers, strict=True))
     ids = [finish.execution.id for finish, answer in pairs if answer == Superseded()]
@@ -308,18 +270,18 @@ def _repeated(finish: Finish, row: Row[Any], now: datetime) -> Recorded:
 
 
 def _as_it_stands(connection: Connection, execution: Execution, row: Row[Any]) -> Execution:
-    """Give a running attempt's execution as the ledger has it: with a request to cancel, say."""
+    """Give a running attempt's execution as the ledger has it: a cancel may have been requested."""
     seen = (row.owner, row.deaths, row.cancel_requested)
     if seen == (execution.owner, execution.deaths, execution.cancel_requested):
         return execution
-    # A text on which few ends depend: it is not asked for with what all need.
+    # Few ends depend on this text, so it is not read with what all need.
     error = connection.scalar(_LAST_ERROR, {"ids": [execution.id]})
     return msgspec.structs.replace(
         execution,
         state=State.RUNNING,
         owner=row.owner,
         lease_until=row.lease_until,
-        deaths=row.deaths if isinstance(row.deaths, int) else execution.deaths,
+        deaths=row.deaths,
         cancel_requested=bool(row.cancel_requested),
-        last_error=error if isinstance(error, str) else execution.last_error,
+        last_error=error,
     )

@@ -1,11 +1,9 @@
-"""What the start of attempts writes: their executions, and a row for each of them."""
+"""Starting attempts: a batch is read and judged, then written with one statement per table."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
-import attrs
 from sqlalchemy import Connection, Select, and_, bindparam, delete, exists, insert, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
@@ -16,7 +14,6 @@ from cronhare.domain.lifecycle.transitions import is_held
 from cronhare.ports.attempts import Busy, Refused, StartAnswer, StartRequest
 
 from ..database import StorePart, repeatable_unless_locked
-from ..dialect import Dialect
 from ..gates.passing import GatedStarts, pass_gates
 from ..gates.rows import MissingGates, make_gates
 from ..isolation import Written, set_apart, write_each
@@ -37,27 +34,15 @@ _RECORD = insert(attempts).from_select(
         THESE, ~exists().where(_THIS_ATTEMPT)
     ),
 )
-#: An execution was put back by hand, and its attempt has a row, perhaps output: both begin anew. A
-#: duplicate row would refuse the starts of the whole batch.
+#: A person put an execution back whose attempt has a row, and perhaps output: both begin anew. A
+#: second row would be a duplicate key, and refuse the whole batch.
 _RECORD_ANEW = (
     update(attempts)
     .where(exists().where(_THIS_ATTEMPT, THESE))
     .values(
         node=bindparam("owner"),
         started_at=_NOW,
-        **dict.fromkeys(
-            (
-                "finished_at",
-                "ending",
-                "exit_code",
-                "signal",
-                "pid",
-                "error",
-                "peak_memory",
-                "cpu_seconds",
-                "left_running",
-            )
-        ),
+        **{column.name: None for column in attempts.c if column.nullable},
     )
 )
 _FORGET_OUTPUT = delete(outputs).where(
@@ -65,21 +50,6 @@ _FORGET_OUTPUT = delete(outputs).where(
         outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, THESE
     )
 )
-
-
-def write_starts(
-    connection: Connection, dialect: Dialect, started: Sequence[Change], *, now: datetime, node: str
-) -> None:
-    """Write the starts of attempts, whose executions are locked, for *node*."""
-    if not started:
-        return
-    write_changes(connection, dialect, started)
-    ids = [before.id for before, _ in started]
-    recorded = connection.execute(_RECORD, {"ids": ids, "now": now}).rowcount
-    if recorded < len(ids):
-        connection.execute(_RECORD_ANEW, {"ids": ids, "owner": node, "now": now})
-        connection.execute(_FORGET_OUTPUT, {"ids": ids})
-
 
 _IDS = by_id(select(executions.c.id))
 
@@ -120,6 +90,45 @@ class AttemptStarts(StorePart):
         lease: timedelta,
         catch_up: CatchUp | None = None,
     ) -> Sequence[StartAnswer]:
+        dialect = self._database.dialect
+
+        @repeatable_unless_locked
+        def start_these(
+            part: Sequence[StartRequest], without: Collection[str] = ()
+        ) -> Written[StartAnswer]:
+            with self._database.write("starting attempts") as connection:
+                ids = {request.execution_id for request in part}
+                found = find_executions(connection, _UNLOCKED, ids, read=dialect.read)
+                busy = locked_elsewhere(connection, ids - found.keys())
+                answers, allowed, others = _judge(
+                    part, found, busy, node=node, now=now, until=now + lease
+                )
+                spread = SpreadStarts(connection, allowed, catch_up, now)
+                gated = GatedStarts(started=spread.started)
+                if any(gates_of(before) for before, _ in spread.started):  # hardly ever
+                    gated = pass_gates(connection, dialect, spread.started, now, without)
+                spread.keep(dialect, busy=gated.busy)
+                kept_back = [*gated.held, *spread.deferred]
+                write_changes(connection, dialect, [*gated.started, *others, *kept_back])
+                if started := [before.id for before, _ in gated.started]:
+                    recorded = connection.execute(_RECORD, {"ids": started, "now": now}).rowcount
+                    if recorded < len(started):
+                        anew = {"ids": started, "owner": node, "now": now}
+                        connection.execute(_RECORD_ANEW, anew)
+                        connection.execute(_FORGET_OUTPUT, {"ids": started})
+                answers = [gated.answer_of(spread.answer_of(answer)) for answer in answers]
+                return Written(answers, changed=bool(started or kept_back))
+
+        def start_at_gates(part: Sequence[StartRequest]) -> Written[StartAnswer]:
+            try:
+                return start_these(part)
+            except MissingGates as missing:
+                make_gates(self._database, missing.names, now)
+            try:
+                return start_these(part)
+            except MissingGates as missing:  # somebody keeps them from being made
+                return start_these(part, without=missing.names)
+
         def refused(request: StartRequest, why: Exception) -> Sequence[StartAnswer]:
             def still(found: Execution) -> bool:
                 is_to_start = found.state in STARTABLE or is_held(found, node)
@@ -128,77 +137,10 @@ class AttemptStarts(StorePart):
             set_apart(self._database, request.execution_id, str(why), now, still=still)
             return [Refused(str(why))]
 
-        return write_each(
-            requests,
-            partial(self._start, now=now, node=node, lease=lease, catch_up=catch_up),
-            refused=refused,
-            locked=lambda _: [Busy()],
-        )
-
-    def _start(
-        self,
-        requests: Sequence[StartRequest],
-        *,
-        now: datetime,
-        node: str,
-        lease: timedelta,
-        catch_up: CatchUp | None,
-    ) -> Written[StartAnswer]:
-        """Start these; what has to pass gates that have no row yet is `Busy` once they are made."""
-        start = partial(
-            self._start_these, requests, now=now, node=node, lease=lease, catch_up=catch_up
-        )
-        try:
-            return start(without=frozenset())
-        except MissingGates as missing:
-            make_gates(self._database, missing.names, now)
-        try:
-            return start(without=frozenset())
-        except MissingGates as missing:  # somebody keeps them from being made
-            return start(without=frozenset(missing.names))
-
-    @repeatable_unless_locked
-    def _start_these(
-        self,
-        requests: Sequence[StartRequest],
-        *,
-        now: datetime,
-        node: str,
-        lease: timedelta,
-        catch_up: CatchUp | None,
-        without: Collection[str],
-    ) -> Written[StartAnswer]:
-        dialect = self._database.dialect
-        with self._database.write("starting attempts") as connection:
-            ids = {request.execution_id for request in requests}
-            found = find_executions(connection, _UNLOCKED, ids, read=dialect.read)
-            busy = locked_elsewhere(connection, ids - found.keys())
-            judged = _judge_all(requests, found, busy, node=node, now=now, until=now + lease)
-            spread = SpreadStarts(connection, judged.started, catch_up, now)
-            gated = GatedStarts(started=spread.started)
-            if any(gates_of(before) for before, _ in spread.started):  # nearly always there is none
-                gated = pass_gates(connection, dialect, spread.started, now, without)
-            spread.keep(dialect, busy=gated.busy)
-            kept_back, started = [*gated.held, *spread.deferred], gated.started
-            write_changes(connection, dialect, [*judged.others, *kept_back])
-            write_starts(connection, dialect, started, now=now, node=node)
-            answers = [gated.answer_of(spread.answer_of(answer)) for answer in judged.answers]
-            return Written(answers, changed=bool(started or kept_back))
+        return write_each(requests, start_at_gates, refused=refused, locked=lambda _: [Busy()])
 
 
-@attrs.frozen(kw_only=True)
-class _Judged:
-    """What the start fence says: which attempts *started* for the first time, and *others*.
-
-    Those were started before, and their leases begin anew; or they have expired.
-    """
-
-    answers: Sequence[StartAnswer]
-    started: Sequence[Change]
-    others: Sequence[Change]
-
-
-def _judge_all(
+def _judge(
     requests: Sequence[StartRequest],
     found: Mapping[int, Execution],
     busy: Collection[int],
@@ -206,35 +148,33 @@ def _judge_all(
     node: str,
     now: datetime,
     until: datetime,
-) -> _Judged:
+) -> tuple[list[StartAnswer], list[Change], list[Change]]:
+    """Ask the start fence: gives the answers, the starts it allows, and other changes.
+
+    Those are new leases of what this node has started before, and executions that have expired.
+    """
     answers: list[StartAnswer] = []
     after: dict[int, Execution] = {}
     for request in requests:
-        if request.execution_id in busy:
+        id_ = request.execution_id
+        known = after.get(id_) or found.get(id_)
+        if id_ in busy:
             answers.append(Busy())
-            continue
-        known = after.get(request.execution_id) or found.get(request.execution_id)
-        answer = _judge(request, known, node=node, now=now, until=until)
-        if isinstance(answer, Execution):
-            after[answer.id] = answer
-            if answer.state is State.SKIPPED:
-                answer = Refused(str(answer.last_error))
-        answers.append(answer)
+        elif known is None:
+            answers.append(Refused(f"execution {id_} is unknown", unknown=True))
+        else:
+            one = start_fence.start(
+                known, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
+            )
+            if isinstance(one, str):
+                answers.append(Refused(one))
+                continue
+            after[id_] = one
+            has_expired = one.state is State.SKIPPED
+            answers.append(Refused(str(one.last_error)) if has_expired else one)
     started: list[Change] = []
     others: list[Change] = []
     for id_, one in after.items():
-        before = found[id_]
-        is_new = not is_held(before, node) and one.state is not State.SKIPPED
-        (started if is_new else others).append((before, one))
-    return _Judged(answers=answers, started=started, others=others)
-
-
-def _judge(
-    request: StartRequest, execution: Execution | None, *, node: str, now: datetime, until: datetime
-) -> Execution | Refused:
-    if execution is None:
-        return Refused(f"execution {request.execution_id} is unknown", unknown=True)
-    after = start_fence.start(
-        execution, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
-    )
-    return Refused(after) if isinstance(after, str) else after
+        is_new = not is_held(found[id_], node) and one.state is not State.SKIPPED
+        (started if is_new else others).append((found[id_], one))
+    return answers, started, others

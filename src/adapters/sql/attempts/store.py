@@ -1,10 +1,10 @@
-"""Attempts in SQL: the store, what runs, and what a worker meets beside its attempts."""
+"""Attempts in SQL: the store, attempts that run, foreign messages, and messages that came again."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Engine, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Engine, bindparam, delete, insert, select, update
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun
@@ -22,6 +22,7 @@ from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Locked
 from ..isolation import Written, set_apart, write_each
 from ..rows.executions import keep_outputs, output_values
+from ..rows.own import OwnTable
 from ..schema.tables import by_id, executions, holds, nodes, topic_tallies
 from ..schema.types import UtcDateTime
 from .ends import AttemptEnds
@@ -40,8 +41,6 @@ class RunningAttempts(StorePart):
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
-        """See `AttemptStorePort.renew`. What cannot be renewed is no longer held."""
-
         @repeatable_unless_locked
         def renew(part: Sequence[int]) -> Written[Renewal]:
             with self._database.write("renewing leases") as connection:
@@ -74,19 +73,17 @@ class RunningAttempts(StorePart):
         )
 
     def keep_written(self, written: Sequence[runner.Written], *, now: datetime, node: str) -> None:
-        """See `AttemptStorePort.keep_written`. What is refused is left for the end to judge."""
-
         @repeatable_unless_locked
         def keep(part: Sequence[runner.Written]) -> Written[None]:
             ids = [one.execution_id for one in part]
             with self._database.write("keeping what attempts have written") as connection:
                 # Locked, so that an end, which replaces the output, comes last.
                 rows = connection.execute(UNLOCKED_STANDING, {"ids": ids})
-                held = {row.id: row for row in rows if is_held(row, node)}
+                seen = {row.id: row for row in rows}
                 kept = [
                     output_values(one.execution_id, one.attempt, one, as_of=now)
                     for one in part
-                    if (row := held.get(one.execution_id))
+                    if (row := seen.get(one.execution_id))
                     and may_finish(row, one.attempt, node=node)
                 ]
                 keep_outputs(connection, self._database.dialect, kept)
@@ -105,21 +102,9 @@ _COUNT: Final = (
         no_listener=topic_tallies.c.no_listener + 1, last_at=bindparam("now", type_=UtcDateTime)
     )
 )
-_BEGIN: Final = insert(topic_tallies)
 
 
-class UnheardEvents(StorePart):
-    """The part of `AttemptStorePort` that counts them."""
-
-    @repeatable
-    def count_unheard(self, topic: str, *, now: datetime) -> None:
-        with self._database.write("counting an event without a listener") as connection:
-            if not connection.execute(_COUNT, {"its_topic": topic, "now": now}).rowcount:
-                row = {"topic": topic, "no_listener": 1, "last_at": now}
-                connection.execute(_BEGIN, row)  # whoever met us there is counted by a repetition
-
-
-#: No message is delivered to so many nodes within a day; what people insert is not read.
+#: No message is delivered to so many nodes within a day.
 MOST: Final = 1_000
 
 _OF: Final = holds.c.message == bindparam("message_is")
@@ -132,6 +117,9 @@ _OTHERS: Final = (
     .order_by(holds.c.at.desc())
     .limit(MOST)
 )
+
+
+_HOLD: Final = OwnTable(holds, seen_at=datetime | None)
 
 
 class SqlRedeliveryStore:
@@ -155,7 +143,14 @@ class SqlRedeliveryStore:
             connection.execute(_MINE, mine)
             found = connection.execute(_OTHERS, mine).all()
             connection.execute(insert(holds), row)
-        return [_read(each) for each in reversed(found) if isinstance(each.at, datetime)]
+        return [
+            Hold(
+                holder=Holder(node=each.node, host=each.host, boot=each.boot),
+                at=each.at,
+                seen_at=each.seen_at,
+            )
+            for each in _HOLD.readable(reversed(found))
+        ]
 
     @repeatable
     def let_go(self, message: str, *, node: str) -> None:
@@ -163,14 +158,11 @@ class SqlRedeliveryStore:
             connection.execute(_MINE, {"message_is": message, "node_is": node})
 
 
-def _read(row: Row[Any]) -> Hold:
-    holder = Holder(node=str(row.node), host=str(row.host), boot=str(row.boot))
-    seen_at = row.seen_at if isinstance(row.seen_at, datetime) else None
-    return Hold(holder=holder, at=row.at, seen_at=seen_at)
+class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds):
+    """Satisfies `AttemptStorePort`."""
 
-
-class Adoption(StorePart):
-    """The part of `AttemptStorePort` that adopts messages."""
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        super().__init__(Database(engine, clock))
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
@@ -198,12 +190,9 @@ class Adoption(StorePart):
         except (LedgerRefused, NotToBeRun) as refusal:
             return Refused(str(refusal))
 
-
-class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds, Adoption, UnheardEvents):
-    """Satisfies `AttemptStorePort`. What is repeatable is one transaction.
-
-    Of what the database refuses, each part that is tried again is one (ADR 15).
-    """
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))
+    @repeatable
+    def count_unheard(self, topic: str, *, now: datetime) -> None:
+        with self._database.write("counting an event without a listener") as connection:
+            if not connection.execute(_COUNT, {"its_topic": topic, "now": now}).rowcount:
+                row = {"topic": topic, "no_listener": 1, "last_at": now}
+                connection.execute(insert(topic_tallies), row)  # a duplicate key is repeated
