@@ -74,7 +74,7 @@ class _Alone(Generic[Q]):
     """An item that failed alone; without an *error* it was not tried."""
 
     item: Q
-    error: LedgerRefused | LedgerUnavailable | None = None
+    error: Exception | None = None
 
 
 def write_each(
@@ -100,7 +100,6 @@ def write_each(
     """
     if not items:
         return []
-    answers: list[A] = []
     halves = _Halves(write)
     try:
         parts = halves.ask(items)
@@ -109,6 +108,7 @@ def write_each(
         raise
     if halves.doubts and not halves.changed:
         refused = _doubting(halves.doubts, doubted)
+    answers: list[A] = []
     for part in parts:
         match part:
             case Written():
@@ -122,34 +122,12 @@ def write_each(
     return answers
 
 
-def _doubting(
-    doubts: Sequence[_Alone[Q]], doubted: Callable[[Q, Exception], Sequence[A]] | None
-) -> Callable[[Q, Exception], Sequence[A]]:
-    """Give what answers for a single doubt; more of them are an outage, once they were doubted."""
-    outage = _as_outage(doubts[0].error)
-    if doubted is None:
-        raise outage
-    if len(doubts) > 1:
-        for doubt in doubts:
-            doubted(doubt.item, outage)
-        raise outage
-    return doubted
-
-
-def _as_outage(error: LedgerRefused | LedgerUnavailable | None) -> LedgerUnavailable:
-    if isinstance(error, LedgerUnavailable):
-        return error
-    outage = StatementFailed(str(error), changed_nothing=True)
-    outage.__cause__ = error
-    return outage
-
-
 class _Halves(Generic[Q, A]):
     """Writes a batch by halves. The first half is random: what is not reached now may be next."""
 
     def __init__(self, write: Callable[[Sequence[Q]], Written[A]]) -> None:
         self.changed = False
-        self.doubts: list[_Alone[Q]] = []
+        self.doubts: list[tuple[Q, LedgerRefused | LedgerUnavailable]] = []
         self._write = write
         self._waited = 0.0
 
@@ -162,7 +140,11 @@ class _Halves(Generic[Q, A]):
             written = self._write(part)
         except (*REFUSED, Locked) as error:
             if len(part) == 1:
-                return [self._alone(part[0], error, time.monotonic() - began)]
+                if isinstance(error, Locked):
+                    self._waited += time.monotonic() - began
+                elif not _is_of_its_values(error):
+                    self.doubts.append((part[0], error))
+                return [_Alone(part[0], error)]
         else:
             self.changed |= written.changed
             return [written]
@@ -171,15 +153,23 @@ class _Halves(Generic[Q, A]):
         found = {place: self.ask(halves[place]) for place in random.sample((0, 1), 2)}
         return [*found[0], *found[1]]
 
-    def _alone(
-        self, item: Q, error: LedgerRefused | LedgerUnavailable, seconds: float
-    ) -> _Alone[Q]:
-        alone = _Alone(item, error)
-        if isinstance(error, Locked):
-            self._waited += seconds
-        elif not _is_of_its_values(error):
-            self.doubts.append(alone)
-        return alone
+
+def _doubting(
+    doubts: Sequence[tuple[Q, LedgerRefused | LedgerUnavailable]],
+    doubted: Callable[[Q, Exception], Sequence[A]] | None,
+) -> Callable[[Q, Exception], Sequence[A]]:
+    """Give what answers for a single doubt; more of them are an outage, once they were doubted."""
+    outage = doubts[0][1]
+    if isinstance(outage, LedgerRefused):
+        refusal, outage = outage, StatementFailed(str(outage), changed_nothing=True)
+        outage.__cause__ = refusal
+    if doubted is None:
+        raise outage
+    if len(doubts) > 1:
+        for item, _ in doubts:
+            doubted(item, outage)
+        raise outage
+    return doubted
 
 
 def _is_of_its_values(error: LedgerRefused | LedgerUnavailable) -> bool:
@@ -211,38 +201,37 @@ def set_apart(
             found = executions_of(connection, rows)
             if not found:
                 database.passed_over.note(execution_id, now)
+            reason = f"the ledger refuses what is to be written: {why}"
             broken = [
-                msgspec.structs.replace(
-                    one, problem=one.problem or f"the ledger refuses what is to be written: {why}"
-                )
+                msgspec.structs.replace(one, problem=one.problem or reason)
                 for one in found
                 if still(one)
             ]
             return bool(set_broken_apart(connection, broken, now))
 
-    how = "is"
     try:
-        if not quarantine():
-            return False
+        is_apart = quarantine()
     except (*REFUSED, Locked):
-        if execution_id in database.passed_over.at(now):  # that was told
-            return False
-        database.passed_over.note(execution_id, now)
-        how = "cannot even be"
-    text = f"Execution {execution_id} {how} quarantined: {why}"
-    say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
-    return how == "is"
+        pass_over(database, execution_id, f"it cannot even be quarantined: {why}", now)
+        return False
+    if is_apart:
+        _say_refused(execution_id, f"is quarantined: {why}")
+    return is_apart
 
 
 def pass_over(
-    database: Database, execution_id: int, why: Exception, now: datetime
+    database: Database, execution_id: int, why: Exception | str, now: datetime
 ) -> Sequence[Never]:
     """Let an execution rest for a minute that may be refused for its own or for any reason."""
     if execution_id not in database.passed_over.at(now):
-        text = f"Execution {execution_id} is passed over for a minute: {why}"
-        say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+        _say_refused(execution_id, f"is passed over for a minute: {why}")
     database.passed_over.note(execution_id, now)
     return ()
+
+
+def _say_refused(execution_id: int, what: str) -> None:
+    text = f"Execution {execution_id} {what}"
+    say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
 
 
 def set_broken_apart(
@@ -269,8 +258,7 @@ def as_set_apart(
 ) -> Sequence[Execution]:
     """Give *found* as it is now that those of *apart* are quarantined.
 
-    Broken ones that could not be rest for a minute: each look would find them again, and if they
-    are 1,000, nothing else.
+    Broken ones that could not be rest for a minute: 1,000 of them would fill each look.
     """
     left = [one for one in found if one.problem is not None and one.id not in apart]
     for one in left:
