@@ -14,7 +14,6 @@ from cronhare.domain.messages.messages import pill_key
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.echo import echo
 from cronhare.ports.attempts import Finish, Superseded
 
 from .logs import SUCCESS, say
@@ -66,16 +65,6 @@ def log_late(archived: Archived) -> None:
         attempt=archived.attempts,
         schedule=archived.schedule_name,
     )
-
-
-def log_unsendable(archived: Archived, reason: str) -> None:
-    """Log the last end of an execution whose message cannot be made."""
-    text = (
-        f"The end of execution {archived.execution_id} of {archived.schedule_name} is in the "
-        f"archive alone, its message cannot be made: {echo(reason)}. Somebody has spoilt row "
-        f"{archived.id} of FailedTask: cronhare failed show {archived.id}"
-    )
-    say(log, logging.ERROR, "execution.unsendable", text)
 
 
 def _log_failure(finish: Finish, state: State, duration: str, policies: RetryPolicies) -> None:

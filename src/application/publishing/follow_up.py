@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-import attrs
-
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.lifecycle.transitions import end
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import failed_body, headers_of, quarantine_body, task_body
@@ -56,34 +53,14 @@ def is_last(following: Envelope) -> bool:
     return isinstance(following.to, ToFailed | ToQuarantine)
 
 
-@attrs.frozen
-class Unsendable:
-    """Why an end can have no message: its row in the archive was spoilt."""
-
-    reason: str
-
-
-def follow_up_late(row: Archived, seal: Seal) -> Envelope | Unsendable:
+def follow_up_late(row: Archived, seal: Seal) -> Envelope:
     """Make the message of an end again, where no queue is known to have it.
 
-    It lacks the headers of the message that began the attempt. A row of which no message can be
-    made, or none that a reader would accept, affects no other.
+    It lacks the headers of the message that began the attempt.
     """
-    try:
-        late = _last(
-            _as_archived(row),
-            row.state,
-            row.failed_reason,
-            at=row.failed_at,
-            seal=seal,
-            pill=row.pill,
-        )
-    except Exception as error:  # noqa: BLE001 - the others are to be sent
-        return Unsendable(f"{type(error).__name__}: {error}")
-    size = len(late.message.body)
-    if size > LARGEST_FAILED:
-        return Unsendable(f"it would have {size} bytes, {LARGEST_FAILED} are allowed")
-    return late
+    return _last(
+        _as_archived(row), row.state, row.failed_reason, at=row.failed_at, seal=seal, pill=row.pill
+    )
 
 
 def _last(

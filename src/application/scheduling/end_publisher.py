@@ -16,8 +16,8 @@ from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.claims import ClaimStorePort
 
-from ..outcome_log import log_late, log_unsendable
-from ..publishing.follow_up import Unsendable, follow_up, follow_up_late, is_last
+from ..outcome_log import log_late
+from ..publishing.follow_up import follow_up, follow_up_late, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
 from .paging import PAGE, PAGES, pages
 
@@ -59,31 +59,15 @@ class EndPublisher:
             return  # or each would be logged, and sent in vain, again and again
         find = partial(self._claims.overdue_ends, now=now, graces=self._graces, limit=self._limit)
         for found in pages(find, limit=self._limit):
-            sendable, unsendable = self._messages_of(found)
-            published = self._publish(sendable, now)
-            if unsendable:
-                self._claims.mark_ends_published(unsendable)  # or they would be found for ever
-            if published < len(sendable):
+            following: list[Sent] = []
+            for ended in found:
+                self._log_once(ended)
+                late = follow_up_late(ended, self._seal)
+                following.append(
+                    Sent(envelope=late, ticket=ended.ticket, schedule_name=ended.schedule_name)
+                )
+            if self._publish(following, now) < len(following):
                 break
-
-    def _messages_of(
-        self, found: Sequence[Archived]
-    ) -> tuple[Sequence[Sent], Sequence[AttemptRef]]:
-        """Make the messages of ends, and name those that no message can be made of."""
-        sendable: list[Sent] = []
-        unsendable: list[AttemptRef] = []
-        for ended in found:
-            match follow_up_late(ended, self._seal):
-                case Unsendable(reason):
-                    log_unsendable(ended, reason)
-                    unsendable.append(ended.ticket)
-                case envelope:
-                    self._log_once(ended)
-                    name = ended.schedule_name
-                    sendable.append(
-                        Sent(envelope=envelope, ticket=ended.ticket, schedule_name=name)
-                    )
-        return sendable, unsendable
 
     def _log_once(self, ended: Archived) -> None:
         """Log an end once, however often its message has to be sent."""

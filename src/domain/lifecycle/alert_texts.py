@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import attrs
 
@@ -51,9 +51,6 @@ RUNBOOKS: Final[Mapping[str, str]] = {
     Rule.TOO_SHORT: "docs/alerts.md: Of one schedule",
 }
 
-#: No database counts so far: a person wrote it, and a float may not hold it.
-_TOO_MUCH: Final = 2**63
-
 #: Whose numbers are seconds.
 _SECONDS: Final = frozenset(
     {Rule.SCHEDULER, Rule.NODE, Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG}
@@ -62,7 +59,7 @@ _SECONDS: Final = frozenset(
 
 @attrs.frozen(kw_only=True)
 class AlertText:
-    """What was told of an alert, part by part; a row that a person spoilt lacks some."""
+    """What was told of an alert, part by part."""
 
     severity: str
     title: str
@@ -74,13 +71,13 @@ class AlertText:
     def of(cls, alert: RaisedAlert) -> Self:
         """Read what was told, and add what is the same of each alert by that rule."""
         data, rule = alert.data, alert.rule
-        said = {**_members(data.get("alert")), **_members(data.get("deadLetterQueue"))}
+        said = {**data.get("alert", {}), **data.get("deadLetterQueue", {})}
         runbook = str(said.get("runbook") or RUNBOOKS.get(rule, ""))
         return cls(
             severity=SEVERITY_OF.get(rule, AlertSeverity.HIGH),
             title=shortened(str(said.get("title") or TITLES.get(rule, rule)), LONGEST_NAME),
-            value=_number(data.get("value")),
-            threshold=_number(data.get("threshold")),
+            value=data.get("value"),
+            threshold=data.get("threshold"),
             runbook=shortened(runbook, LONGEST_RUNBOOK) or None,
         )
 
@@ -109,16 +106,6 @@ def say_measured(rule: str, number: float) -> str:
     """
     if rule == Rule.RETRY_RATE:
         return f"{number:.1%}"
-    if rule in _SECONDS and abs(number) < timedelta.max.total_seconds():
+    if rule in _SECONDS:
         return say_duration(timedelta(seconds=round(number)))
     return f"{number:,g}" if number != int(number) else f"{int(number):,}"
-
-
-def _members(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: object) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return value if abs(value) < _TOO_MUCH else None  # nor is what is not finite

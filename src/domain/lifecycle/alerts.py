@@ -182,8 +182,7 @@ class RaisedAlert:
     @property
     def message(self) -> str:
         """What is said of it."""
-        said = self.data.get("alert")
-        return str(said.get("message", "")) if isinstance(said, Mapping) else ""
+        return str(self.data.get("alert", {}).get("message", ""))
 
 
 def key_of(rule: str, subject: str, source: str | None) -> str:

@@ -144,6 +144,3 @@ def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
     )
     assert (told["critical"].severity, told["critical"].title) == ("critical", GROWING)
     assert told["critical"].runbook == "https://wiki.example/dlq"
-    spoilt = {"alert": 7, "value": True, "threshold": "5"}
-    of_nothing = AlertText.of(RaisedAlert(key="strange", raised_at=NOON, data=spoilt))
-    assert (of_nothing.title, of_nothing.value, of_nothing.runbook) == ("strange", None, None)
