@@ -130,14 +130,13 @@ class SqlAlertStore(Signals):
             ]
             gone = {each.key for each in raised}  # it may be over, or broken
             gone |= {key for key, each in known.items() if is_forgotten(each, now)}
-            for keys in batches(sorted(gone), _AT_ONCE):
-                connection.execute(delete(alerts).where(alerts.c.rule.in_(keys)))
-            for keys in batches(holding, _AT_ONCE):
-                these = update(alerts).where(alerts.c.rule.in_(keys))
-                connection.execute(these.values(held_at=now))
-            for keys in batches([each.key for each in cleared], _AT_ONCE):
-                these = update(alerts).where(alerts.c.rule.in_(keys))
-                connection.execute(these.values(cleared_at=now))
+            for change, keys in (
+                (delete(alerts), gone),
+                (update(alerts).values(held_at=now), holding),
+                (update(alerts).values(cleared_at=now), [each.key for each in cleared]),
+            ):
+                for part in batches(sorted(keys), _AT_ONCE):
+                    connection.execute(change.where(alerts.c.rule.in_(part)))
             changes = (_changes(by_key[key], known[key]) for key in holding)
             if changed := [each for each in changes if each is not None]:
                 connection.execute(_CHANGE, changed)
@@ -227,24 +226,14 @@ def _values(alert: RaisedAlert) -> dict[str, Any]:
 
 
 def _read(rows: Iterable[Row[Any]]) -> list[RaisedAlert]:
-    """Read the rows that fit."""
+    """Read the rows that fit; they have all columns."""
     found = []
     for row in ALERT.readable(rows):
+        fields = msgspec.structs.asdict(row)
         try:
-            data = msgspec.json.decode(row.data, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError) as error:
+            data = msgspec.json.decode(fields.pop("data"), type=dict[str, Any])
+        except msgspec.DecodeError as error:
             ALERT.tell(row, f"data: {error}")
             continue
-        found.append(
-            RaisedAlert(
-                key=row.rule,
-                raised_at=row.raised_at,
-                held_at=row.held_at,
-                cleared_at=row.cleared_at,
-                subject=row.subject,
-                source=row.source,
-                scheduler_id=row.scheduler_id,
-                data=data,
-            )
-        )
+        found.append(RaisedAlert(key=fields.pop("rule"), data=data, **fields))
     return found

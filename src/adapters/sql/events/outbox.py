@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -99,6 +99,20 @@ _SETTLE: Final = (
         last_error=bindparam("error"),
     )
 )
+_NOW: Final = bindparam("now", type_=UtcDateTime)
+_ANEW: Final = (
+    update(outbox)
+    .where(_THIS, _IS_UNTOLD)
+    .values(
+        payload=bindparam("document"),
+        state=OutboxState.WAITING.value,
+        tries=0,
+        occurred_at=_NOW,
+        next_try_at=_NOW,
+        finished_at=None,
+        owner=None,
+    )
+)
 
 
 class SqlEventStore(Findings):
@@ -130,7 +144,8 @@ class SqlEventStore(Findings):
             taken = list(connection.scalars(still_due))
             if not taken:
                 return 0
-            _change(connection, failed_tasks, taken, {"event_at": until})
+            these = update(failed_tasks).where(failed_tasks.c.id.in_(taken))
+            connection.execute(these.values(event_at=until))
             wanted = [each for id_ in taken for each in rows[id_]]
             _insert_new(connection, _without_known(connection, wanted, once))
             return len(taken)
@@ -229,34 +244,22 @@ class SqlEventStore(Findings):
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         payloads = {(row.event_key, row.target): row.payload for row in rows}
         is_long_ago = or_(outbox.c.finished_at < before, outbox.c.finished_at > now + CLOCKS_DIFFER)
-        found = list[tuple[int, str]]()
-        # Looked for first: most often there is nothing to do.
+        found = list[dict[str, Any]]()
         with self._database.read("looking for who was given up") as connection:
             for keys in batches(sorted({key for key, _ in payloads}), STEP):
                 given_up = select(outbox.c.id, outbox.c.event_key, outbox.c.target).where(
                     outbox.c.event_key.in_(keys), _IS_UNTOLD, is_long_ago
                 )
-                for row in connection.execute(given_up):
-                    if (payload := payloads.get((row.event_key, row.target))) is not None:
-                        found.append((row.id, payload))
-        if not found:
+                found += (
+                    {"this": row.id, "now": now, "document": payload}
+                    for row in connection.execute(given_up)
+                    if (payload := payloads.get((row.event_key, row.target))) is not None
+                )
+        if not found:  # most often
             return 0
-        told = 0
+        found.sort(key=itemgetter("this"))  # so that two that do so never wait for each other
         with self._database.write("telling anew who was given up") as connection:
-            for id_, payload in sorted(found)[:STEP]:  # of two that do so none is in the way
-                anew = update(outbox).where(outbox.c.id == id_, _IS_UNTOLD)
-                told += connection.execute(
-                    anew.values(
-                        payload=payload,
-                        state=OutboxState.WAITING.value,
-                        tries=0,
-                        occurred_at=now,
-                        next_try_at=now,
-                        finished_at=None,
-                        owner=None,
-                    )
-                ).rowcount
-        return told
+            return sum(connection.execute(_ANEW, row).rowcount for row in found[:STEP])
 
     @repeatable
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
@@ -306,20 +309,18 @@ class SqlEventStore(Findings):
             (outbox.c.occurred_at, and_(_IS_EXPECTED, outbox.c.occurred_at > now)),
             (failed_tasks.c.event_at, failed_tasks.c.event_at > farthest),
         )
-        regained = 0
         with self._database.write("regaining events") as connection:
-            for moment, is_too_far in kinds:
-                ids = _some(connection, moment.table, is_too_far)
-                _change(connection, moment.table, ids, {moment.name: now})
-                regained += len(ids)
-        return regained
+            return sum(
+                _change_some(connection, moment.table, is_too_far, {moment.name: now})
+                for moment, is_too_far in kinds
+            )
 
     @repeatable
     def expire(
         self, *, before: datetime, kept_since: datetime, expected_since: datetime, now: datetime
     ) -> Expired:
         is_untaken = and_(failed_tasks.c.event_at.is_not(None), failed_tasks.c.failed_at < before)
-        # What somebody is about to note is noted by them: a try is under way, or to come.
+        # A try that is under way, or is to come, is noted by whoever makes it.
         is_nobodys = or_(
             outbox.c.owner.is_(None), outbox.c.next_try_at.is_(None), outbox.c.next_try_at <= now
         )
@@ -331,15 +332,11 @@ class SqlEventStore(Findings):
         )
         expired = {"state": OutboxState.EXPIRED.value, "finished_at": now, "next_try_at": None}
         with self._database.write("giving up old events") as connection:
-            untaken = _some(connection, failed_tasks, is_untaken)
-            _change(connection, failed_tasks, untaken, {"event_at": None})
-            old = _some(connection, outbox, is_old)
-            _change(connection, outbox, old, expired)
-            over = _some(connection, outbox, is_forgotten)
-            if over:
-                connection.execute(delete(outbox).where(outbox.c.id.in_(over)))
-        more = max(len(untaken), len(old), len(over)) == STEP
-        return Expired(failures=len(untaken), rows=len(old), more=more)
+            failures = _change_some(connection, failed_tasks, is_untaken, {"event_at": None})
+            rows = _change_some(connection, outbox, is_old, expired)
+            deleted = _change_some(connection, outbox, is_forgotten, None)
+        more = max(failures, rows, deleted) == STEP
+        return Expired(failures=failures, rows=rows, more=more)
 
     @repeatable
     def told(self, event_keys: Collection[str]) -> Mapping[str, Collection[str]]:
@@ -395,31 +392,33 @@ def _read(rows: Iterable[Row[Any]]) -> list[OutboxRow]:
     return [OutboxRow(**msgspec.structs.asdict(each)) for each in DELIVERY.readable(rows)]
 
 
-def _some(connection: Connection, table: Table, which: ColumnElement[bool]) -> list[int]:
-    """Lock some of these rows, but none that another has locked."""
-    asked = select(table.c.id).where(which).limit(STEP).with_for_update(skip_locked=True)
-    return list(connection.scalars(asked))
-
-
-def _change(
-    connection: Connection, table: Table, ids: Sequence[int], new: Mapping[str, Any]
-) -> None:
+def _change_some(
+    connection: Connection,
+    table: Table,
+    which: ColumnElement[bool],
+    new: Mapping[str, Any] | None,
+) -> int:
+    """Change or delete some of these rows, but none that another has locked; says how many."""
+    unlocked = select(table.c.id).where(which).limit(STEP).with_for_update(skip_locked=True)
+    ids = connection.scalars(unlocked).all()
     if ids:
-        connection.execute(update(table).where(table.c.id.in_(ids)).values(new))
+        change = delete(table) if new is None else update(table).values(new)
+        connection.execute(change.where(table.c.id.in_(ids)))
+    return len(ids)
 
 
 def _insert_new(connection: Connection, wanted: Sequence[OutboxRow]) -> int:
     """Insert what is not there; what another has just added raises, to be repeated."""
     added = 0
     for part in batches(wanted, _INSERTED_AT_ONCE):
-        by_place = {(one.event_key, one.target): one for one in part}
-        keys = sorted({key for key, _ in by_place})
+        new = {(one.event_key, one.target): one for one in part}
+        keys = sorted({key for key, _ in new})
         asked = select(outbox.c.event_key, outbox.c.target).where(outbox.c.event_key.in_(keys))
-        there = set(map(tuple, connection.execute(asked)))
-        new = [one for place, one in by_place.items() if place not in there]
+        for row in connection.execute(asked):
+            new.pop((row.event_key, row.target), None)
         if new:
-            values = [{name: getattr(one, name) for name in _WRITTEN} for one in new]
-            connection.execute(insert(outbox), values)
+            rows = [{name: getattr(one, name) for name in _WRITTEN} for one in new.values()]
+            connection.execute(insert(outbox), rows)
         added += len(new)
     return added
 
@@ -453,17 +452,17 @@ def _without_known(
     known = {place: key for place, key in after.items() if (key, place[1]) in told}
     wanted = without_repeats(wanted, once=once, known=known)
     latest = {one.place: one for one in wanted if one.state == OutboxState.EXPECTED}
-    for place, one in latest.items():
-        if place in there:
+    for place, id_ in there.items():
+        if (one := latest.pop(place, None)) is not None:
             # One that was left to wait is announced after those that came later.
             is_earlier = outbox.c.occurred_at <= one.occurred_at
-            later = update(outbox).where(outbox.c.id == there[place], is_earlier)
             connection.execute(
-                later.values(
+                update(outbox)
+                .where(outbox.c.id == id_, is_earlier)
+                .values(
                     event_key=one.event_key,
                     occurred_at=one.occurred_at,
                     execution_id=one.execution_id,
                 )
             )
-    new = [one for place, one in latest.items() if place not in there]
-    return [*(one for one in wanted if one.state != OutboxState.EXPECTED), *new]
+    return [*(one for one in wanted if one.state != OutboxState.EXPECTED), *latest.values()]
