@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -11,9 +11,9 @@ from sqlalchemy import (
     Connection,
     Engine,
     Row,
+    Select,
     Table,
     and_,
-    bindparam,
     delete,
     func,
     insert,
@@ -40,7 +40,6 @@ from ..database import Database, repeatable
 from ..rows.executions import batches
 from ..rows.own import OwnTable
 from ..schema.tables import failed_tasks, outbox
-from ..schema.types import UtcDateTime
 from .findings import Findings
 
 #: Rows that one transaction gives up, deletes, or brings back.
@@ -54,65 +53,10 @@ DELIVERY: Final = OwnTable(outbox)
 
 _WRITTEN: Final = [column.name for column in outbox.c if column.name != "id"]
 _READ: Final = select(outbox)
-_THIS: Final = outbox.c.id == bindparam("this")
-_THESE: Final = outbox.c.id.in_(bindparam("ids", expanding=True))
 _IS_WAITING: Final = outbox.c.state == OutboxState.WAITING.value
 _IS_EXPECTED: Final = outbox.c.state == OutboxState.EXPECTED.value
 _OPEN: Final = [OutboxState.WAITING.value, OutboxState.EXPECTED.value]
 _IS_UNTOLD: Final = outbox.c.state.in_([each.value for each in UNTOLD])
-
-_TAKEABLE: Final = (
-    select(outbox.c.id)
-    .where(
-        _IS_WAITING,
-        outbox.c.target == bindparam("target"),
-        outbox.c.next_try_at <= bindparam("due_by", type_=UtcDateTime),
-        outbox.c.occurred_at >= bindparam("since", type_=UtcDateTime),
-        outbox.c.source == bindparam("source"),
-    )
-    .order_by(outbox.c.next_try_at, outbox.c.id)
-    .limit(bindparam("limit"))
-)
-_DUE: Final = _TAKEABLE.add_columns(outbox.c.event).subquery()
-_PENDING: Final = select(_DUE.c.event, func.count().label("rows")).group_by(_DUE.c.event)
-_TAKE: Final = (
-    update(outbox)
-    .where(_THESE)
-    .values(
-        owner=bindparam("node"),
-        tries=outbox.c.tries + 1,
-        next_try_at=bindparam("until", type_=UtcDateTime),
-    )
-)
-_SETTLE: Final = (
-    update(outbox)
-    .where(
-        _THIS,
-        _IS_WAITING,
-        outbox.c.owner == bindparam("by"),
-        outbox.c.tries == bindparam("tried"),
-    )
-    .values(
-        state=bindparam("came"),
-        next_try_at=bindparam("next", type_=UtcDateTime),
-        finished_at=bindparam("over", type_=UtcDateTime),
-        last_error=bindparam("error"),
-    )
-)
-_NOW: Final = bindparam("now", type_=UtcDateTime)
-_ANEW: Final = (
-    update(outbox)
-    .where(_THIS, _IS_UNTOLD)
-    .values(
-        payload=bindparam("document"),
-        state=OutboxState.WAITING.value,
-        tries=0,
-        occurred_at=_NOW,
-        next_try_at=_NOW,
-        finished_at=None,
-        owner=None,
-    )
-)
 
 
 class SqlEventStore(Findings):
@@ -167,14 +111,8 @@ class SqlEventStore(Findings):
             # A look at the index for each of them, in one statement.
             for part in batches(sorted(targets), _ASKED_AT_ONCE):
                 looks = [
-                    select(outbox.c.id)
-                    .where(
-                        _IS_WAITING,
-                        outbox.c.target == target,
-                        outbox.c.next_try_at <= due_by,
-                        outbox.c.occurred_at >= due_by - EXPIRES_AFTER,
-                        outbox.c.source == source,
-                    )
+                    _due_for(target, source, due_by)
+                    .order_by(None)
                     .limit(1)
                     .scalar_subquery()
                     .label(f"of_{place}")
@@ -188,9 +126,10 @@ class SqlEventStore(Findings):
     def pending(
         self, target: str, *, source: str, due_by: datetime, most: int
     ) -> Mapping[str, int]:
-        asked = _due_for(target, source, due_by, most)
+        due = _due_for(target, source, due_by).add_columns(outbox.c.event).limit(most).subquery()
+        counts = select(due.c.event, func.count().label("rows")).group_by(due.c.event)
         with self._database.read("counting events that are due") as connection:
-            return {row.event: row.rows for row in connection.execute(_PENDING, asked)}
+            return {row.event: row.rows for row in connection.execute(counts)}
 
     @repeatable
     def take(
@@ -205,16 +144,17 @@ class SqlEventStore(Findings):
         kind: str | None = None,
         due_by: datetime | None = None,
     ) -> Sequence[OutboxRow]:
-        unlocked = _TAKEABLE.with_for_update(skip_locked=True)
+        due = _due_for(target, source, due_by or now)
         if kind is not None:
-            unlocked = unlocked.where(outbox.c.event == kind)
-        asked = _due_for(target, source, due_by or now, limit)
+            due = due.where(outbox.c.event == kind)
         with self._database.write("taking events") as connection:
-            ids = list(connection.scalars(unlocked, asked))
+            ids = list(connection.scalars(due.limit(limit).with_for_update(skip_locked=True)))
             if not ids:
                 return ()
-            connection.execute(_TAKE, {"ids": ids, "node": node, "until": now + lease})
-            rows = _read(connection.execute(_READ.where(_THESE), {"ids": ids}))
+            these = outbox.c.id.in_(ids)
+            taken = {"owner": node, "tries": outbox.c.tries + 1, "next_try_at": now + lease}
+            connection.execute(update(outbox).where(these).values(taken))
+            rows = _read(connection.execute(_READ.where(these)))
             return sorted(rows, key=lambda one: ids.index(one.id))
 
     @repeatable
@@ -228,38 +168,48 @@ class SqlEventStore(Findings):
         error: str | None = None,
     ) -> bool:
         is_over = state is not OutboxState.WAITING
-        asked = {
-            "this": row.id,
-            "by": row.owner,
-            "tried": row.tries,
-            "came": state.value,
-            "next": None if is_over else next_try_at,
-            "over": now if is_over else None,
-            "error": error,
-        }
+        is_this_try = and_(
+            outbox.c.id == row.id, outbox.c.owner == row.owner, outbox.c.tries == row.tries
+        )
+        settled = update(outbox).where(_IS_WAITING, is_this_try)
+        settled = settled.values(
+            state=state.value,
+            next_try_at=None if is_over else next_try_at,
+            finished_at=now if is_over else None,
+            last_error=error,
+        )
         with self._database.write("noting what came of an event") as connection:
-            return connection.execute(_SETTLE, asked).rowcount == 1
+            return connection.execute(settled).rowcount == 1
 
     @repeatable
     def tell_anew(self, rows: Collection[OutboxRow], *, before: datetime, now: datetime) -> int:
         payloads = {(row.event_key, row.target): row.payload for row in rows}
         is_long_ago = or_(outbox.c.finished_at < before, outbox.c.finished_at > now + CLOCKS_DIFFER)
-        found = list[dict[str, Any]]()
+        found = list[tuple[int, str]]()
         with self._database.read("looking for who was given up") as connection:
             for keys in batches(sorted({key for key, _ in payloads}), STEP):
                 given_up = select(outbox.c.id, outbox.c.event_key, outbox.c.target).where(
                     outbox.c.event_key.in_(keys), _IS_UNTOLD, is_long_ago
                 )
-                found += (
-                    {"this": row.id, "now": now, "document": payload}
-                    for row in connection.execute(given_up)
-                    if (payload := payloads.get((row.event_key, row.target))) is not None
-                )
+                for id_, *place in connection.execute(given_up):
+                    if (payload := payloads.get(tuple(place))) is not None:
+                        found.append((id_, payload))
         if not found:  # most often
             return 0
-        found.sort(key=itemgetter("this"))  # so that two that do so never wait for each other
+        anew = update(outbox).values(
+            state=OutboxState.WAITING.value,
+            tries=0,
+            occurred_at=now,
+            next_try_at=now,
+            finished_at=None,
+            owner=None,
+        )
+        told = 0
         with self._database.write("telling anew who was given up") as connection:
-            return sum(connection.execute(_ANEW, row).rowcount for row in found[:STEP])
+            for id_, payload in sorted(found)[:STEP]:  # in one order, so that two do not deadlock
+                this = anew.where(outbox.c.id == id_, _IS_UNTOLD)
+                told += connection.execute(this.values(payload=payload)).rowcount
+        return told
 
     @repeatable
     def expected(self, *, source: str, after: int, limit: int) -> Sequence[OutboxRow]:
@@ -382,9 +332,19 @@ class SqlEventStore(Findings):
             return _read(connection.execute(asked))
 
 
-def _due_for(target: str, source: str, due_by: datetime, limit: int) -> dict[str, object]:
-    since = due_by - EXPIRES_AFTER
-    return {"target": target, "source": source, "due_by": due_by, "since": since, "limit": limit}
+def _due_for(target: str, source: str, due_by: datetime) -> Select[Any]:
+    """Select what is due for a target, the earliest first."""
+    return (
+        select(outbox.c.id)
+        .where(
+            _IS_WAITING,
+            outbox.c.target == target,
+            outbox.c.next_try_at <= due_by,
+            outbox.c.occurred_at >= due_by - EXPIRES_AFTER,
+            outbox.c.source == source,
+        )
+        .order_by(outbox.c.next_try_at, outbox.c.id)
+    )
 
 
 def _read(rows: Iterable[Row[Any]]) -> list[OutboxRow]:
