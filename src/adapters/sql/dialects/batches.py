@@ -52,7 +52,7 @@ def rows_of(names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Rows:
         for name, values in columns.items()
         if values.count(values[0]) == len(values)
     }
-    differing = {name: _texts(values) for name, values in columns.items() if name not in agreed}
+    differing = {name: as_texts(values) for name, values in columns.items() if name not in agreed}
     return Rows(
         agreed=agreed,
         differing=tuple(differing),
@@ -63,10 +63,10 @@ def rows_of(names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Rows:
 def plan_values(rows: Iterable[PlanRow]) -> list[tuple[Any, ...]]:
     """Give the values of plans, in one order everywhere, so that replicas do not deadlock."""
     ordered = sorted(rows, key=attrgetter("scheduler_id"))
-    return [tuple(_texts(msgspec.structs.astuple(row))) for row in ordered]
+    return [tuple(as_texts(msgspec.structs.astuple(row))) for row in ordered]
 
 
-def _texts(values: Iterable[object]) -> list[object]:
+def as_texts(values: Iterable[object]) -> list[object]:
     """Write moments as texts. A function for each value would take three times as long."""
     return [to_text(value) if isinstance(value, datetime) else value for value in values]
 

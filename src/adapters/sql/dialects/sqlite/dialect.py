@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
@@ -43,7 +44,7 @@ from ...rows.executions import (
 )
 from ...schema.tables import executions, own_tables
 from ...schema.types import named_rows
-from ..batches import PLAN_COLUMNS, plan_values
+from ..batches import PLAN_COLUMNS, as_texts, plan_values
 from . import errors
 from .file import is_there, located, make_file
 from .schema import SqliteSchema
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
     from cronhare.domain.diagnosis.ledger import LedgerFacts
 
 
-# The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
-# would take three times as long as SQLite does.
+# The statements of the hot path are text with plain tuples: SQLAlchemy's named parameters would
+# take three times as long as SQLite does.
 def _insert(columns: Sequence[str]) -> str:
     return (
         f'INSERT INTO "SchedulerExecution" ({", ".join(columns)}) '  # noqa: S608 - names of our own
@@ -71,6 +72,13 @@ _SET_PLAN: Final = (
     + ", ".join(f"{name} = excluded.{name}" for name in PLAN_COLUMNS if name != "scheduler_id")
 )
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
+
+
+@lru_cache(maxsize=64)
+def _as_text(statement: Update) -> tuple[str, Sequence[str], Mapping[str, Any]]:
+    """Give an UPDATE's text, the names of its parameters in their order, and its own values."""
+    compiled: Any = statement.compile(dialect=sqlite_dialect())
+    return str(compiled), compiled.positiontup, compiled.params
 
 
 class SqliteDialect:
@@ -151,7 +159,9 @@ class SqliteDialect:
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         if rows:
-            connection.execute(statement, list(rows))
+            sql, names, constants = _as_text(statement)
+            values = [[row.get(name, constants[name]) for name in names] for row in rows]
+            connection.exec_driver_sql(sql, [tuple(as_texts(each)) for each in values])
 
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
         return func.instr(text, part)
