@@ -11,7 +11,6 @@ from sqlalchemy import (
     Engine,
     Row,
     and_,
-    bindparam,
     case,
     delete,
     func,
@@ -54,14 +53,6 @@ _REVISION: Final = select(
     func.count(alerts.c.cleared_at),
     func.max(alerts.c.raised_at),
     func.max(alerts.c.cleared_at),
-)
-
-#: What may change of one that holds, by the names of its parameters: those of columns are taken.
-_CHANGED: Final = {f"new_{name}": name for name in ("data", "subject", "scheduler_id")}
-_CHANGE: Final = (
-    update(alerts)
-    .where(alerts.c.rule == bindparam("key"))
-    .values({column: bindparam(name) for name, column in _CHANGED.items()})
 )
 
 
@@ -137,9 +128,9 @@ class SqlAlertStore(Signals):
             ):
                 for part in batches(sorted(keys), _AT_ONCE):
                     connection.execute(change.where(alerts.c.rule.in_(part)))
-            changes = (_changes(by_key[key], known[key]) for key in holding)
-            if changed := [each for each in changes if each is not None]:
-                connection.execute(_CHANGE, changed)
+            for key in holding:
+                if new := _changes(by_key[key], known[key]):
+                    connection.execute(update(alerts).where(alerts.c.rule == key).values(new))
             if raised:
                 connection.execute(insert(alerts), [_values(each) for each in raised])
         return AlertChanges(raised=raised, cleared=cleared)
@@ -204,12 +195,10 @@ def _is_over(alert: RaisedAlert, now: datetime, source: str | None) -> bool:
     return held_at < now - CLEARED_KEPT  # nobody with its file judges it any more
 
 
-def _changes(alert: Alert, known: RaisedAlert) -> Mapping[str, Any] | None:
+def _changes(alert: Alert, known: RaisedAlert) -> Mapping[str, Any]:
     """Give what is written of one that does not hold as it did: most do, each minute."""
     was, now = _values(known), _values(known.held(alert, known.raised_at))
-    new = {name: now[column] for name, column in _CHANGED.items()}
-    is_new = any(now[column] != was[column] for column in _CHANGED.values())
-    return {"key": alert.key, **new} if is_new else None
+    return {name: new for name, new in now.items() if name != "held_at" and new != was[name]}
 
 
 def _values(alert: RaisedAlert) -> dict[str, Any]:

@@ -48,36 +48,30 @@ _AFTER: Final[BindParameter[Any]] = bindparam("after")
 _SINCE: Final = bindparam("since", type_=UtcDateTime)
 #: An index has what has not ended, or not long ago. Nothing ends before it was claimed.
 _OPEN_SINCE: Final = or_(executions.c.finished_at.is_(None), executions.c.finished_at >= _SINCE)
-_ARRIVALS: Final = (
+
+
+def _paged(found: Select[Any]) -> Select[Any]:
+    """Find what is of schedules `ids`, by rising ids beyond `after`, and at most `limit`."""
+    its = executions.c.scheduler_id.in_(_IDS)
+    found = found.where(its, executions.c.id > _AFTER)
+    return found.order_by(executions.c.id).limit(bindparam("limit"))
+
+
+_ARRIVALS: Final = _paged(
     EXECUTION.where(
-        executions.c.scheduler_id.in_(_IDS),
-        executions.c.id > _AFTER,
         _OPEN_SINCE,
         executions.c.executed_at >= _SINCE,
         executions.c.state != State.SKIPPED.value,
         or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
         ~executions.c.queue.startswith(STANDALONE, autoescape=True),
     )
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
 )
-_SKIPS: Final = (
-    EXECUTION.where(
-        executions.c.scheduler_id.in_(_IDS),
-        executions.c.id > _AFTER,
-        executions.c.finished_at >= _SINCE,
-        executions.c.state == State.SKIPPED.value,
-    )
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
+_SKIPS: Final = _paged(
+    EXECUTION.where(executions.c.finished_at >= _SINCE, executions.c.state == State.SKIPPED.value)
 )
-
 #: Most runs begin in time: those are looked at, and the others read.
-_LATE: Final = (
-    select(executions.c.id, executions.c.due_at, executions.c.started_at)
-    .where(
-        executions.c.scheduler_id.in_(_IDS),
-        executions.c.id > _AFTER,
+_LATE: Final = _paged(
+    select(executions.c.id, executions.c.due_at, executions.c.started_at).where(
         _OPEN_SINCE,
         executions.c.due_at < bindparam("due", type_=UtcDateTime),
         executions.c.state.in_(sorted(MAY_BE_LATE)),
@@ -85,8 +79,6 @@ _LATE: Final = (
         or_(executions.c.started_at.is_not(None), executions.c.attempt == 1),
         executions.c.execution_key.not_like(f"{BACKFILL}%"),  # late on purpose
     )
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
 )
 #: Reads one that was due.
 _LATENESS: Final = OwnTable(executions, due_at=datetime)
@@ -183,15 +175,13 @@ class Findings(StorePart):
     def arrivals(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        asked = {"since": since, "after": after, "limit": limit}
-        return self._page(_ARRIVALS, scheduler_ids, asked)
+        return self._page(_ARRIVALS, scheduler_ids, since, after, limit)
 
     @repeatable
     def skips(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        asked = {"since": since, "after": after, "limit": limit}
-        return self._page(_SKIPS, scheduler_ids, asked)
+        return self._page(_SKIPS, scheduler_ids, since, after, limit)
 
     @repeatable
     def begun_late(
@@ -207,7 +197,7 @@ class Findings(StorePart):
         asked = {"due": now - by, "since": since, "after": after, "limit": limit}
         found = dict[int, Execution]()
         with self._database.read("looking for events") as connection:
-            rows = _asked_in_parts(connection, _LATE, scheduler_ids, asked)[:limit]
+            rows = _asked_in_parts(connection, _LATE, scheduler_ids, asked)
             read = _LATENESS.readable(rows)
             late = [row.id for row in read if (row.started_at or now) - row.due_at > by]
             for part in batches(late, _AT_ONCE):
@@ -220,8 +210,7 @@ class Findings(StorePart):
     def begun_or_ended(
         self, scheduler_ids: Collection[int], *, since: datetime, after: int, limit: int
     ) -> Page:
-        asked = {"since": since, "after": after, "limit": limit}
-        return self._page(_BEGUN_OR_ENDED, scheduler_ids, asked)
+        return self._page(_BEGUN_OR_ENDED, scheduler_ids, since, after, limit)
 
     @repeatable
     def run_ends(self, execution_ids: Collection[int]) -> Mapping[int, RunEnd]:
@@ -233,11 +222,16 @@ class Findings(StorePart):
             }
 
     def _page(
-        self, statement: Select[Any], scheduler_ids: Collection[int], asked: Mapping[str, Any]
+        self,
+        statement: Select[Any],
+        scheduler_ids: Collection[int],
+        since: datetime,
+        after: int,
+        limit: int,
     ) -> Page:
-        limit: int = asked["limit"]
+        asked = {"since": since, "after": after, "limit": limit}
         with self._database.read("looking for events") as connection:
-            rows = _asked_in_parts(connection, statement, scheduler_ids, asked)[:limit]
+            rows = _asked_in_parts(connection, statement, scheduler_ids, asked)
             return _page(rows, executions_of(connection, rows), limit)
 
 
@@ -264,7 +258,7 @@ def _asked_in_parts(
     found = list[Row[Any]]()
     for part in batches(sorted(scheduler_ids), _AT_ONCE):
         found += connection.execute(statement, {**asked, "ids": part})
-    return sorted(found, key=attrgetter("id"))
+    return sorted(found, key=attrgetter("id"))[: asked["limit"]]
 
 
 def _page(rows: Sequence[Row[Any]], found: Iterable[Execution], limit: int) -> Page:
