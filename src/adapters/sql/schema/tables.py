@@ -33,7 +33,7 @@ from cronhare.domain.lifecycle.events import OutboxState
 from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState
 from cronhare.domain.retries.outcome import Ending
 
-from .types import Flag, HandWritten, UtcDateTime
+from .types import Flag, HandWritten, IsOneOf, UtcDateTime
 
 metadata = MetaData()
 
@@ -562,7 +562,7 @@ S = TypeVar("S", Select[Any], Update)
 FOUND_BY_KEY = "FORCE INDEX (PRIMARY)"
 
 #: Those executions whose ids are the parameter `ids`.
-THESE = executions.c.id.in_(bindparam("ids", expanding=True))
+THESE = IsOneOf(executions.c.id, bindparam("ids", expanding=True))
 
 
 def by_id(statement: S) -> S:

@@ -11,6 +11,9 @@ from functools import lru_cache
 from typing import Any, cast
 
 from sqlalchemy import Boolean, Connection, DateTime, Dialect, Row, Select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from ..dialects import columns_in
@@ -130,6 +133,23 @@ class Flag(TypeDecorator[bool]):
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """Leave it to the reader of the row, who reports what is wrong."""
         return None
+
+
+class IsOneOf(FunctionElement[bool]):
+    """Whether an id is one of those of an expanding parameter. PostgreSQL has its own way."""
+
+    type = Boolean()
+    inherit_cache = True
+
+    def self_group(self, against: object = None) -> Any:  # noqa: ANN401, ARG002
+        """Stay as it is: without booleans a database would be asked for `= 1`, and use no index."""
+        return self
+
+
+@compiles(IsOneOf)
+def _is_one_of(element: IsOneOf, compiler: SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    id_, ids = element.clauses
+    return compiler.process(id_.in_(ids), **options)
 
 
 def milliseconds(duration: timedelta | None) -> int | None:
