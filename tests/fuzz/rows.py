@@ -210,7 +210,7 @@ class Desk:
             "DELETE FROM ExecutionAttempt",
             "DELETE FROM FailedTask",
             "DELETE FROM SchedulerExecution",
-            "DELETE FROM ScheduleTally",
+            "UPDATE SchedulerPlan SET paused_at = NULL, claimed = NULL",
             "DELETE FROM Scheduler WHERE name IS NULL OR name <> 'innocent'",
             "DELETE FROM SchedulerPlan WHERE scheduler_id NOT IN (SELECT id FROM Scheduler)",
         )

@@ -9,7 +9,7 @@ from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
 from cronhare.ports.attempts import Refused
-from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger
+from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, draft
 
 ANN = Pause(since=NOON, by="ann", reason="migration")
 
@@ -72,6 +72,18 @@ def test_a_pause_is_no_edit_and_is_kept_beside_the_schedule(ledger: Ledger) -> N
     assert (stored.updated_at, stored.planned) == (before.updated_at, True)
     assert ledger.schedules.pause("unknown", ANN, now=ledger.now) is None
     assert ledger.schedules.resume("unknown", now=ledger.now) is None
+
+
+def test_a_pause_may_come_before_the_first_plan_and_outlives_an_edit(ledger: Ledger) -> None:
+    ledger.save(draft(**EVERY_MINUTE))
+    ledger.schedules.pause("report", ANN, now=ledger.now)
+    ledger.plan_edited()
+    pass_minutes(ledger, 1)
+    ledger.save(draft(**EVERY_MINUTE, description="edited"))
+    ledger.plan_edited()
+    pass_minutes(ledger, 1)
+
+    assert {run.state for run in ledger.executions()} == {State.SKIPPED}
 
 
 def test_after_the_last_run_that_is_allowed_a_schedule_is_never_due_again(

@@ -12,34 +12,33 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Row,
+    Select,
     and_,
     bindparam,
     func,
-    insert,
     select,
     update,
 )
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.nack_count import MOST
-from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
-from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 from ..dialect import Dialect
 from ..rows.own import OwnTable
-from ..rows.schedules import find_calendars, read_pause
-from ..schema.tables import by_id, executions, pauses, tallies
+from ..rows.schedules import PAUSE_COLUMNS, find_calendars, read_pause
+from ..schema.tables import by_id, executions, plans
 from ..schema.types import UtcDateTime
 
 Known = Sequence[tuple[Row[Any], Schedule | BrokenSchedule]]
 
 _IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 
-_PAUSES: Final = select(pauses).where(pauses.c.scheduler_id.in_(_IDS))
-_TALLIES: Final = select(tallies).where(tallies.c.scheduler_id.in_(_IDS))
+_PLANS: Final[Select[Any]] = select(
+    plans.c.scheduler_id, *(plans.c[name] for name in PAUSE_COLUMNS), plans.c.claimed
+).where(plans.c.scheduler_id.in_(_IDS))
 
 _SKIPPED: Final = executions.c.state == State.SKIPPED.value
 _LATEST: Final = (
@@ -86,48 +85,49 @@ _EXPIRE: Final = (
     .values(expires_at=bindparam("at", type_=UtcDateTime))
 )
 _COUNT: Final = (
-    update(tallies)
-    .where(tallies.c.scheduler_id == bindparam("row_id"))
+    update(plans)
+    .where(plans.c.scheduler_id == bindparam("row_id"))
     .values(claimed=bindparam("now_claimed"))
 )
 
 
 @attrs.frozen(kw_only=True)
 class Found:
-    """The circumstances of one schedule, and the rows that they were read from."""
+    """The circumstances of one schedule, and the row that a skip prolongs."""
 
     circumstances: Circumstances
     newest_skip_id: int | None = None
-    has_tally: bool = False
 
 
 def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Found]:
     """Read what the schedules that have conditions or a pause need; most batches have none."""
     asking = [
-        (row, schedule)
+        (row.is_paused, schedule)
         for row, schedule in known
-        if row.paused_id is not None
-        or (isinstance(schedule, Schedule) and schedule.conditions is not None)
+        if isinstance(schedule, Schedule) and (row.is_paused or schedule.conditions is not None)
     ]
-    schedules = [schedule for _, schedule in asking if isinstance(schedule, Schedule)]
-    if not schedules:
+    if not asking:
         return {}
-    paused = _pauses(connection, [row.id for row, _ in asking if row.paused_id is not None])
     calendars = find_calendars(
         connection,
-        {name for one in schedules if one.conditions for name in one.conditions.calendars},
+        {name for _, one in asking if one.conditions for name in one.conditions.calendars},
     )
-    counted = _tallies(connection, schedules)
-    newest = _newest_skips(connection, [schedule.id for schedule in schedules])
-    return {
-        schedule.id: _found(
-            paused.get(schedule.id),
-            counted.get(schedule.id),
-            newest.get(schedule.id),
-            calendars,
+    planned = [one.id for is_paused, one in asking if is_paused or counts_runs(one)]
+    rows = connection.execute(_PLANS, {"ids": planned}) if planned else ()
+    plan_of = {row.scheduler_id: row for row in rows}
+    newest = _newest_skips(connection, [schedule.id for _, schedule in asking])
+    found = {}
+    for _, schedule in asking:
+        plan = plan_of.get(schedule.id)
+        skip_id, newest_skip = newest.get(schedule.id, (None, None))
+        circumstances = Circumstances(
+            pause=None if plan is None else read_pause(plan),
+            calendars=calendars,
+            claimed=0 if plan is None else plan.claimed or 0,
+            newest_skip=newest_skip,
         )
-        for schedule in schedules
-    }
+        found[schedule.id] = Found(circumstances=circumstances, newest_skip_id=skip_id)
+    return found
 
 
 def keep_expiries(connection: Connection, dialect: Dialect, inserted: Iterable[Execution]) -> None:
@@ -139,6 +139,7 @@ def keep_expiries(connection: Connection, dialect: Dialect, inserted: Iterable[E
 
 def keep_tallies(
     connection: Connection,
+    dialect: Dialect,
     planned: Iterable[tuple[Schedule, Plan]],
     found: Mapping[int, Found],
 ) -> None:
@@ -146,20 +147,16 @@ def keep_tallies(
 
     Their plans are locked by us, so nobody else counts them.
     """
-    new, known = list[dict[str, Any]](), list[dict[str, Any]]()
-    for schedule, plan in planned:
-        if not plan.runs or not counts_runs(schedule):
-            continue
-        before = found[schedule.id]
-        claimed = before.circumstances.claimed + len(plan.runs)
-        if before.has_tally:
-            known.append({"row_id": schedule.id, "now_claimed": claimed})
-        else:
-            new.append({"scheduler_id": schedule.id, "claimed": claimed})
-    if new:
-        connection.execute(insert(tallies), new)
-    if known:
-        connection.execute(_COUNT, known)
+    rows = [
+        {
+            "row_id": schedule.id,
+            "now_claimed": found[schedule.id].circumstances.claimed + len(plan.runs),
+        }
+        for schedule, plan in planned
+        if plan.runs and counts_runs(schedule)
+    ]
+    if rows:
+        dialect.update_many(connection, _COUNT, rows)
 
 
 def prolong(
@@ -185,41 +182,6 @@ def prolong(
     if rows:
         dialect.update_many(connection, _PROLONG, rows)
     return sum(row["more"] for row in rows)  # type: ignore[misc]
-
-
-def _found(
-    paused: tuple[Pause | None, str | None] | None,
-    tally: int | None,
-    newest_skip: tuple[int, NewestSkip] | None,
-    calendars: Mapping[str, FoundCalendar],
-) -> Found:
-    pause, problem = paused or (None, None)
-    return Found(
-        circumstances=Circumstances(
-            pause=pause,
-            calendars=calendars,
-            claimed=tally or 0,
-            newest_skip=None if newest_skip is None else newest_skip[1],
-            problem=problem,
-        ),
-        newest_skip_id=None if newest_skip is None else newest_skip[0],
-        has_tally=tally is not None,
-    )
-
-
-def _pauses(
-    connection: Connection, ids: Sequence[int]
-) -> Mapping[int, tuple[Pause | None, str | None]]:
-    if not ids:
-        return {}
-    return {row.scheduler_id: read_pause(row) for row in connection.execute(_PAUSES, {"ids": ids})}
-
-
-def _tallies(connection: Connection, schedules: Sequence[Schedule]) -> Mapping[int, int]:
-    ids = [one.id for one in schedules if counts_runs(one)]
-    if not ids:
-        return {}
-    return {row.scheduler_id: row.claimed for row in connection.execute(_TALLIES, {"ids": ids})}
 
 
 def _newest_skips(

@@ -31,7 +31,7 @@ from ..rows.executions import BY_IDS, batches, display_name, find_executions
 from ..rows.schedules import STAMP
 from ..schema.tables import attempts, executions, plans, schedulers
 from ..schema.types import HandWritten, UtcDateTime
-from .plans import select_schedules, with_pauses
+from .plans import select_schedules
 
 
 class Page:
@@ -123,7 +123,7 @@ DUE = (
 )
 EDITED = (
     select_schedules()
-    .select_from(with_pauses(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id)))
+    .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
     .where(
         STAMP.is_distinct_from(plans.c.planned_at),
         *_after(schedulers.c.updated_at, schedulers.c.id, HandWritten),
@@ -133,7 +133,7 @@ EDITED = (
 )
 PROBLEMS = (
     select_schedules()
-    .select_from(with_pauses(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id)))
+    .select_from(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id))
     .where(plans.c.problem.is_not(None), plans.c.scheduler_id > bindparam("after"))
     .order_by(plans.c.scheduler_id)
     .limit(bindparam("limit"))
@@ -148,9 +148,7 @@ def schedules_of(due: Select[Any]) -> Select[Any]:
     taken = due.subquery("taken")
     return (
         select_schedules(taken)
-        .select_from(
-            with_pauses(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
-        )
+        .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
         .order_by(taken.c.next_due_at, taken.c.scheduler_id)
     )
 

@@ -10,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     FromClause,
-    Join,
     Row,
     Select,
     Update,
@@ -53,7 +52,7 @@ from ..gates.passing import gates_to_try, hold_back
 from ..gates.rows import RecentClaims
 from ..rows.executions import EXECUTION, is_in
 from ..rows.schedules import READ, STAMP, read_idle, schedule_of
-from ..schema.tables import by_id, executions, pauses, plans, schedulers
+from ..schema.tables import by_id, executions, plans
 from ..schema.types import UtcDateTime, named_rows
 from .circumstances import Found, find_circumstances, keep_expiries, keep_tallies, prolong
 
@@ -94,11 +93,6 @@ _UNFINISHED = (
 _FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
 
 
-def with_pauses(joined: FromClause, scheduler_id: Any = schedulers.c.id) -> Join:  # noqa: ANN401
-    """Join what schedules are selected from with their pauses, which few have."""
-    return joined.outerjoin(pauses, pauses.c.scheduler_id == scheduler_id)
-
-
 def select_schedules(planned: FromClause = plans) -> Select[Any]:
     """Begin a statement that selects schedules with their plans, as `apply_plans` takes them."""
     return select(
@@ -109,7 +103,7 @@ def select_schedules(planned: FromClause = plans) -> Select[Any]:
         planned.c.resume_at,
         planned.c.problem,
         planned.c.idle,
-        pauses.c.scheduler_id.label("paused_id"),
+        planned.c.paused_at.is_not(None).label("is_paused"),
         STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
     )
 
@@ -169,7 +163,7 @@ def apply_plans(
         keep_expiries(connection, dialect, inserted)
     if moved:
         dialect.set_plans(connection, moved)
-    keep_tallies(connection, conditional, found)
+    keep_tallies(connection, dialect, conditional, found)
     prolonged = prolong(connection, dialect, conditional, found, now=now)
     return Batch(
         looked=len(rows) - left,

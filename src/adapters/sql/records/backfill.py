@@ -26,7 +26,7 @@ from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
-from ..claims.plans import select_schedules, with_pauses
+from ..claims.plans import select_schedules
 from ..dialect import Dialect
 from ..rows.executions import batches
 from ..rows.schedules import find_calendars, read_idle, schedule_of
@@ -37,7 +37,7 @@ COLLECTED_AT_ONCE: Final = 1_000
 
 _SCHEDULE: Final = (
     select_schedules()
-    .select_from(with_pauses(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id)))
+    .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
     .where(schedulers.c.id == bindparam("scheduler_id"))
 )
 _RAN: Final = select(executions.c.execution_key).where(

@@ -29,7 +29,7 @@ from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
 from ..rows.changes import FAILURE
 from ..rows.own import ATTEMPT, OUTPUT, REPLAY, TALLY, BrokenRow, OwnTable
-from ..rows.schedules import PAUSE
+from ..rows.schedules import PLAN
 from ..schedules.lists import schedules_seen
 from ..schema.tables import (
     alerts,
@@ -41,7 +41,7 @@ from ..schema.tables import (
     failed_tasks,
     outbox,
     outputs,
-    pauses,
+    plans,
     replays,
     topic_tallies,
 )
@@ -59,7 +59,7 @@ _LOOKED_AT: Final[tuple[tuple[Table, OwnTable], ...]] = (
     (failed_tasks, FAILURE),
     (outbox, DELIVERY),
     (outputs, OUTPUT),
-    (pauses, PAUSE),
+    (plans, PLAN),
     (replays, REPLAY),
     (topic_tallies, TALLY),
 )

@@ -1,4 +1,4 @@
-"""Rows of `Scheduler` as schedules, with their calendars and pauses."""
+"""Rows of `Scheduler` as schedules, with their calendars; and what their plans say of them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,8 +43,7 @@ from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Sch
 from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.echo import echo, shown
 
-from ..schema.tables import calendar_windows, calendars, pauses, schedulers
-from ..schema.types import row_maker
+from ..schema.tables import calendar_windows, calendars, plans, schedulers
 from .executions import display_name
 from .own import BrokenRow, OwnTable
 from .schedule_columns import (
@@ -249,6 +248,7 @@ def _fault_of_params(value: object) -> str | None:
     return problem
 
 
+PLAN: Final = OwnTable(plans, planned_at=Any)
 CALENDAR: Final = OwnTable(calendars)
 WINDOW: Final = OwnTable(calendar_windows)
 
@@ -365,45 +365,13 @@ def read_idle(row: Row[Any]) -> Idle | None:
     return None if why is None else Idle(why=why, since=row.resume_at)
 
 
-_THIS: Final = pauses.c.scheduler_id == bindparam("scheduler_id")
-#: The pause of one schedule.
-PAUSE_OF: Final = select(pauses).where(_THIS)
-_END_PAUSE: Final = delete(pauses).where(_THIS)
-#: Makes a row of a pause's columns within a wider one.
-_CELLS: Final = row_maker(tuple(pauses.c.keys()))
+PAUSE_COLUMNS: Final = ("paused_at", "paused_until", "paused_by", "pause_reason")
 
 
-PAUSE: Final = OwnTable(pauses)
-
-
-def read_pause(row: Any) -> tuple[Pause | None, str | None]:  # noqa: ANN401 - a row
-    """Read a pause, or say what is wrong with its row."""
-    try:
-        read = PAUSE.read(row)
-    except BrokenRow as broken:
-        return None, f"{broken.why}; `cronhare schedules pause` or `resume` mends it"
-    pause = Pause(
-        since=read.paused_at, until=read.paused_until, by=read.paused_by, reason=read.reason
+def read_pause(row: Row[Any]) -> Pause | None:
+    """Read `PAUSE_COLUMNS`."""
+    if row.paused_at is None:
+        return None
+    return Pause(
+        since=row.paused_at, until=row.paused_until, by=row.paused_by, reason=row.pause_reason
     )
-    return pause, None
-
-
-def pause_beside(row: Row[Any]) -> tuple[Pause | None, str | None]:
-    """Read the pause that a row was joined with, under names that begin with `pause_`."""
-    if row.pause_scheduler_id is None:
-        return None, None
-    return read_pause(_CELLS(getattr(row, f"pause_{name}") for name in pauses.c.keys()))  # noqa: SIM118
-
-
-def write_pause(connection: Connection, scheduler_id: int, pause: Pause | None) -> None:
-    """Replace a schedule's pause, whatever is there; None leaves none."""
-    connection.execute(_END_PAUSE, {"scheduler_id": scheduler_id})
-    if pause is not None:
-        values = {
-            "scheduler_id": scheduler_id,
-            "paused_at": pause.since,
-            "paused_until": pause.until,
-            "paused_by": pause.by,
-            "reason": pause.reason,
-        }
-        connection.execute(insert(pauses), values)

@@ -27,20 +27,14 @@ from cronhare.ports.system import ClockPort
 from ..database import Database, repeatable
 from ..rows.executions import exactly
 from ..rows.schedules import moment_or_long_ago, row_values
-from ..schema.tables import AWAITS_A_PERSON, THESE, executions, pauses, plans, schedulers
-from .store import STORED, edited_at, stored
+from ..schema.tables import AWAITS_A_PERSON, THESE, executions, plans, schedulers
+from .store import PLAN_OF, STORED, edited_at, stored
 
 #: So many executions are deleted in one transaction.
 STEP: Final = 1_000
 
 _THIS: Final = schedulers.c.id == bindparam("scheduler_id")
 _IN_FULL: Final = STORED.where(_THIS)
-#: In this order, as schedulers have it: a plan is theirs while they claim.
-_PLAN: Final = (
-    select(plans.c.scheduler_id)
-    .where(plans.c.scheduler_id == bindparam("scheduler_id"))
-    .with_for_update()
-)
 _EDITED_ROW: Final[Select[Any]] = (
     select(schedulers.c.id, schedulers.c.updated_at)
     .where(_THIS, schedulers.c.system_id.is_(None))
@@ -137,9 +131,9 @@ def conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElemen
         yield status != 0 if which.enabled else status == 0
     if which.paused is not None:
         # Few are: so that a database begins with these, it is not to join them.
-        on = select(pauses.c.scheduler_id).where(
-            pauses.c.paused_at <= now,
-            or_(pauses.c.paused_until.is_(None), pauses.c.paused_until > now),
+        on = select(plans.c.scheduler_id).where(
+            plans.c.paused_at <= now,
+            or_(plans.c.paused_until.is_(None), plans.c.paused_until > now),
         )
         yield schedulers.c.id.in_(on) if which.paused else schedulers.c.id.not_in(on)
     if which.source is not None:
@@ -149,9 +143,9 @@ def conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElemen
 def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:
     if not 0 < scheduler_id <= LARGEST_ID:
         return None
-    asked = {"scheduler_id": scheduler_id}
-    connection.execute(_PLAN, asked).all()
-    return connection.execute(_EDITED_ROW, asked).first()
+    # In this order, as schedulers have it: a plan is theirs while they claim.
+    connection.execute(PLAN_OF, {"planned_id": scheduler_id}).all()
+    return connection.execute(_EDITED_ROW, {"scheduler_id": scheduler_id}).first()
 
 
 def _is_other(row: Row[Any], seen: datetime | None) -> bool:

@@ -35,7 +35,7 @@ from ..database import Database, repeatable
 from ..rows.executions import display_name, id_of_display_name
 from ..rows.schedule_columns import TASK_COLUMNS, read_task
 from ..rows.schedules import STAMP, moment_or_long_ago, read_retention
-from ..schema.tables import pauses, plans, schedulers
+from ..schema.tables import plans, schedulers
 from ..schema.types import duration, milliseconds
 from .edits import conditions_of
 from .names import HAS_NONE, IS_ON, IS_USERS, STAYS
@@ -108,7 +108,7 @@ _APART: Final = case(
         or_(
             ~_IS_PLANNED,
             plans.c.problem.is_not(None),
-            pauses.c.scheduler_id.is_not(None),
+            plans.c.paused_at.is_not(None),
             HAS_NONE,
             STAYS,
             *_MISFITS,
@@ -117,9 +117,7 @@ _APART: Final = case(
     ),
     else_=0,
 )
-_JOINED: Final = schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id).outerjoin(
-    pauses, pauses.c.scheduler_id == schedulers.c.id
-)
+_JOINED: Final = schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id)
 
 # Written out: a parameter is another one each time, and PostgreSQL would see two expressions.
 _SHORT: Final[ColumnElement[int]] = literal_column(str(milliseconds(SHORT_TIMEOUT)))

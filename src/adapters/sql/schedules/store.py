@@ -1,6 +1,6 @@
 """The users' table."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,22 +34,20 @@ from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable
 from ..rows.executions import batches, display_name, id_of_display_name
-from ..rows.schedule_columns import NUMBER_COLUMNS, RUN_OPTION_COLUMNS, TIME_COLUMNS
+from ..rows.schedule_columns import LONG_AGO, NUMBER_COLUMNS, RUN_OPTION_COLUMNS, TIME_COLUMNS
 from ..rows.schedules import (
-    PAUSE_OF,
+    PAUSE_COLUMNS,
     READ,
     STAMP,
     draft_of,
     moment_or_long_ago,
-    pause_beside,
     read_drafts,
     read_idle,
     read_pause,
     row_values,
     save_calendars,
-    write_pause,
 )
-from ..schema.tables import calendars, pauses, plans, schedulers, tallies
+from ..schema.tables import calendars, plans, schedulers
 from ..schema.types import HandWritten
 from .names import ScheduleNames
 
@@ -66,15 +64,11 @@ STORED: Select[Any] = (
         plans.c.judged_by,
         plans.c.resume_at,
         plans.c.idle,
-        *(column.label(f"pause_{column.name}") for column in pauses.c),
-        tallies.c.claimed,
+        *(plans.c[name] for name in PAUSE_COLUMNS),
+        plans.c.claimed,
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
     )
-    .select_from(
-        schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id)
-        .outerjoin(pauses, pauses.c.scheduler_id == schedulers.c.id)
-        .outerjoin(tallies, tallies.c.scheduler_id == schedulers.c.id)
-    )
+    .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
     .where(schedulers.c.system_id.is_(None))
 )
 _NAMED = or_(
@@ -93,6 +87,14 @@ _MADE_BY = select(schedulers.c.id).where(
 )
 
 _CALENDARS = select(calendars.c.name, calendars.c.source)
+
+#: What whoever plans a schedule has locked meanwhile.
+PLAN_OF = (
+    select(*(plans.c[name] for name in PAUSE_COLUMNS))
+    .where(plans.c.scheduler_id == bindparam("planned_id"))
+    .with_for_update()
+)
+_PAUSE = update(plans).where(plans.c.scheduler_id == bindparam("planned_id"))
 
 _INSERT = insert(schedulers)
 _REPLACE = (
@@ -261,21 +263,12 @@ class SqlScheduleStore(ScheduleNames):
     @repeatable
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
         with self._database.write(f"pausing schedule {shown(name)}") as connection:
-            for row in _find(connection, self._users, [name]):
-                kept = paused_anew(pause, _pause_of(connection, row.id), now=now)
-                write_pause(connection, row.id, kept)
-                return kept
-        return None
+            return _set_pause(connection, name, lambda old: paused_anew(pause, old, now=now))
 
     @repeatable
     def resume(self, name: str, *, now: datetime) -> Pause | None:
         with self._database.write(f"resuming schedule {shown(name)}") as connection:
-            for row in _find(connection, self._users, [name]):
-                before = _pause_of(connection, row.id)
-                after = None if before is None else resumed(before, now=now)
-                write_pause(connection, row.id, after)
-                return after
-        return None
+            return _set_pause(connection, name, lambda old: old and resumed(old, now=now))
 
 
 def _write(
@@ -323,9 +316,23 @@ def _refuse_namesakes(
     )
 
 
-def _pause_of(connection: Connection, scheduler_id: int) -> Pause | None:
-    row = connection.execute(PAUSE_OF, {"scheduler_id": scheduler_id}).first()
-    return None if row is None else read_pause(row)[0]
+def _set_pause(
+    connection: Connection, name: str, changed: Callable[[Pause | None], Pause | None]
+) -> Pause | None:
+    """Change a schedule's pause. Only its plan is locked: nobody waits for who edits its row."""
+    for row in _find(connection, _USERS, [name]):
+        plan = connection.execute(PLAN_OF, {"planned_id": row.id}).first()
+        pause = changed(None if plan is None else read_pause(plan))
+        if pause is not None:
+            said = (pause.since, pause.until, pause.by, pause.reason)
+            values = dict(zip(PAUSE_COLUMNS, said, strict=True))
+            if plan is None:  # it differs from the row's updated_at: it is planned yet
+                values |= {"scheduler_id": row.id, "planned_at": LONG_AGO}
+                connection.execute(insert(plans), values)
+            else:
+                connection.execute(_PAUSE, {**values, "planned_id": row.id})
+        return pause
+    return None
 
 
 def _is_alike(name: str, stored: object) -> bool:
@@ -352,20 +359,19 @@ def stored(row: Row[Any]) -> StoredSchedule:
     """Read a row of `STORED`."""
     draft, problem = draft_of(row)
     planned = bool(row.is_planned)
-    pause, problem_of_pause = pause_beside(row)
     return StoredSchedule(
         id=row.id,
         name=display_name(row.name, row.id),
         draft=draft,
-        problem=problem or problem_of_pause or _problem_elsewhere(row),
+        problem=problem or _problem_elsewhere(row),
         source=row.source if isinstance(row.source, str) else None,
         created_at=moment_or_long_ago(row.created_at),
         updated_at=moment_or_long_ago(row.updated_at),
         next_due_at=row.next_due_at if isinstance(row.next_due_at, datetime) else None,
         planned=planned,
         text=shown(row.schedule) if draft is None and isinstance(row.schedule, str) else None,
-        pause=pause,
-        claimed=row.claimed if isinstance(row.claimed, int) else 0,
+        pause=read_pause(row),
+        claimed=row.claimed or 0,
         idle=read_idle(row),
     )
 

@@ -123,7 +123,9 @@ schedulers = Table(
 
 #: Each schedule's cursor. It is edited if its updated_at is not this planned_at. One that could not
 #: be planned has the problem, the replica that judged so, and where to go on later. With *idle*
-#: nothing goes on there: it says why nothing has run since.
+#: nothing goes on there: it says why nothing has run since. While it is paused its due instants do
+#: not run; a pause that is over stays until the next. *claimed* counts the runs that were due, if
+#: it may have but so many.
 plans = Table(
     "SchedulerPlan",
     metadata,
@@ -134,26 +136,13 @@ plans = Table(
     Column("judged_by", String(255)),
     Column("resume_at", UtcDateTime),
     Column("idle", String(16)),
-    Index("ix_plan_next_due_at", "next_due_at"),  # likewise
-)
-
-#: In which schedules' due instants do not run. One that is over stays until the next.
-pauses = Table(
-    "SchedulePause",
-    metadata,
-    Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
-    Column("paused_at", UtcDateTime, nullable=False),
+    Column("paused_at", UtcDateTime),
     Column("paused_until", UtcDateTime),
     Column("paused_by", String(255)),
-    Column("reason", LongText),
-)
-
-#: How many runs of schedules that may have but so many were due.
-tallies = Table(
-    "ScheduleTally",
-    metadata,
-    Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
-    Column("claimed", BigInteger, nullable=False),
+    Column("pause_reason", LongText),
+    Column("claimed", BigInteger, _from("claimed", 0)),
+    Index("ix_plan_next_due_at", "next_due_at"),  # likewise
+    Index("ix_plan_paused", "paused_at", **_of_those_with("paused_at")),
 )
 
 #: How many events nobody listened to, by topic; or by type and number, where there is no topic.
