@@ -43,8 +43,7 @@ from cronhare.ports.system import ClockPort
 from .database import Database, StorePart, repeatable
 from .rows.executions import BY_IDS, batches, display_name, find_executions
 from .rows.own import OwnTable
-from .rows.schedules import STAMP
-from .schedules.names import IS_ON, IS_USERS
+from .rows.schedules import IS_ON, IS_USERS, STAMP
 from .schema.tables import alerts, executions, failed_tasks, outbox, plans, schedulers
 from .schema.types import UtcDateTime
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from ..reading import Fault, Reads, read_table, whole_number
+from ..reading import Fault, Invalid, Reads, read_table, whole_number
 from ..texts.durations import LONGEST, say_duration
 from ..texts.echo import echo
 from ..texts.names import NAME
@@ -106,14 +106,19 @@ def expired(after: timedelta) -> str:
     return f"expired: not started within {say_duration(after)} of its due instant"
 
 
-def read_conditions(
-    given: Mapping[str, Any],
-) -> tuple[Conditions | None, tuple[Fault, ...]]:
-    """Read what a row gives; nothing at all is None."""
-    faults: list[Fault] = []
-    said = {field: value for field, value in given.items() if value is not None}
-    conditions = read_table(Conditions, said, faults, quote=echo)
-    return (None if faults or conditions == NONE else conditions), tuple(faults)
+def read_conditions(given: object) -> Conditions | None:
+    """Read what a row gives; nothing at all is None.
+
+    Raises:
+        Invalid: with every fault at once.
+    """
+    if isinstance(given, Mapping):
+        given = {field: value for field, value in given.items() if value is not None}
+    faults = list[Fault]()
+    conditions = read_table(Conditions, given, faults, quote=echo)
+    if faults:
+        raise Invalid(faults)
+    return None if conditions == NONE else conditions
 
 
 def write_conditions(conditions: Conditions) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable
 from ..rows.executions import batches, exactly
-from ..rows.own import OwnTable
+from ..rows.own import BrokenRow, OwnTable
 from ..schema.tables import alerts, judgements
 from .signs import Signals
 
@@ -222,7 +222,7 @@ def _read(rows: Iterable[Row[Any]]) -> list[RaisedAlert]:
         try:
             data = msgspec.json.decode(fields.pop("data"), type=dict[str, Any])
         except msgspec.DecodeError as error:
-            ALERT.tell(row, f"data: {error}")
+            BrokenRow(ALERT, row, f"data: {error}").tell()
             continue
         found.append(RaisedAlert(key=fields.pop("rule"), data=data, **fields))
     return found

@@ -12,7 +12,7 @@ from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable
 from ..rows.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
-from ..schedules.names import IS_USERS
+from ..rows.schedules import IS_USERS
 from ..schema.tables import executions, failed_tasks, schedulers
 from .archive import rows_of_task
 

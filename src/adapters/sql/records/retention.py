@@ -29,7 +29,7 @@ from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
-from cronhare.domain.schedules.retention import LATELY, ClassRetention, KeptClass, by_class
+from cronhare.domain.schedules.retention import LATELY, KeptClass, by_class
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.records import Retention
 
@@ -250,7 +250,7 @@ def _classes(database: Database) -> Sequence[KeptClass]:
     return by_class(
         (row.id, row.source if isinstance(row.source, str) else None, retention)
         for row in rows
-        if isinstance(retention := read_retention(row.retention), ClassRetention)
+        if (retention := read_retention(row.retention)[0]) is not None
     )
 
 

@@ -46,8 +46,7 @@ from ..dialect import Dialect
 from ..gauges import last_results, spans
 from ..rows.executions import display_name
 from ..rows.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
-from ..rows.schedules import STAMP
-from ..schedules.names import IS_USERS
+from ..rows.schedules import IS_USERS, STAMP
 from ..schema.tables import executions, failed_tasks, schedulers
 from .archive import those_of
 from .lists import ids_between

@@ -253,8 +253,8 @@ def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Exec
 def _problem_and_cells(read: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - see `OwnTable.each`
     if not isinstance(read, BrokenRow):
         return None, read
-    cells = {**_STAND_INS, **read.cells, "id": read.row.id}
-    return read.why, SimpleNamespace(**cells)
+    fitting = dict(_TABLE.fitting(read.row))
+    return read.why, SimpleNamespace(**{**_STAND_INS, **fitting, "id": read.row.id})
 
 
 def find_executions(
@@ -287,9 +287,11 @@ def _execution(
     problem: str | None,
     crashes: tuple[Crash, ...],
 ) -> Execution:
-    policy = read_retry(row.retry) if row.retry else None
-    if isinstance(policy, str):
-        problem, policy = problem or f"{executions.name}: retry: {policy}", None
+    policy = None
+    try:
+        policy = read_retry(row.retry) if row.retry else None
+    except ValueError as error:
+        problem = problem or f"{executions.name}: retry: {error}"
     owned_by = getattr(row, "owned_by", None)
     return Execution(
         id=row.id,

@@ -8,9 +8,9 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from functools import cached_property, lru_cache, wraps
+from functools import lru_cache, wraps
 from sys import getsizeof
-from typing import Annotated, Any, Final, Generic, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -35,13 +35,12 @@ class BrokenRow(Exception):
         """*why* begins with the column."""
         self.row = row
         self.why = f"{table.name}: {why}"
-        self._table = table
-        super().__init__(f"{table.name} {table.key_of(row)}: {why}")
+        key = " ".join(shown(str(getattr(row, name, "?"))) for name in table.keys)
+        super().__init__(f"{table.name} {key}: {why}")
 
-    @cached_property
-    def cells(self) -> dict[str, Any]:
-        """The cells that fit, each by itself."""
-        return dict(self._table.fitting(self.row))
+    def tell(self) -> None:
+        """Log it."""
+        say(log, logging.ERROR, "ledger.broken-row", f"A row cannot be read: {self}")
 
 
 class OwnTable:
@@ -50,7 +49,7 @@ class OwnTable:
     def __init__(self, table: Table, **special: Any) -> None:  # noqa: ANN401 - types
         """Take the types of the columns, but for *special* ones, which may be of none of them."""
         self.name = table.name
-        self._keys = [column.name for column in table.primary_key]
+        self.keys = [column.name for column in table.primary_key]
         self._types = {str(column.name): _type_of(column) for column in table.c} | special
         self._struct = lru_cache(maxsize=64)(self._make_struct)
 
@@ -81,16 +80,8 @@ class OwnTable:
         read = list(self.each(rows))
         for each in read:
             if isinstance(each, BrokenRow):
-                _tell(each)
+                each.tell()
         return [each for each in read if not isinstance(each, BrokenRow)]
-
-    def tell(self, row: Any, why: str) -> None:  # noqa: ANN401
-        """Log a row that fits, but for what one of its columns means."""
-        _tell(BrokenRow(self, row, why))
-
-    def key_of(self, row: Any) -> str:  # noqa: ANN401
-        """Name a row by its primary key, as far as its columns were asked for."""
-        return " ".join(shown(str(getattr(row, name, "?"))) for name in self._keys)
 
     def fitting(self, row: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
         """Give the cells of a row that fit by themselves."""
@@ -110,10 +101,6 @@ class OwnTable:
             return BrokenRow(self, row, said)
         place = int(found[2])
         return BrokenRow(self, row, f"{row._fields[place]}: {echo(row[place])}: {found[1]}")
-
-
-def _tell(broken: BrokenRow) -> None:
-    say(log, logging.ERROR, "ledger.broken-row", f"A row cannot be read: {broken}")
 
 
 def whole(least: int, most: int) -> Any:  # noqa: ANN401 - a type
@@ -160,37 +147,25 @@ TASKS_CACHED: Final = 1_024
 POLICIES_CACHED: Final = 1_024
 
 
-class _TooLarge(Exception, Generic[T]):
-    """Carries an answer past the cache."""
-
-    def __init__(self, answer: T) -> None:
-        super().__init__(answer)
-        self.answer = answer
-
-
 def cached(entries: int) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
-    """Cache the last *entries* answers to small values: texts, or tuples of columns."""
+    """Cache *entries* answers to small values: texts, or tuples of columns."""
 
     def decorate(call: Callable[[Any], T]) -> Callable[[Any], T]:
-        @lru_cache(maxsize=entries)
-        def remembered(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
-            answer = call(question)
-            if _size(question) > LARGEST_CACHED:
-                raise _TooLarge(answer)
-            return answer
+        known: dict[Any, T] = {}
 
         @wraps(call)
-        def ask(question: Any) -> T:  # noqa: ANN401
+        def ask(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
             try:
-                return remembered(question)
-            except _TooLarge as large:
-                answer: T = large.answer
-                return answer
+                return known[question]
+            except KeyError:
+                answer = call(question)
+            parts = question if isinstance(question, tuple) else (question,)
+            if sum(map(getsizeof, parts)) <= LARGEST_CACHED:
+                if len(known) >= entries:
+                    known.clear()
+                known[question] = answer
+            return answer
 
         return ask
 
     return decorate
-
-
-def _size(question: object) -> int:
-    return sum(map(getsizeof, question)) if isinstance(question, tuple) else getsizeof(question)

@@ -12,10 +12,11 @@ from msgspec import Meta
 
 from cronhare.domain.cron import Fold, Gap, names_matter
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.reading import Fault, Invalid, Reads, read_table, text_of, whole_number
+from cronhare.domain.reading import Fault, Reads, read_table, text_of, whole_number
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import (
     LONGEST_POLICY,
+    RetryPolicyInvalid,
     read_policy,
     write_policy,
 )
@@ -109,21 +110,21 @@ def _flag(value: object) -> bool:
     raise ValueError(f"{echo(value)} is not 0 (off) or 1 (on)")
 
 
-def _policy(text: str) -> RetryPolicy:
-    policy = read_retry(text)
-    if isinstance(policy, str):
-        raise ValueError(policy)  # noqa: TRY004 - it says what is wrong
-    return policy
+@cached(entries=POLICIES_CACHED)
+def read_retry(text: str) -> RetryPolicy:
+    """Read a retry policy.
+
+    Raises:
+        ValueError: it is no JSON, or no policy.
+    """
+    try:
+        return read_policy(decoded(text), default=RetryPolicy())
+    except RetryPolicyInvalid as error:
+        raise ValueError(str(error)) from error  # with its code
 
 
 def _conditions(text: str) -> Conditions | None:
-    said = decoded(text)
-    if not isinstance(said, dict):
-        raise ValueError(f"{echo(said)} is not a table")  # noqa: TRY004 - a fault of the row
-    conditions, faults = read_conditions(said)
-    if faults:
-        raise Invalid(faults)
-    return conditions
+    return read_conditions(decoded(text))
 
 
 # What is read has another type than what is written, which `Annotated` names.
@@ -135,7 +136,7 @@ if TYPE_CHECKING:
 else:
     _Span = Annotated[int, whole_number(SPANS_MS), Reads(_span)]
     _Interval = Annotated[int, whole_number(INTERVALS_MS), Reads(_span)]
-    _Policy = Annotated[str, text_of(LONGEST_POLICY), Reads(_policy)]
+    _Policy = Annotated[str, text_of(LONGEST_POLICY), Reads(read_retry)]
     _Conditions = Annotated[str, text_of(LONGEST_CONDITIONS), Reads(_conditions)]
 _Moment = Annotated[Any, Reads(_moment)]
 _Flag = Annotated[Any, Reads(_flag)]
@@ -281,15 +282,6 @@ def _concurrency(key: str | None, limit: int | None, faults: list[Fault]) -> Con
     if limit is not None and "concurrency_key" not in tried:
         faults.append(Fault("concurrency_key", "is missing beside a concurrency_limit"))
     return None
-
-
-@cached(entries=POLICIES_CACHED)
-def read_retry(text: str) -> RetryPolicy | str:
-    """Read a retry policy, or say what is wrong with it."""
-    try:
-        return read_policy(decoded(text), default=RetryPolicy())
-    except ValueError as error:  # of JSON, or of a policy
-        return str(error)
 
 
 @lru_cache(maxsize=1024)

@@ -1,9 +1,9 @@
 """Rows of `Scheduler` as schedules, with their calendars; and what their plans say of them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 from sqlalchemy import (
@@ -14,18 +14,18 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     type_coerce,
 )
 from sqlalchemy.types import NullType
 
-from cronhare.domain.reading import Fault, Reads, read_table
+from cronhare.domain.reading import Fault, Reads, read_table, text_of
 from cronhare.domain.schedules.calendars import (
     MOST_WINDOWS,
     BrokenCalendar,
     CalendarDraft,
     FoundCalendar,
-    NamedText,
     compiled,
     missing,
 )
@@ -56,6 +56,7 @@ from .schedule_columns import (
     NamedTask,
     column_values,
     decoded,
+    given,
     read_named_times,
     read_run_options,
     read_task,
@@ -67,29 +68,13 @@ from .schedule_columns import (
 LONGEST_RETENTION: Final = 1_024
 
 
-def read_retention(value: object) -> ClassRetention | str | None:
-    """Read the column, or say what is wrong with it."""
-    if value is None or value == "":
-        return None
-    if not isinstance(value, str):
-        return f"{echo(value)} is not JSON text"
-    if len(value) > LONGEST_RETENTION:
-        return f"{len(value):,} letters, {LONGEST_RETENTION:,} are allowed"
-    try:
-        return read_class_retention(decoded(value))
-    except ValueError as error:  # of JSON, or of a retention
-        return str(error)
-
-
-def write_retention(retention: ClassRetention | None) -> str | None:
-    """Write what is kept as JSON."""
-    if retention is None:
-        return None
-    return msgspec.json.encode(write_class_retention(retention)).decode()
-
-
 #: A row's updated_at exactly as it is: a plan keeps it, to see edits without comparing clocks.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
+
+IS_USERS: Final = schedulers.c.system_id.is_(None)
+IS_ON: Final = func.coalesce(schedulers.c.status, 0) != 0
+STAYS: Final = func.coalesce(schedulers.c.stay_alive, 0) != 0
+HAS_NO_NAME: Final = or_(schedulers.c.name.is_(None), schedulers.c.name == "")
 
 #: These replace the columns of a row that cannot be read at all.
 _NO_TIMES = read_times((None,) * len(TIME_COLUMNS))
@@ -117,11 +102,8 @@ _IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIME_COLUMNS))
 _IN_OPTIONS = slice(_IN_TIMES.stop, len(READ))
 
 
-def _retention(value: object) -> ClassRetention | None:
-    found = read_retention(value)
-    if isinstance(found, str):
-        raise ValueError(found)  # noqa: TRY004 - it says what is wrong
-    return found
+def _retention(text: str) -> ClassRetention:
+    return read_class_retention(decoded(text))
 
 
 class _Others(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,14 +113,21 @@ class _Others(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user_id: int | None = None
     group_id: int | None = None
     language_id: int | None = None
-    retention: Annotated[Any, Reads(_retention)] = None
+    retention: Annotated[str, text_of(LONGEST_RETENTION), Reads(_retention)] | None = None
+
+
+def read_retention(value: object) -> tuple[ClassRetention | None, list[Fault]]:
+    """Read that column alone, with what is wrong with it."""
+    faults = list[Fault]()
+    row = read_table(_Others, given(("retention",), (value,)), faults, quote=echo)
+    return cast(ClassRetention | None, row.retention), faults
 
 
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     """Read a row as a draft, or say what is wrong with it."""
     times, options, task, params, faults = _read(row)
-    named = ((column, getattr(row, column)) for column in _Others.__struct_fields__)
-    said = {column: value for column, value in named if value is not None}
+    columns = _Others.__struct_fields__
+    said = given(columns, [getattr(row, column) for column in columns])
     others = read_table(_Others, said, faults, quote=echo)
     if faults:
         return None, _say(faults)
@@ -187,6 +176,7 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
 
 def row_values(draft: ScheduleDraft) -> dict[str, Any]:
     """Write a draft as the columns of its row."""
+    kept = draft.retention and msgspec.json.encode(write_class_retention(draft.retention)).decode()
     return {
         **task_values(draft),
         "task_name": draft.task_name,
@@ -194,7 +184,7 @@ def row_values(draft: ScheduleDraft) -> dict[str, Any]:
         "params": draft.params,
         "description": draft.description,
         **{name: getattr(draft, name) for name in OWNER_FIELDS},
-        "retention": write_retention(draft.retention),
+        "retention": kept,
         **column_values(draft),
     }
 
@@ -274,7 +264,11 @@ def find_calendars(connection: Connection, names: Collection[str]) -> Mapping[st
     if not names:
         return {}
     drafts = read_drafts(connection, names)
-    return {name: _compiled(name, drafts.get(name)) for name in names}
+    found = {name: drafts.get(name) or missing(name) for name in names}
+    return {
+        name: draft if isinstance(draft, BrokenCalendar) else compiled(draft)
+        for name, draft in found.items()
+    }
 
 
 def read_drafts(
@@ -285,9 +279,13 @@ def read_drafts(
     rows = {row.name: row for row in connection.execute(_CALENDARS, asked)}
     counts = {row.calendar: row.windows for row in connection.execute(_COUNTS, asked)}
     large = {name for name, count in counts.items() if count > MOST_WINDOWS}
-    windows = _windows(connection, [name for name in rows if name not in large])
+    sound = [name for name in rows if name not in large]
+    windows = defaultdict[str, list[Row[Any]]](list)
+    for window in connection.execute(_WINDOWS, {"names": sound}) if sound else ():
+        windows[window.calendar].append(window)
+    too_large = f"it has more than {MOST_WINDOWS:,} windows, which one may"
     return {
-        name: _too_large(name) if name in large else _draft(row, windows.get(name, ()))
+        name: BrokenCalendar(name, too_large) if name in large else _draft(row, windows[name])
         for name, row in rows.items()
         if isinstance(name, str)
     }
@@ -318,51 +316,21 @@ def save_calendars(
         connection.execute(insert(calendar_windows), within)
 
 
-def _compiled(name: str, draft: CalendarDraft | BrokenCalendar | None) -> FoundCalendar:
-    if draft is None:
-        return missing(name)
-    return draft if isinstance(draft, BrokenCalendar) else compiled(draft)
-
-
-def _windows(
-    connection: Connection, names: Sequence[str]
-) -> Mapping[str, Sequence[NamedText | BrokenRow]]:
-    found = defaultdict[str, list[NamedText | BrokenRow]](list)
-    rows = connection.execute(_WINDOWS, {"names": names}).all() if names else ()
-    for row, read in zip(rows, WINDOW.each(rows), strict=True):
-        broken = isinstance(read, BrokenRow)
-        found[row.calendar].append(read if broken else (read.during, read.label))
-    return found
-
-
-def _draft(
-    row: Row[Any], windows: Iterable[NamedText | BrokenRow]
-) -> CalendarDraft | BrokenCalendar:
-    try:
-        read = CALENDAR.read(row)
-    except BrokenRow as broken:
-        return BrokenCalendar(row.name, broken.why)
-    texts: list[NamedText] = []
-    for window in windows:
-        if isinstance(window, BrokenRow):
-            return BrokenCalendar(row.name, window.why)
-        texts.append(window)
-    return CalendarDraft(name=read.name, timezone=read.timezone, windows=tuple(texts))
-
-
-def _too_large(name: str) -> BrokenCalendar:
-    return BrokenCalendar(name, f"it has more than {MOST_WINDOWS:,} windows, which one may")
-
-
-_WHY: Final = {why.value: why for why in Why}
+def _draft(row: Row[Any], windows: Sequence[Row[Any]]) -> CalendarDraft | BrokenCalendar:
+    read = [*CALENDAR.each([row]), *WINDOW.each(windows)]
+    for each in read:
+        if isinstance(each, BrokenRow):
+            return BrokenCalendar(row.name, each.why)
+    calendar, *within = read
+    texts = tuple((window.during, window.label) for window in within)
+    return CalendarDraft(name=calendar.name, timezone=calendar.timezone, windows=texts)
 
 
 def read_idle(row: Row[Any]) -> Idle | None:
-    """Read it; what somebody else wrote there says nothing."""
-    if row.idle is None or row.next_due_at is not None or not isinstance(row.resume_at, datetime):
+    """Read why nothing goes on in a plan."""
+    if row.idle is None or row.next_due_at is not None or row.resume_at is None:
         return None
-    why = _WHY.get(row.idle) if isinstance(row.idle, str) else None
-    return None if why is None else Idle(why=why, since=row.resume_at)
+    return Idle(why=Why(row.idle), since=row.resume_at)
 
 
 PAUSE_COLUMNS: Final = ("paused_at", "paused_until", "paused_by", "pause_reason")

@@ -1,11 +1,9 @@
-"""Edits of the users' table row by row, and the conditions of which rows are meant."""
+"""Edits of the users' table row by row."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Engine,
     Row,
@@ -21,13 +19,12 @@ from sqlalchemy import (
 from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports.schedules import KeptByRuns, Outdated, ScheduleFilter, StoredSchedule
+from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule
 from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable
-from ..rows.executions import exactly
 from ..rows.schedules import moment_or_long_ago, row_values
-from ..schema.tables import AWAITS_A_PERSON, THESE, executions, plans, schedulers
+from ..schema.tables import AWAITS_A_PERSON, THESE, executions, schedulers
 from .store import PLAN_OF, STORED, edited_at, stored
 
 #: So many executions are deleted in one transaction.
@@ -55,8 +52,6 @@ _SOME_RUNS: Final = (
     .limit(bindparam("most"))
 )
 _DELETE_RUNS: Final = delete(executions).where(THESE)
-_ESCAPE: Final = "/"
-_LITERALLY: Final = str.maketrans({sign: f"{_ESCAPE}{sign}" for sign in f"{_ESCAPE}%_"})
 _DELETE: Final = delete(schedulers).where(_THIS)
 
 
@@ -114,30 +109,6 @@ class SqlScheduleEdits:
                 return STEP
             connection.execute(_DELETE, {"scheduler_id": row.id})
             return before
-
-
-def conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElement[bool]]:
-    """Give the conditions of the rows that a filter takes."""
-    if which.search is not None:
-        part = which.search.translate(_LITERALLY)
-        yield or_(
-            *(
-                column.ilike(f"%{part}%", escape=_ESCAPE)
-                for column in (schedulers.c.name, schedulers.c.description)
-            )
-        )
-    if which.enabled is not None:
-        status = func.coalesce(schedulers.c.status, 0)
-        yield status != 0 if which.enabled else status == 0
-    if which.paused is not None:
-        # Few are: so that a database begins with these, it is not to join them.
-        on = select(plans.c.scheduler_id).where(
-            plans.c.paused_at <= now,
-            or_(plans.c.paused_until.is_(None), plans.c.paused_until > now),
-        )
-        yield schedulers.c.id.in_(on) if which.paused else schedulers.c.id.not_in(on)
-    if which.source is not None:
-        yield exactly(schedulers.c.source, which.source)
 
 
 def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:

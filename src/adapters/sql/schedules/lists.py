@@ -25,20 +25,25 @@ from cronhare.domain.diagnosis.finding import NAMES_TOLD
 from cronhare.domain.diagnosis.overdue import Late
 from cronhare.domain.diagnosis.work import SHORT_TIMEOUT, ScheduleFacts
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter, StoredSchedule
 from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable
-from ..rows.executions import display_name, id_of_display_name
+from ..rows.executions import display_name, exactly, id_of_display_name
 from ..rows.schedule_columns import TASK_COLUMNS, read_task
-from ..rows.schedules import STAMP, moment_or_long_ago, read_retention
+from ..rows.schedules import (
+    HAS_NO_NAME,
+    IS_ON,
+    IS_USERS,
+    STAMP,
+    STAYS,
+    moment_or_long_ago,
+    read_retention,
+)
 from ..schema.tables import plans, schedulers
 from ..schema.types import duration, milliseconds
-from .edits import conditions_of
-from .names import HAS_NONE, IS_ON, IS_USERS, STAYS
 from .store import STORED, stored
 
 _ROW: Final = schedulers.c
@@ -57,7 +62,7 @@ class SqlScheduleLists:
     def page(
         self, which: ScheduleFilter, *, after: str | None = None, limit: int, now: datetime
     ) -> Sequence[StoredSchedule]:
-        those = _IDS.where(*conditions_of(which, now))
+        those = _IDS.where(*_conditions_of(which, now))
         # Nearly none has a part of a text: all are read, and none by way of the index of names.
         name = _ROW.name if which.search is None else func.coalesce(_ROW.name, "")
         with self._database.read("listing schedules") as connection:
@@ -67,15 +72,33 @@ class SqlScheduleLists:
                 named = those.where(name > place).order_by(name).limit(limit)
                 ids += connection.scalars(named)
             if len(ids) < limit:
-                rest = those.where(HAS_NONE, _ROW.id > nameless).order_by(_ROW.id)
+                rest = those.where(HAS_NO_NAME, _ROW.id > nameless).order_by(_ROW.id)
                 ids += connection.scalars(rest.limit(limit - len(ids)))
             return _these(connection, ids)
 
     @repeatable
     def count(self, which: ScheduleFilter, *, now: datetime) -> int:
-        some = _IDS.where(*conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
+        some = _IDS.where(*_conditions_of(which, now)).limit(MOST_COUNTED + 1).subquery()
         with self._database.read("counting schedules") as connection:
             return connection.scalar(select(func.count()).select_from(some)) or 0
+
+
+def _conditions_of(which: ScheduleFilter, now: datetime) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the rows that a filter takes."""
+    if which.search is not None:
+        columns = (schedulers.c.name, schedulers.c.description)
+        yield or_(*(each.icontains(which.search, autoescape=True) for each in columns))
+    if which.enabled is not None:
+        yield IS_ON if which.enabled else ~IS_ON
+    if which.paused is not None:
+        # Few are: so that a database begins with these, it is not to join them.
+        on = select(plans.c.scheduler_id).where(
+            plans.c.paused_at <= now,
+            or_(plans.c.paused_until.is_(None), plans.c.paused_until > now),
+        )
+        yield schedulers.c.id.in_(on) if which.paused else schedulers.c.id.not_in(on)
+    if which.source is not None:
+        yield exactly(schedulers.c.source, which.source)
 
 
 def _place(connection: Connection, after: str | None) -> tuple[object | None, int]:
@@ -109,7 +132,7 @@ _APART: Final = case(
             ~_IS_PLANNED,
             plans.c.problem.is_not(None),
             plans.c.paused_at.is_not(None),
-            HAS_NONE,
+            HAS_NO_NAME,
             STAYS,
             *_MISFITS,
         ),
@@ -188,10 +211,8 @@ def _alike(connection: Connection) -> Iterator[ScheduleFacts]:
             known.append(name)
     for row in connection.execute(_COUNTED):
         first, *others = names.get(tuple(row[: len(_ALIKE)])) or [row.first]
-        task, kept = read_task(tuple(row[: len(TASK_COLUMNS)])), read_retention(row.retention)
-        faults = [*map(str, task.faults)]
-        if isinstance(kept, str):
-            faults.append(str(Fault("retention", kept)))
+        task = read_task(tuple(row[: len(TASK_COLUMNS)]))
+        faults = [*map(str, task.faults), *map(str, read_retention(row.retention)[1])]
         yield ScheduleFacts(
             name=first,
             others=tuple(others),

@@ -1,5 +1,6 @@
 """The users' table."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,8 +27,10 @@ from cronhare.domain.schedules.calendars import BrokenCalendar, CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
+from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
+from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 from cronhare.ports.system import ClockPort
@@ -36,9 +39,13 @@ from ..database import Database, repeatable
 from ..rows.executions import batches, display_name, id_of_display_name
 from ..rows.schedule_columns import LONG_AGO, NUMBER_COLUMNS, RUN_OPTION_COLUMNS, TIME_COLUMNS
 from ..rows.schedules import (
+    HAS_NO_NAME,
+    IS_ON,
+    IS_USERS,
     PAUSE_COLUMNS,
     READ,
     STAMP,
+    STAYS,
     draft_of,
     moment_or_long_ago,
     read_drafts,
@@ -49,7 +56,6 @@ from ..rows.schedules import (
 )
 from ..schema.tables import calendars, plans, schedulers
 from ..schema.types import HandWritten
-from .names import ScheduleNames
 
 #: Rows of the users' table, with all that is known of each.
 STORED: Select[Any] = (
@@ -69,7 +75,7 @@ STORED: Select[Any] = (
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
     )
     .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
-    .where(schedulers.c.system_id.is_(None))
+    .where(IS_USERS)
 )
 _NAMED = or_(
     schedulers.c.name.in_(bindparam("names", expanding=True)),
@@ -78,7 +84,8 @@ _NAMED = or_(
 _WITH_ID = STORED.where(schedulers.c.id == bindparam("scheduler_id"))
 _USERS = select(
     schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
-).where(schedulers.c.system_id.is_(None), _NAMED)
+).where(IS_USERS, _NAMED)
+_FOR_UPDATE = _USERS.with_for_update()
 
 _MADE_BY = select(schedulers.c.id).where(
     schedulers.c.name == bindparam("made"),
@@ -95,6 +102,20 @@ PLAN_OF = (
     .with_for_update()
 )
 _PAUSE = update(plans).where(plans.c.scheduler_id == bindparam("planned_id"))
+
+_LISTED = select(schedulers.c.name, schedulers.c.id).where(IS_USERS, schedulers.c.name > "")
+_NAMELESS = select(schedulers.c.id).where(IS_USERS, HAS_NO_NAME).order_by(schedulers.c.id)
+_ON_QUEUES = (
+    select(schedulers.c.queue, func.count())
+    .where(IS_USERS, IS_ON, ~STAYS)
+    .group_by(schedulers.c.queue)
+)
+#: Their names are asked for apart: so this is read from an index alone, as is the one above.
+_ALIVE = select(schedulers.c.id).where(IS_USERS, IS_ON, STAYS)
+_EDITED = schedulers.c.updated_at > bindparam("since", type_=HandWritten)
+_NAMES_OF = select(schedulers.c.id, schedulers.c.name).where(
+    schedulers.c.id.in_(bindparam("ids", expanding=True))
+)
 
 _INSERT = insert(schedulers)
 _REPLACE = (
@@ -148,15 +169,11 @@ _NAMES = 1_000
 _ROWS = 5_000
 
 
-class SqlScheduleStore(ScheduleNames):
-    """Satisfies `ScheduleStorePort`; what reads no row in full is inherited.
-
-    What has a method here is one transaction.
-    """
+class SqlScheduleStore:
+    """Satisfies `ScheduleStorePort`; each method is one transaction."""
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))
-        self._users = _USERS.with_for_update()
+        self._database = Database(engine, clock)
 
     @repeatable
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
@@ -169,6 +186,34 @@ class SqlScheduleStore(ScheduleNames):
         wanted = None if names is None else frozenset(names)
         asked = (one for one in map(stored, found) if wanted is None or one.name in wanted)
         return sorted(asked, key=lambda each: each.name)
+
+    @repeatable
+    def near(self, name: str, *, limit: int) -> Collection[str]:
+        half, column = limit // 2, schedulers.c.name
+        before = _LISTED.where(column < name).order_by(column.desc()).limit(half)
+        after = _LISTED.where(column >= name).order_by(column).limit(half)
+        with self._database.read("looking for names") as connection:
+            found = [*connection.execute(before), *connection.execute(after)]
+            if len(found) < half:  # there are few schedules
+                found += [(None, id_) for id_ in connection.scalars(_NAMELESS.limit(half))]
+        return [display_name(name, id_) for name, id_ in found]
+
+    @repeatable
+    def on_queues(self) -> Mapping[str, int]:
+        counted = Counter[str]()
+        with self._database.read("counting the schedules of queues") as connection:
+            for queue, number in connection.execute(_ON_QUEUES):
+                counted[queue if isinstance(queue, str) and queue else MAIN_QUEUE] += number
+            counted.update(map(standalone_queue, _names_of(connection, _ALIVE, {})))
+        return counted
+
+    @repeatable
+    def staying_alive(self, *, since: datetime | None = None) -> Collection[str]:
+        with self._database.read("looking for what stays alive") as connection:
+            if since is None:
+                return _names_of(connection, _ALIVE, {})
+            # By the index of the times of edits.
+            return _names_of(connection, _ALIVE.where(_EDITED), {"since": since})
 
     @repeatable
     def save(
@@ -187,7 +232,7 @@ class SqlScheduleStore(ScheduleNames):
         by_name = {draft.name: row_values(draft) for draft in drafts}
         task_names = task_names or {}
         with self._database.write("saving schedules") as connection:
-            rows = _find(connection, self._users, [*by_name, *task_names, *disabled])
+            rows = _find(connection, _FOR_UPDATE, [*by_name, *task_names, *disabled])
             known = {display_name(row.name, row.id): row for row in rows}
             new = [
                 {**values, "source": source, "created_at": now, "updated_at": now}
@@ -195,9 +240,14 @@ class SqlScheduleStore(ScheduleNames):
                 if name not in known
             ]
             if new:
-                _refuse_namesakes(connection, self._users, [values["name"] for values in new])
+                _refuse_namesakes(connection, [values["name"] for values in new])
             old = [
-                _replacement(known[name], {**values, "source": source}, now)
+                {
+                    **{f"new_{column}": new for column, new in values.items() if column != "name"},
+                    "new_source": source,
+                    "new_updated_at": edited_at(known[name], now),
+                    "row_id": known[name].id,
+                }
                 for name, values in by_name.items()
                 if name in known
             ]
@@ -222,10 +272,10 @@ class SqlScheduleStore(ScheduleNames):
         made = {"source": None, "request": request, "created_at": now, "updated_at": now}
         values = {**row_values(draft), **made}
         with self._database.write("creating a schedule") as connection:
-            found = _find(connection, self._users, [draft.name])
+            found = _find(connection, _FOR_UPDATE, [draft.name])
             if any(display_name(row.name, row.id) == draft.name for row in found):
                 return None
-            _refuse_namesakes(connection, self._users, [draft.name])
+            _refuse_namesakes(connection, [draft.name])
             [id_] = connection.execute(_INSERT, values).inserted_primary_key or [None]
             return None if id_ is None else int(id_)
 
@@ -255,7 +305,7 @@ class SqlScheduleStore(ScheduleNames):
     @repeatable
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
         with self._database.write("switching schedules") as connection:
-            rows = [row for row in _find(connection, self._users, names) if row.status != on]
+            rows = [row for row in _find(connection, _FOR_UPDATE, names) if row.status != on]
             if rows:
                 connection.execute(_SWITCH, [_switched(row, now, on=on) for row in rows])
             return [display_name(row.name, row.id) for row in rows]
@@ -296,24 +346,29 @@ def _find(
     return rows
 
 
-def _refuse_namesakes(
-    connection: Connection, statement: Select[Any], names: Collection[str]
-) -> None:
+def _names_of(connection: Connection, ids: Select[Any], asked: Mapping[str, Any]) -> list[str]:
+    return [
+        display_name(name, id_)
+        for part in batches(connection.scalars(ids, asked).all(), _NAMES)
+        for id_, name in connection.execute(_NAMES_OF, {"ids": part})
+    ]
+
+
+def _refuse_namesakes(connection: Connection, names: Collection[str]) -> None:
     """Refuse new names that the table's unique index takes for names it has.
 
     It compares by the column's collation: blanks at the end are ignored, in some tables case is.
     """
-    rows = _find(connection, statement, names)
-    others = [row for row in rows if display_name(row.name, row.id) not in names]
-    if not others:
-        return
-    told = [f"row {row.id} of Scheduler is named {echo(row.name)}" for row in others]
-    meant = [name for row in others for name in names if _is_alike(name, row.name)]
-    taken_for = f"that for {listed([echo(name) for name in meant])}" if meant else "it for another"
-    raise LedgerRefused(
-        f"saving schedules: {listed(told)}, and the table takes {taken_for}: rename or delete it. "
-        "Nothing was saved"
-    )
+    told = [
+        f"row {row.id} of Scheduler is named {echo(row.name)}"
+        for row in _find(connection, _FOR_UPDATE, names)
+        if display_name(row.name, row.id) not in names
+    ]
+    if told:
+        raise LedgerRefused(
+            f"saving schedules: {listed(told)}, which the table takes for a new name: "
+            "rename or delete it. Nothing was saved"
+        )
 
 
 def _set_pause(
@@ -335,16 +390,6 @@ def _set_pause(
     return None
 
 
-def _is_alike(name: str, stored: object) -> bool:
-    return isinstance(stored, str) and name.rstrip().casefold() == stored.rstrip().casefold()
-
-
-def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Replace the draft's columns; those that are not ours (user_id …), name and id stay."""
-    new = {f"new_{column}": value for column, value in values.items() if column != "name"}
-    return {**new, "row_id": row.id, "new_updated_at": edited_at(row, now)}
-
-
 def _switched(row: Row[Any], now: datetime, *, on: bool) -> dict[str, Any]:
     return {"row_id": row.id, "new_status": on, "at": edited_at(row, now)}
 
@@ -358,29 +403,23 @@ def edited_at(row: Row[Any], now: datetime) -> datetime:
 def stored(row: Row[Any]) -> StoredSchedule:
     """Read a row of `STORED`."""
     draft, problem = draft_of(row)
-    planned = bool(row.is_planned)
+    if problem is None and row.problem and row.is_planned:  # of a replica that could not plan it
+        problem = f"{row.problem} (says {row.judged_by})" if row.judged_by else row.problem
     return StoredSchedule(
         id=row.id,
         name=display_name(row.name, row.id),
         draft=draft,
-        problem=problem or _problem_elsewhere(row),
+        problem=problem,
         source=row.source if isinstance(row.source, str) else None,
         created_at=moment_or_long_ago(row.created_at),
         updated_at=moment_or_long_ago(row.updated_at),
-        next_due_at=row.next_due_at if isinstance(row.next_due_at, datetime) else None,
-        planned=planned,
+        next_due_at=row.next_due_at,
+        planned=bool(row.is_planned),
         text=shown(row.schedule) if draft is None and isinstance(row.schedule, str) else None,
         pause=read_pause(row),
         claimed=row.claimed or 0,
         idle=read_idle(row),
     )
-
-
-def _problem_elsewhere(row: Row[Any]) -> str | None:
-    """Say why another replica could not plan a row that can be read here."""
-    if not row.problem or not row.is_planned:
-        return None
-    return f"{row.problem} (says {row.judged_by})" if row.judged_by else str(row.problem)
 
 
 def _stored_calendar(source: object, draft: CalendarDraft | BrokenCalendar) -> StoredCalendar:

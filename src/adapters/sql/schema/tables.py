@@ -32,6 +32,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.events import OutboxState
 from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState
 from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.idle import Why
 
 from .types import Flag, HandWritten, IsOneOf, UtcDateTime
 
@@ -135,7 +136,7 @@ plans = Table(
     Column("problem", LongText),
     Column("judged_by", String(255)),
     Column("resume_at", UtcDateTime),
-    Column("idle", String(16)),
+    _one_of("idle", Why),
     Column("paused_at", UtcDateTime),
     Column("paused_until", UtcDateTime),
     Column("paused_by", String(255)),

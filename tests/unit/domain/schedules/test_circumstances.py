@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
+from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.calendars import (
     BrokenCalendar,
     Calendar,
@@ -182,8 +183,8 @@ def test_what_is_written_of_conditions_is_read_back() -> None:
         max_runs=3, expires=HOUR, skip_on=("a",), only_on=("b", "c"), blackout=("Sat 22:00-06:00",)
     )
 
-    assert read_conditions(write_conditions(said)) == (said, ())
-    assert read_conditions({}) == (None, ())
+    assert read_conditions(write_conditions(said)) == said
+    assert read_conditions({}) is None
 
 
 @pytest.mark.parametrize(
@@ -203,16 +204,22 @@ def test_what_is_written_of_conditions_is_read_back() -> None:
 def test_impossible_conditions_are_refused_with_what_is_allowed(
     given: dict[str, Any], fault: str
 ) -> None:
-    conditions, faults = read_conditions(given)
+    with pytest.raises(Invalid) as refused:
+        read_conditions(given)
 
-    assert conditions is None
-    assert str(faults[0]).startswith(fault)
+    assert str(refused.value).startswith(fault)
 
 
 def test_all_faults_of_conditions_are_told_at_once() -> None:
-    _, faults = read_conditions({"max_runs": 0, "expires": 0, "skip_on": 1, "blackout": [2]})
+    with pytest.raises(Invalid) as refused:
+        read_conditions({"max_runs": 0, "expires": 0, "skip_on": 1, "blackout": [2]})
 
-    assert [fault.field for fault in faults] == ["max_runs", "expires", "skip_on", "blackout"]
+    assert [fault.field for fault in refused.value.faults] == [
+        "max_runs",
+        "expires",
+        "skip_on",
+        "blackout",
+    ]
 
 
 def upcoming(what: Schedule, first: datetime, last: datetime) -> list[datetime]:
