@@ -239,7 +239,9 @@ def _words(kind: Any) -> str:  # noqa: ANN401 - any annotation
     if kind in _WORDS:
         return _WORDS[kind]
     parts = [
-        each for each in get_args(kind) if each is not NoneType and not isinstance(each, Reads)
+        each
+        for each in get_args(kind)
+        if each not in {NoneType, msgspec.UnsetType} and not isinstance(each, Reads)
     ]
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(written, parts))}"

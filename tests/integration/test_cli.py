@@ -199,8 +199,8 @@ schedule = "0 0 30 2 *"
         "schedules.broken: task:",
         "schedules.broken: schedule: minute: 61 is outside 0-59",
         "schedules.broken: timezone:",
-        "SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is not a whole number from 1 to 20",
-        "SCHEDULE_RETRY_POLICY_INVALID: delay: 5 is not a whole number of milliseconds from 1,000 ",
+        "SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is not a whole number, 1-20",
+        "SCHEDULE_RETRY_POLICY_INVALID: backoff.delay: 5 is not a whole number of milliseconds, ",
         "schedules.never: schedule: never fires",
         "Nothing was applied. Fix the file, then run: cronhare check jobs.toml",
     ):

@@ -181,7 +181,7 @@ BROKEN_ANYWHERE = [
     ("starts_at = '2026-04-01', ends_at = '2026-03-01'", "ends_at"),
     (
         f"""retry = '{{"attempts": 2{"0" * 400}}}'""",
-        "attempts: a number of 401 digits is not a whole number from 1 to 20",
+        "attempts: a number of 401 digits is not a whole number, 1-20",
     ),
     (f"retry = '{'[' * 4000}'", "retry: not JSON: "),
     (f"params = '{'[' * 5000}'", "params: not JSON: "),

@@ -1,9 +1,12 @@
 """Reading a retry policy from outside, within bounds (S3.2 in docs/compatibility.md)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..reading import Fault, Invalid, faults_within, read_table, whole_number
 from ..texts.echo import echo
 from .backoff import (
     CEILING_MS,
@@ -14,13 +17,14 @@ from .backoff import (
     BackoffType,
     Jitter,
 )
-from .crashes import CRASH_LIMITS, CRASH_WINDOWS_MS, CrashPolicy
+from .crashes import CRASH_LIMIT, CRASH_LIMITS, CRASH_WINDOW, CRASH_WINDOWS_MS, CrashPolicy
 from .retry import ATTEMPTS, RetryPolicy
 
-_E = TypeVar("_E", BackoffType, Jitter)
+T = TypeVar("T")
 
 LONGEST_DELAYS_MS = range(DELAY_MS.start, CEILING_MS + 1)
 MILLISECONDS = "milliseconds"
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 #: The most characters of JSON that are read as a policy: ten times a sensible one.
 LONGEST_POLICY = 4_096
@@ -61,6 +65,51 @@ class RetryPolicyInvalid(ValueError):
         super().__init__(f"{self.code}: {'; '.join(faults)}")
 
 
+def _milliseconds(allowed: range) -> Meta:
+    least, most = allowed[0], allowed[-1]
+    words = f"a whole number of {MILLISECONDS}, {least:,}-{most:,}"
+    return Meta(ge=least, le=most, description=words)
+
+
+class _Crashes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, whole_number(CRASH_LIMITS)] = CRASH_LIMIT
+    window: Annotated[int, _milliseconds(CRASH_WINDOWS_MS)] = CRASH_WINDOW // _MILLISECOND
+    timeouts: bool = True
+
+
+_Delay = Annotated[int, _milliseconds(DELAY_MS)]
+_LEAST, _MOST = MULTIPLIERS
+_MULTIPLIER: Final = Meta(ge=_LEAST, le=_MOST, description=f"a number, {_LEAST}-{_MOST}")
+
+
+class _Backoff(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type: BackoffType | UnsetType = UNSET
+    delay: _Delay | UnsetType = UNSET
+    multiplier: Annotated[float, _MULTIPLIER] | UnsetType = UNSET
+    max_delay: Annotated[int, _milliseconds(LONGEST_DELAYS_MS)] | UnsetType | None = UNSET
+    jitter: Jitter | UnsetType = UNSET
+
+
+class _Linear(_Backoff, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """It may retry at once (C34)."""
+
+    delay: Annotated[int, _milliseconds(range(DELAY_MS.stop))] | UnsetType = UNSET
+
+
+_EACH: Final = f"one or more delays, each {_milliseconds(DELAY_MS).description}"
+_DELAYS: Final = Meta(min_length=1, description=_EACH)
+
+
+class _Sequence(_Backoff, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    delay: Annotated[tuple[_Delay, ...], _DELAYS] | UnsetType = UNSET  # type: ignore[assignment]
+
+
+class _Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    attempts: Annotated[int, whole_number(ATTEMPTS)] | UnsetType = UNSET
+    backoff: Any = UNSET  # see `_read_backoff`
+    crashes: Any = UNSET
+
+
 def read_policy(
     value: object, *, default: RetryPolicy, presets: Mapping[str, RetryPolicy] = POLICIES
 ) -> RetryPolicy:
@@ -80,17 +129,72 @@ def read_policy(
         if value in presets:
             return presets[value]
         raise RetryPolicyInvalid(
-            (f"no preset is called {echo(value)}; there are {_names(presets)}",)
+            (f"no preset is called {echo(value)}; there are {', '.join(presets)}",)
         )
     if not isinstance(value, Mapping):
         raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
-    faults = [*_unknown(value, {"attempts", "backoff", "crashes"}, "retry")]
-    attempts = _whole(value, "attempts", default.attempts, ATTEMPTS, faults)
-    backoff = _backoff(value.get("backoff", {}), default.backoff, faults)
-    crashes = _crashes(value["crashes"], faults) if "crashes" in value else default.crashes
+    faults = list[Fault]()
+    said = read_table(_Policy, value, faults, quote=echo)
+    policy = RetryPolicy(
+        attempts=_given(said.attempts, default.attempts),
+        backoff=_read_backoff(said.backoff, default.backoff, faults),
+        crashes=default.crashes if said.crashes is UNSET else _read_crashes(said.crashes, faults),
+    )
     if faults:
-        raise RetryPolicyInvalid(tuple(faults))
-    return RetryPolicy(attempts=attempts, backoff=backoff, crashes=crashes)
+        raise RetryPolicyInvalid(tuple(map(str, faults)))
+    return policy
+
+
+def _read_crashes(value: object, faults: list[Fault]) -> CrashPolicy:
+    found = list[Fault]()
+    said = read_table(_Crashes, value, found, quote=echo)
+    faults += faults_within("crashes", Invalid(found))
+    window = said.window * _MILLISECOND
+    return CrashPolicy(limit=said.limit, window=window, timeouts=said.timeouts)
+
+
+def _read_backoff(value: object, default: Backoff, faults: list[Fault]) -> Backoff:
+    if value is UNSET:
+        return default
+    if isinstance(value, str):
+        if value not in BACKOFFS:
+            problem = f"none is called {echo(value)}; there are {', '.join(BACKOFFS)}"
+            faults.append(Fault("backoff", problem))
+        return BACKOFFS.get(value, default)
+    kind = value.get("type", default.type) if isinstance(value, Mapping) else default.type
+    table: type[_Backoff] = _Backoff
+    if kind == BackoffType.LINEAR:
+        table = _Linear
+    elif kind == BackoffType.SEQUENCE:
+        table = _Sequence
+    found = list[Fault]()
+    said = read_table(table, value, found, quote=echo)
+    sequence: tuple[int, ...] = ()
+    if isinstance(said, _Sequence):
+        sequence = _given(said.delay, default.sequence)
+        if not sequence and not found:
+            found.append(Fault("delay", f"is missing: {_EACH}"))
+        delay = sequence[0] if sequence else DEFAULT_DELAY_MS
+    else:
+        is_allowed = default.delay in DELAY_MS or isinstance(said, _Linear)
+        delay = _given(said.delay, default.delay if is_allowed else DEFAULT_DELAY_MS)
+    # A cap is inherited, unless it is shorter than the delay that was given nearer by.
+    cap = default.max_delay
+    if cap is not None and cap < delay != default.delay:
+        cap = None
+    faults += faults_within("backoff", Invalid(found))
+    return Backoff(
+        type=_given(said.type, default.type),
+        delay=delay,
+        multiplier=_given(said.multiplier, default.multiplier),
+        max_delay=_given(said.max_delay, cap),
+        jitter=_given(said.jitter, default.jitter),
+        sequence=sequence,
+    )
+
+
+def _given(said: Any, default: T) -> T:  # noqa: ANN401 - T, or UNSET
+    return default if said is UNSET else said
 
 
 def write_policy(policy: RetryPolicy) -> dict[str, Any]:
@@ -113,137 +217,5 @@ def write_policy(policy: RetryPolicy) -> dict[str, Any]:
 
 
 def _write_crashes(crashes: CrashPolicy) -> dict[str, Any]:
-    window = crashes.window // timedelta(milliseconds=1)
+    window = crashes.window // _MILLISECOND
     return {"limit": crashes.limit, "window": window, "timeouts": crashes.timeouts}
-
-
-def _crashes(value: object, faults: list[str]) -> CrashPolicy | None:
-    if not isinstance(value, Mapping):
-        faults.append("crashes: a table with limit, window and timeouts is expected")
-        return None
-    usual = CrashPolicy()
-    faults += _unknown(value, {"limit", "window", "timeouts"}, "crashes")
-    window = usual.window // timedelta(milliseconds=1)
-    timeouts = value.get("timeouts", usual.timeouts)
-    if not isinstance(timeouts, bool):
-        faults.append(f"crashes.timeouts: {echo(timeouts)} is neither true nor false")
-    return CrashPolicy(
-        limit=_whole(value, "limit", usual.limit, CRASH_LIMITS, faults),
-        window=timedelta(
-            milliseconds=_whole(value, "window", window, CRASH_WINDOWS_MS, faults, of=MILLISECONDS)
-        ),
-        timeouts=timeouts is True,
-    )
-
-
-def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
-    if isinstance(value, str):
-        if value not in BACKOFFS:
-            faults.append(f"no backoff is called {echo(value)}; there are {_names(BACKOFFS)}")
-        return BACKOFFS.get(value, default)
-    if not isinstance(value, Mapping):
-        faults.append("backoff: a table or a name is expected")
-        return default
-    faults += _unknown(value, {"type", "delay", "multiplier", "max_delay", "jitter"}, "backoff")
-    kind = _one_of(BackoffType, value, "type", default.type, faults)
-    allowed = delays_of(kind)
-    sequence = _sequence(value, default, faults) if kind is BackoffType.SEQUENCE else ()
-    inherited = default.delay if default.delay in allowed else DEFAULT_DELAY_MS
-    delay = (
-        sequence[0]
-        if sequence
-        else _whole(value, "delay", inherited, allowed, faults, of=MILLISECONDS)
-    )
-    return Backoff(
-        type=kind,
-        delay=delay,
-        multiplier=_multiplier(value, default.multiplier, faults),
-        max_delay=_optional(value, "max_delay", _cap(default, delay), faults),
-        jitter=_one_of(Jitter, value, "jitter", default.jitter, faults),
-        sequence=sequence,
-    )
-
-
-def delays_of(kind: BackoffType) -> range:
-    """Give the delays that a backoff may have; linear may retry at once (C34)."""
-    return range(DELAY_MS.stop) if kind is BackoffType.LINEAR else DELAY_MS
-
-
-def _cap(default: Backoff, delay: int) -> int | None:
-    """Inherit a cap, unless it is shorter than the delay that was given nearer by."""
-    cap = default.max_delay
-    return cap if cap is None or cap >= delay or delay == default.delay else None
-
-
-def _sequence(value: Mapping[str, object], default: Backoff, faults: list[str]) -> tuple[int, ...]:
-    delays = value.get("delay", list(default.sequence))
-    if not isinstance(delays, list) or not delays or not all(_within(d, DELAY_MS) for d in delays):
-        each = _allowed(DELAY_MS, of=MILLISECONDS)
-        faults.append(f"backoff.delay of a sequence is a list; each is {each}")
-        return (DELAY_MS.start,)
-    return tuple(delays)
-
-
-def _multiplier(value: Mapping[str, object], default: float, faults: list[str]) -> float:
-    multiplier = value.get("multiplier", default)
-    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float):
-        faults.append(f"backoff.multiplier: {echo(multiplier)} is not a number")
-        return default
-    least, most = MULTIPLIERS
-    if not least <= multiplier <= most:
-        faults.append(f"backoff.multiplier: {echo(multiplier)} is outside {least}-{most}")
-        return default
-    return float(multiplier)
-
-
-def _optional(
-    value: Mapping[str, object], field: str, default: int | None, faults: list[str]
-) -> int | None:
-    if value.get(field, default) is None:
-        return None
-    return _whole(value, field, default or 0, LONGEST_DELAYS_MS, faults, of=MILLISECONDS)
-
-
-def _whole(
-    value: Mapping[str, object],
-    field: str,
-    default: int,
-    allowed: range,
-    faults: list[str],
-    *,
-    of: str = "",
-) -> int:
-    number = value.get(field, default)
-    if field in value and not _within(number, allowed):
-        faults.append(f"{field}: {echo(number)} is not {_allowed(allowed, of=of)}")
-        return default
-    return number if isinstance(number, int) else default
-
-
-def _one_of(
-    kinds: type[_E], value: Mapping[str, object], field: str, default: _E, faults: list[str]
-) -> _E:
-    name = value.get(field, default.value)
-    for kind in kinds:
-        if kind.value == name:
-            return kind
-    faults.append(f"backoff.{field}: {echo(name)} is none of {_names(kinds)}")
-    return default
-
-
-def _unknown(value: Mapping[str, object], known: set[str], where: str) -> Iterator[str]:
-    for field in sorted(value.keys() - known, key=str):
-        yield f"{where} has no {echo(field)}; it has {_names(sorted(known))}"
-
-
-def _within(number: object, allowed: range) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number in allowed
-
-
-def _allowed(allowed: range, *, of: str = "") -> str:
-    unit = of and f" of {of}"
-    return f"a whole number{unit} from {allowed.start:,} to {allowed.stop - 1:,}"
-
-
-def _names(names: Any) -> str:  # noqa: ANN401 - anything whose items read as text
-    return ", ".join(str(name) for name in names)
