@@ -137,35 +137,26 @@ TALLY: Final = OwnTable(topic_tallies)
 
 T = TypeVar("T")
 
-#: Larger values, in bytes, are not cached. A cache keeps at most so much, times its entries.
-LARGEST_CACHED: Final = 2_048
-
-#: The entries of each cache.
-TIMES_CACHED: Final = 4_096
-RUN_OPTIONS_CACHED: Final = 1_024
-TASKS_CACHED: Final = 1_024
-POLICIES_CACHED: Final = 1_024
+#: A cache keeps so many answers, and none to a question of more bytes.
+_MOST_CACHED: Final = 4_096
+_LARGEST_CACHED: Final = 2_048
 
 
-def cached(entries: int) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
-    """Cache *entries* answers to small values: texts, or tuples of columns."""
+def cached(call: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Cache answers to small questions: texts, or tuples of columns."""
+    known: dict[Any, T] = {}
 
-    def decorate(call: Callable[[Any], T]) -> Callable[[Any], T]:
-        known: dict[Any, T] = {}
+    @wraps(call)
+    def ask(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
+        try:
+            return known[question]
+        except KeyError:
+            answer = call(question)
+        parts = question if isinstance(question, tuple) else (question,)
+        if sum(map(getsizeof, parts)) <= _LARGEST_CACHED:
+            if len(known) >= _MOST_CACHED:
+                known.clear()
+            known[question] = answer
+        return answer
 
-        @wraps(call)
-        def ask(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
-            try:
-                return known[question]
-            except KeyError:
-                answer = call(question)
-            parts = question if isinstance(question, tuple) else (question,)
-            if sum(map(getsizeof, parts)) <= LARGEST_CACHED:
-                if len(known) >= entries:
-                    known.clear()
-                known[question] = answer
-            return answer
-
-        return ask
-
-    return decorate
+    return ask

@@ -54,7 +54,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..schema.types import milliseconds
-from .own import POLICIES_CACHED, RUN_OPTIONS_CACHED, TASKS_CACHED, TIMES_CACHED, cached
+from .own import cached
 
 #: Replaces a time that cannot be read.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def _flag(value: object) -> bool:
     raise ValueError(f"{echo(value)} is not 0 (off) or 1 (on)")
 
 
-@cached(entries=POLICIES_CACHED)
+@cached
 def read_retry(text: str) -> RetryPolicy:
     """Read a retry policy.
 
@@ -215,13 +215,13 @@ def _written(value: object) -> object:
     return value
 
 
-@cached(entries=TIMES_CACHED)
+@cached
 def read_times(values: tuple[Any, ...]) -> ColumnGroup:
     """Read `TIME_COLUMNS`, in their order."""
     return _read_times(values, None)
 
 
-@cached(entries=TIMES_CACHED)
+@cached
 def read_named_times(named: tuple[Any, ...]) -> ColumnGroup:
     """Read `TIME_COLUMNS` behind the name of the schedule, of which `H` is made."""
     name, *values = named
@@ -245,7 +245,7 @@ def _read_times(values: tuple[Any, ...], name: str | None) -> ColumnGroup:
     )
 
 
-@cached(entries=TIMES_CACHED)
+@cached
 def _read_other_times(values: tuple[Any, ...]) -> ColumnGroup:
     """Read what `TIME_COLUMNS` have beside the cron text: nearly all rows agree in it."""
     faults = list[Fault]()
@@ -255,7 +255,7 @@ def _read_other_times(values: tuple[Any, ...]) -> ColumnGroup:
     return ColumnGroup(draft=said, schedule=kept_fields(said), faults=tuple(faults))
 
 
-@cached(entries=RUN_OPTIONS_CACHED)
+@cached
 def read_run_options(values: tuple[Any, ...]) -> ColumnGroup:
     """Read `RUN_OPTION_COLUMNS`, in their order."""
     faults = list[Fault]()
@@ -366,7 +366,7 @@ TASK_COLUMNS: Final = _Task.__struct_fields__
 NUMBER_COLUMNS: Final = TASK_COLUMNS[2:-1]
 
 
-@cached(entries=TASKS_CACHED)
+@cached
 def read_task(values: tuple[Any, ...]) -> NamedTask:
     """Read `TASK_COLUMNS`, in their order."""
     faults, said = list[Fault](), given(TASK_COLUMNS, values)

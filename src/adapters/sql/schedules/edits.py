@@ -99,15 +99,13 @@ class SqlScheduleEdits:
             asked = {"scheduler_id": row.id}
             if runs := connection.scalar(_UNSETTLED if with_history else _RUNS, asked):
                 return KeptByRuns(runs)
-            if (
-                ids := list(connection.scalars(_SOME_RUNS, asked | {"most": STEP}))
-                if with_history
-                else ()
-            ):
-                connection.execute(_DELETE_RUNS, {"ids": ids})
-            if len(ids) == STEP:
-                return STEP
-            connection.execute(_DELETE, {"scheduler_id": row.id})
+            if with_history:
+                ids = connection.scalars(_SOME_RUNS, asked | {"most": STEP}).all()
+                if ids:
+                    connection.execute(_DELETE_RUNS, {"ids": ids})
+                if len(ids) == STEP:
+                    return STEP
+            connection.execute(_DELETE, asked)
             return before
 
 

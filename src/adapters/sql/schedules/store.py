@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -37,7 +37,7 @@ from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable
 from ..rows.executions import batches, display_name, id_of_display_name
-from ..rows.schedule_columns import LONG_AGO, NUMBER_COLUMNS, RUN_OPTION_COLUMNS, TIME_COLUMNS
+from ..rows.schedule_columns import LONG_AGO
 from ..rows.schedules import (
     HAS_NO_NAME,
     IS_ON,
@@ -118,49 +118,18 @@ _NAMES_OF = select(schedulers.c.id, schedulers.c.name).where(
 )
 
 _INSERT = insert(schedulers)
-_REPLACE = (
-    update(schedulers)
-    .where(schedulers.c.id == bindparam("row_id"))
-    .values(
-        {
-            column: bindparam(f"new_{column}", type_=schedulers.c[column].type)
-            for column in (
-                *NUMBER_COLUMNS,
-                "topic",
-                *TIME_COLUMNS,
-                *RUN_OPTION_COLUMNS,
-                "params",
-                "description",
-                "retention",
-                "source",
-                "task_name",
-                "updated_at",
-            )
-        }
-        # What a draft does not say stays as somebody else has written it.
-        | {
-            name: func.coalesce(bindparam(f"new_{name}", type_=Integer), schedulers.c[name])
-            for name in OWNER_FIELDS
-        }
-    )
+#: It sets the columns that are among its parameters.
+_CHANGE = update(schedulers).where(schedulers.c.id == bindparam("row_id"))
+#: What a draft does not say of its owner stays as somebody else has written it.
+_OWNER = {name: f"new_{name}" for name in OWNER_FIELDS}
+_REPLACE = _CHANGE.values(
+    {
+        name: func.coalesce(bindparam(new, type_=Integer), schedulers.c[name])
+        for name, new in _OWNER.items()
+    }
 )
-_NAME_TASK = (
-    update(schedulers)
-    .where(schedulers.c.id == bindparam("row_id"))
-    # Set to itself: otherwise MySQL would count it as an edit.
-    .values(task_name=bindparam("new_name"), updated_at=schedulers.c.updated_at)
-)
-_SWITCH = (
-    update(schedulers)
-    .where(schedulers.c.id == bindparam("row_id"))
-    .values(
-        status=bindparam("new_status", type_=schedulers.c.status.type),
-        updated_at=bindparam("at", type_=HandWritten),
-    )
-)
-
-#: The latest moment: an edit at it cannot be told from the one before.
-LATEST = datetime.max.replace(tzinfo=UTC)
+#: Its time of change is set to itself: otherwise MySQL would count it as an edit.
+_NAME_TASK = _CHANGE.values(updated_at=schedulers.c.updated_at)
 
 #: So many names are asked for in one statement.
 _NAMES = 1_000
@@ -240,28 +209,26 @@ class SqlScheduleStore:
                 if name not in known
             ]
             if new:
-                _refuse_namesakes(connection, [values["name"] for values in new])
+                _refuse_namesakes(rows, {*by_name, *task_names, *disabled})
             old = [
                 {
-                    **{f"new_{column}": new for column, new in values.items() if column != "name"},
-                    "new_source": source,
-                    "new_updated_at": edited_at(known[name], now),
-                    "row_id": known[name].id,
+                    **{_OWNER.get(part, part): values[part] for part in values.keys() - {"name"}},
+                    **_changed(known[name], now, source=source),
                 }
                 for name, values in by_name.items()
                 if name in known
             ]
             named = [
-                {"row_id": known[name].id, "new_name": task_name}
+                {"row_id": known[name].id, "task_name": task_name}
                 for name, task_name in task_names.items()
                 if name in known
             ]
             off = [
-                _switched(known[name], now, on=False)
+                _changed(known[name], now, status=False)
                 for name in disabled
                 if name in known and known[name].status
             ]
-            changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_SWITCH, off))
+            changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_CHANGE, off))
             _write(connection, changes, on_progress)
             save_calendars(connection, calendars, source=source, dropped=dropped)
 
@@ -275,7 +242,7 @@ class SqlScheduleStore:
             found = _find(connection, _FOR_UPDATE, [draft.name])
             if any(display_name(row.name, row.id) == draft.name for row in found):
                 return None
-            _refuse_namesakes(connection, [draft.name])
+            _refuse_namesakes(found, [draft.name])
             [id_] = connection.execute(_INSERT, values).inserted_primary_key or [None]
             return None if id_ is None else int(id_)
 
@@ -307,7 +274,7 @@ class SqlScheduleStore:
         with self._database.write("switching schedules") as connection:
             rows = [row for row in _find(connection, _FOR_UPDATE, names) if row.status != on]
             if rows:
-                connection.execute(_SWITCH, [_switched(row, now, on=on) for row in rows])
+                connection.execute(_CHANGE, [_changed(row, now, status=on) for row in rows])
             return [display_name(row.name, row.id) for row in rows]
 
     @repeatable
@@ -354,14 +321,14 @@ def _names_of(connection: Connection, ids: Select[Any], asked: Mapping[str, Any]
     ]
 
 
-def _refuse_namesakes(connection: Connection, names: Collection[str]) -> None:
-    """Refuse new names that the table's unique index takes for names it has.
+def _refuse_namesakes(found: Iterable[Row[Any]], names: Collection[str]) -> None:
+    """Refuse names that the table's unique index takes for names it has.
 
     It compares by the column's collation: blanks at the end are ignored, in some tables case is.
     """
     told = [
         f"row {row.id} of Scheduler is named {echo(row.name)}"
-        for row in _find(connection, _FOR_UPDATE, names)
+        for row in found
         if display_name(row.name, row.id) not in names
     ]
     if told:
@@ -390,14 +357,16 @@ def _set_pause(
     return None
 
 
-def _switched(row: Row[Any], now: datetime, *, on: bool) -> dict[str, Any]:
-    return {"row_id": row.id, "new_status": on, "at": edited_at(row, now)}
+def _changed(row: Row[Any], now: datetime, **values: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {**values, "row_id": row.id, "updated_at": edited_at(row, now)}
 
 
 def edited_at(row: Row[Any], now: datetime) -> datetime:
     """Give a later time than the last edit's, or this one would go unnoticed."""
-    before = moment_or_long_ago(row.updated_at)
-    return now if before >= LATEST else max(now, before + timedelta(microseconds=1))
+    try:
+        return max(now, moment_or_long_ago(row.updated_at) + timedelta(microseconds=1))
+    except OverflowError:  # there is none
+        return now
 
 
 def stored(row: Row[Any]) -> StoredSchedule:

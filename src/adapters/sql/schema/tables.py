@@ -58,8 +58,9 @@ def _from(name: str, least: int, most: int = 2**63 - 1) -> CheckConstraint:
 
 
 def _one_of(name: str, allowed: Iterable[str], **options: Any) -> Column[str]:  # noqa: ANN401
-    listed = ", ".join(f"'{each}'" for each in allowed)
-    return Column(name, String(16), CheckConstraint(f"{name} IN ({listed})"), **options)
+    # SQLite would make a table of what stands behind IN, for each row anew.
+    is_one = " OR ".join(f"{name} = '{each}'" for each in allowed)
+    return Column(name, String(16), CheckConstraint(is_one), **options)
 
 
 def _of_those_with(name: str) -> dict[str, Any]:

@@ -36,11 +36,9 @@ from cronhare.ports.system import ClockPort
 from ...dialect import UPGRADE, Connect, Meaning, PlanRow, with_dialect
 from ...rows.executions import (
     NEW_COLUMNS,
-    PLAIN_COLUMNS,
+    RARELY_SET,
     REPLACE,
-    is_plain,
     new_values,
-    plain_values,
 )
 from ...schema.tables import executions, own_tables
 from ...schema.types import named_rows
@@ -65,7 +63,8 @@ def _insert(columns: Sequence[str]) -> str:
 
 
 _INSERT_EXECUTION: Final = _insert(NEW_COLUMNS)
-_INSERT_PLAIN: Final = _insert(PLAIN_COLUMNS)
+_INSERT_PLAIN: Final = _insert(NEW_COLUMNS[:RARELY_SET])
+_NOTHING: Final = (None,) * len(NEW_COLUMNS[RARELY_SET:])
 _SET_PLAN: Final = (
     f'INSERT INTO "SchedulerPlan" ({", ".join(PLAN_COLUMNS)}) '  # noqa: S608 - likewise
     f"VALUES ({', '.join('?' * len(PLAN_COLUMNS))}) ON CONFLICT (scheduler_id) DO UPDATE SET "
@@ -138,10 +137,11 @@ class SqliteDialect:
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """Insert them; the writer is alone, so what is newer now is its own."""
         before = connection.scalar(_NEWEST)
-        if all(map(is_plain, wanted)):  # nearly always: the other columns take time as well
-            connection.exec_driver_sql(_INSERT_PLAIN, [plain_values(one) for one in wanted])
+        rows = [new_values(one) for one in wanted]
+        if all(row[RARELY_SET:] == _NOTHING for row in rows):  # nearly always: NULLs take time, too
+            connection.exec_driver_sql(_INSERT_PLAIN, [row[:RARELY_SET] for row in rows])
         else:
-            connection.exec_driver_sql(_INSERT_EXECUTION, [new_values(one) for one in wanted])
+            connection.exec_driver_sql(_INSERT_EXECUTION, rows)
         inserted = connection.exec_driver_sql(
             'SELECT id, scheduler_id, execution_key FROM "SchedulerExecution" WHERE id > ?',
             (before,),
