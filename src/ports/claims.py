@@ -162,12 +162,10 @@ class ClaimStorePort(Protocol):
         """
 
     def regain(self, *, now: datetime, limit: int) -> int:
-        """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
+        """Let *overdue* and *lapsed* find up to *limit* that wait or run with no time, or too late.
 
-        And let go what is held back at no gate that there is. That comes of an edit by hand.
-        And let what a clock that was ahead keeps waiting wait from now on; see
-        `domain/lifecycle/leap_waits.py`.
-        At most *limit* of each; answers how many.
+        A time is missing after an edit by hand. A clock that was far ahead has set one that is
+        beyond `redelivery.FARTHEST`: that is now as well. Answers how many were found.
         """
 
     def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:

@@ -1,4 +1,4 @@
-"""What every ledger promises once a clock that was ahead is set right: nothing waits as long."""
+"""What every ledger promises once a clock that was far ahead is set right: no wait is as long."""
 
 from datetime import timedelta
 
@@ -6,11 +6,12 @@ import pytest
 
 from cronhare.application.administration.explain import explain, newest_instant
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.redelivery import FARTHEST
 from cronhare.domain.retries.retry import RetryAfter
-from cronhare.ports.attempts import Refused
-from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, MINUTE, SECOND, Ledger, draft
+from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, LEASE, MINUTE, SECOND, Ledger, draft
 
 DAY = timedelta(days=1)
+FAR = FARTHEST + DAY
 IN_30_S_LATER = 30 * SECOND
 
 
@@ -23,22 +24,32 @@ def regained(ledger: Ledger) -> int:
     return ledger.claims.regain(now=ledger.now, limit=100)
 
 
-def test_a_retry_waits_from_then_on_and_no_longer(ledger: Ledger) -> None:
+def test_a_retry_begins_then(ledger: Ledger) -> None:
     running = ledger.started(ledger.published())
-    ledger.clock.advance(DAY)
+    ledger.clock.advance(FAR)
     ledger.finish(running, IN_30_S)
-    set_right(ledger, DAY)
+    set_right(ledger, FAR)
 
     first, again = regained(ledger), regained(ledger)
 
     retrying = ledger.seen(running)
     assert (first, again) == (1, 0)
     assert retrying.state is State.RETRYING
-    assert retrying.next_attempt_at == retrying.check_at == ledger.now + IN_30_S_LATER
-    assert isinstance(ledger.start(retrying), Refused)
-    ledger.clock.advance(IN_30_S_LATER)
-    assert regained(ledger) == 0
+    assert retrying.next_attempt_at == retrying.check_at == ledger.now
     assert isinstance(ledger.start(retrying), Execution)
+
+
+def test_a_lease_lapses_then_unless_it_is_renewed(ledger: Ledger) -> None:
+    lost, renewed = ledger.published("lost"), ledger.published("renewed")
+    ledger.clock.advance(FAR)
+    ledger.started(lost)
+    ledger.started(renewed)
+    set_right(ledger, FAR)
+
+    assert regained(ledger) == 2
+    ledger.attempts.renew([renewed.id], now=ledger.now, node="ant", lease=LEASE)
+
+    assert ledger.lapsed() == [lost.id]
 
 
 @pytest.mark.parametrize(
@@ -56,20 +67,6 @@ def test_a_retry_that_was_to_wait_for_long_waits_on(
     assert regained(ledger) == 0
 
     assert ledger.seen(running).next_attempt_at == begins
-
-
-@pytest.mark.parametrize("later", [timedelta(0), 2 * DAY], ids=str)
-def test_a_retry_that_was_to_wait_for_long_hides_no_other(ledger: Ledger, later: timedelta) -> None:
-    asked_for, short = (ledger.started(ledger.published(name)) for name in ("asked-for", "short"))
-    ledger.clock.advance(DAY)
-    ledger.finish(asked_for, RetryAfter(DAY + MINUTE, "retry 1/3: the server asks for it"))
-    ledger.clock.advance(later)
-    ledger.finish(short, IN_30_S)
-    set_right(ledger, DAY + later)
-
-    assert ledger.claims.regain(now=ledger.now, limit=1) == 1
-
-    assert ledger.seen(short).next_attempt_at == ledger.now + IN_30_S_LATER
 
 
 def test_a_retry_that_is_set_later_waits_as_it_is_to(ledger: Ledger) -> None:
@@ -99,9 +96,9 @@ def test_what_a_replay_let_go_meanwhile_starts_at_once(
 
 def test_what_a_replay_let_go_meanwhile_is_looked_for(ledger: Ledger) -> None:
     ledger.failed()
-    ledger.clock.advance(DAY)
+    ledger.clock.advance(FAR)
     [replayed] = ledger.replayed(rate=1)
-    set_right(ledger, DAY)
+    set_right(ledger, FAR)
 
     first, again = regained(ledger), regained(ledger)
 
@@ -111,16 +108,18 @@ def test_what_a_replay_let_go_meanwhile_is_looked_for(ledger: Ledger) -> None:
     assert ledger.overdue() == [replayed.id]
 
 
-def test_what_was_claimed_meanwhile_waits_for_its_spread_alone(ledger: Ledger) -> None:
-    ledger.clock.advance(DAY)
-    claimed = ledger.claimed(jitter=MINUTE)
-    spread = (claimed.next_attempt_at or ledger.now) - ledger.now
-    assert spread
-    set_right(ledger, DAY)
+def test_a_spread_ends_then_of_what_was_claimed_meanwhile_alone(ledger: Ledger) -> None:
+    long = [ledger.claimed(f"long-{number}", jitter=10 * FAR) for number in range(5)]
+    waiting = [one for one in long if (one.check_at or ledger.now) > ledger.now + FARTHEST + FAR]
+    ledger.clock.advance(FAR)
+    claimed = ledger.claimed("meanwhile", jitter=MINUTE)
+    set_right(ledger, FAR)
 
-    assert regained(ledger)
+    regained(ledger)
 
-    assert ledger.seen(claimed).check_at == ledger.now + spread
+    assert ledger.seen(claimed).check_at == ledger.now
+    assert waiting
+    assert [ledger.seen(one).check_at for one in waiting] == [one.check_at for one in waiting]
 
 
 def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledger) -> None:

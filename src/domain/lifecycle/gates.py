@@ -24,9 +24,6 @@ _KEY: Final = "key "
 _SCHEDULE: Final = "schedule "
 _MOST_DIGITS: Final = 18
 
-#: How the names of gates begin.
-GATE_KINDS: Final = (_KEY, _SCHEDULE)
-
 #: The states of an execution that has a place at a key's gate, beside those that wait for a retry.
 PLACED: Final = frozenset({State.CLAIMED, State.PUBLISHED, State.RUNNING})
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import attrs
 
 from ..execution import Execution, State
-from ..retries.backoff import exponential
+from ..retries.backoff import CEILING_MS, exponential
+from ..retries.budget import LONGEST_DEFERRAL
 
 #: The wait before a confirmed message is sent again for the first time, and the longest wait: 8
 #: copies on the first day, then one a day.
@@ -21,6 +22,10 @@ UNCONFIRMED_WAIT = timedelta(seconds=30)
 
 #: A message that may have been lost while it waited for its time is sent again so long after it.
 LOST_WAIT = timedelta(seconds=5)
+
+#: The longest wait of all: of a week for a retry's budget, of another for its delay, and of a day
+#: for its last copy. Only a first attempt, which waits for jitter, may wait for longer.
+FARTHEST = LONGEST_DEFERRAL + timedelta(milliseconds=CEILING_MS) + LONGEST_WAIT
 
 #: A broker that confirmed nothing for so long may have lost its messages.
 DOUBTED_AFTER = timedelta(minutes=1)

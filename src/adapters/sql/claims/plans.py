@@ -12,7 +12,6 @@ from sqlalchemy import (
     FromClause,
     Row,
     Select,
-    Update,
     and_,
     bindparam,
     case,
@@ -25,7 +24,6 @@ from sqlalchemy import (
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.claims import claim_run, skip
-from cronhare.domain.lifecycle.gates import GATE_KINDS
 from cronhare.domain.lifecycle.redelivery import (
     MANY_RESENDS,
     Graces,
@@ -44,7 +42,7 @@ from cronhare.domain.schedules.planning import (
     cursor_after,
     plan_or_problem,
 )
-from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, PlanRow
@@ -348,43 +346,37 @@ RUN_BY = (
     .order_by(executions.c.id)
     .limit(bindparam("limit"))
 )
+_NOW, _HORIZON = _at("now"), _at("horizon")
 _WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
 _RUNS = executions.c.state == State.RUNNING.value
-_HORIZON = _at("horizon")
-
-
-def _has_no_time(column: ColumnElement[datetime]) -> ColumnElement[bool]:
-    """Ask for a time that never comes: in SQLite it may be a text, which sorts behind any time."""
-    return or_(column.is_(None), column > _HORIZON)
-
-
-_STRAYS = {
-    executions.c.check_at: and_(_WAITS, _has_no_time(executions.c.check_at)),
-    executions.c.lease_until: and_(_RUNS, _has_no_time(executions.c.lease_until)),
-}
-_HELD_BY = func.coalesce(executions.c.held_by, "")
-#: What is held back at no gate that there is.
-_ASTRAY = and_(
-    executions.c.state == State.HELD.value,
-    or_(
-        and_(*(_HELD_BY.not_like(f"{kind}%") for kind in GATE_KINDS)),
-        func.length(_HELD_BY) > LONGEST_NAME,
-    ),
+# Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
+_MAY_NOT_WAIT = or_(
+    executions.c.next_attempt_at.is_(None),
+    executions.c.next_attempt_at <= _NOW,
+    executions.c.attempt > 1,
+    executions.c.executed_at > _NOW,
 )
-
-
-def _regaining(stray: ColumnElement[bool], **values: object) -> tuple[Select[Any], Update]:
-    """Find strays, and let somebody find them from now on."""
-    found = select(executions.c.id).where(stray).limit(bindparam("limit"))
-    return found, by_id(update(executions)).where(stray).values(values)
-
-
-_NOW = bindparam("now", type_=UtcDateTime)
-#: How to find strays, and what to write of them. For those that wait there is an index; few run.
-REGAIN = [
-    *(_regaining(stray, **{column.name: _NOW}) for column, stray in _STRAYS.items()),
-    _regaining(_ASTRAY, state=State.CLAIMED.value, held_by=None, check_at=_NOW),
-]
+#: What waits or runs with a time that never comes: there is none, after an edit by hand, or it is
+#: of a clock that was far ahead. Each part has an index.
+_STRAY = or_(
+    and_(_WAITS, executions.c.check_at.is_(None)),
+    and_(_WAITS, executions.c.check_at > _HORIZON, _MAY_NOT_WAIT),
+    and_(_RUNS, executions.c.lease_until.is_(None)),
+    and_(_RUNS, executions.c.lease_until > _HORIZON),
+)
+STRAYS = select(executions.c.id).where(_STRAY).limit(bindparam("limit"))
+#: Lets somebody find strays from now on.
+REGAIN = (
+    by_id(update(executions))
+    .where(_STRAY)
+    .values(
+        check_at=case((_WAITS, _NOW), else_=executions.c.check_at),
+        lease_until=case((_RUNS, _NOW), else_=executions.c.lease_until),
+        next_attempt_at=case(
+            (executions.c.next_attempt_at > _HORIZON, _NOW), else_=executions.c.next_attempt_at
+        ),
+    )
+)
 
 
 def doubts(since: datetime, now: datetime) -> dict[str, datetime]:

@@ -1,19 +1,17 @@
 """What was claimed and not published, not started, or left behind by a worker."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, Update
+from sqlalchemy import Select
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.redelivery import Graces, expected_after_doubt
+from cronhare.domain.lifecycle.redelivery import FARTHEST, Graces, expected_after_doubt
 from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
-from cronhare.domain.retries.leaps import CLOCKS_DIFFER
-from cronhare.domain.texts.durations import LONGEST
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.errors import LedgerUnavailable
 
@@ -25,7 +23,6 @@ from ..rows.changes import write_changes
 from ..rows.executions import BY_IDS, executions_of
 from ..schema.tables import executions
 from . import plans as statements
-from .pages import DOUBTFUL_WAITS, find_waits, regain_waits
 from .plans import lock_rows
 
 
@@ -127,50 +124,17 @@ class ReconcilerQueries(LedgerTime):
     @repeatable
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        return sum(
-            self._regain(strays, give_time, {"now": now, "horizon": now + LONGEST}, limit)
-            for strays, give_time in statements.REGAIN
-        ) + self._regain_waits(now, limit)
-
-    def _regain(
-        self, strays: Select[Any], give_time: Update, asked: Mapping[str, Any], limit: int
-    ) -> int:
-        def take(part: Sequence[int]) -> Sequence[int]:
-            with self._database.write("finding what nobody would find") as connection:
-                free = lock_rows(connection, statements.UNLOCKED, part)
-                if not free:
-                    return ()
-                rows = connection.execute(give_time, {**asked, "ids": list(free)}).rowcount
-            return part[:rows]
-
-        statement = self._not_passed_over(strays, asked["now"])
+        asked = {"now": now, "horizon": now + FARTHEST}
+        strays = excluding(statements.STRAYS, executions.c.id, self._database.passed_over.at(now))
         with self._database.read("looking for what nobody would find") as connection:
-            ids = connection.scalars(statement, {**asked, "limit": limit}).all()
-        return self._take_strays(ids, take, asked["now"])
+            ids = connection.scalars(strays, {**asked, "limit": limit}).all()
 
-    def _regain_waits(self, now: datetime, limit: int) -> int:
-        soon = now + CLOCKS_DIFFER
-
-        def take(part: Sequence[int]) -> Sequence[int]:
-            with self._database.write("ending what a clock lets wait") as connection:
-                free = lock_rows(connection, statements.UNLOCKED, part)
-                return regain_waits(connection, self._database.dialect, free, soon=soon, now=now)
-
-        doubtful = self._not_passed_over(DOUBTFUL_WAITS, now)
-        with self._database.read("looking for what a clock lets wait") as connection:
-            ids = find_waits(connection, doubtful, soon=soon, now=now, limit=limit)
-        return self._take_strays(ids, take, now)
-
-    def _not_passed_over(self, strays: Select[Any], now: datetime) -> Select[Any]:
-        return excluding(strays, executions.c.id, self._database.passed_over.at(now))
-
-    def _take_strays(
-        self, ids: Sequence[int], take: Callable[[Sequence[int]], Sequence[int]], now: datetime
-    ) -> int:
         @repeatable_unless_locked
-        def write(part: Sequence[int]) -> Written[int]:
-            taken = take(part)
-            return Written(taken, changed=bool(taken))
+        def give_time(part: Sequence[int]) -> Written[int]:
+            with self._database.write("finding what nobody would find") as connection:
+                free = list(lock_rows(connection, statements.UNLOCKED, part))
+                found = connection.execute(statements.REGAIN, {**asked, "ids": free}).rowcount
+            return Written([found], changed=found > 0)
 
         def refused(id_: int, why: Exception) -> Sequence[int]:
             self._set_apart(id_, why, UNFINISHED, now)
@@ -180,15 +144,15 @@ class ReconcilerQueries(LedgerTime):
             self._database.passed_over.note(id_, now)
             return ()
 
-        taken = write_each(
+        found = write_each(
             ids,
-            write,
+            give_time,
             refused=refused,
             doubted=lambda id_, why: pass_over(self._database, id_, why, now),
             locked=rest,
             untried=lambda _: (),
         )
-        return len(taken)
+        return sum(found)
 
     @repeatable
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
