@@ -2,6 +2,8 @@
 
 from uuid import UUID
 
+import pytest
+
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import key_gate, schedule_gate
 from cronhare.domain.retries.retry import Complete
@@ -26,11 +28,10 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
-    Shell,
     at_once,
     draft,
 )
-from tests.integration.rules import Holding
+from tests.integration.rules import Holding, Refusing
 from tests.ports import NO_NACKS
 
 KEY = "customer-42"
@@ -133,6 +134,23 @@ def test_a_retry_that_waits_gives_its_place_away_and_waits_in_line_when_it_comes
     ledger.finish(ledger.seen(second), Complete(), SUCCESS)
     assert let_go(ledger) == [first.id]  # it was due as early as the third, and is older
     assert ledger.seen(third).state is State.HELD
+
+
+def test_no_later_run_takes_the_place_of_one_that_was_let_go_and_is_on_its_way(
+    ledger: Ledger,
+) -> None:
+    first, second = due_together(ledger, 2, limit=1)
+    ledger.finish(ledger.started(first), Complete(), SUCCESS)
+    assert let_go(ledger) == [second.id]
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    by_hand = run_now(ledger, first.scheduler_id, 1)
+
+    refused = start(ledger, by_hand)
+
+    assert refused == Refused(f"held: 1 of 1 with key {KEY} run", gate=GATE)
+    assert ledger.executions()[-2].state is State.HELD
+    assert isinstance(start(ledger, second), Execution)
 
 
 def test_a_lost_attempt_gives_its_place_away_and_a_cancelled_one_leaves_the_line(
@@ -259,18 +277,32 @@ def test_who_was_asked_to_end_is_asked_and_told_of_once(ledger: Ledger) -> None:
     assert [one.id for answer in answers for one in answer.cancelled] == [first.id]
 
 
-def test_a_row_of_a_gate_that_was_spoilt_is_made_anew_from_what_runs(
-    database_ledger: Ledger, shell: Shell
+def test_one_that_cannot_be_replaced_keeps_no_later_run_of_its_schedule_back(
+    database_ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = database_ledger
-    first, second, third = due_together(ledger, 3, limit=2)
-    start(ledger, first)
-    start(ledger, second)
+    ledger.add(overlap=OverlapPolicy.CANCEL_PREVIOUS)
+    ledger.clock.advance(MINUTE)
+    [first] = ledger.claim_due().claimed
+    running = ledger.started(first)
+    for _ in range(3):
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+    _, refused, other, newest = ledger.executions()
+    gate = schedule_gate(first.scheduler_id)
 
-    shell("UPDATE ExecutionGate SET places = 'nonsense'")
-    assert let_go(ledger) == []
-    ledger.finish(ledger.seen(first), Complete(), SUCCESS)
-    assert let_go(ledger) == [third.id]
+    with refusing("SchedulerExecution", "UPDATE", f"NEW.id = {refused.id}"):
+        for _ in range(10):
+            ledger.claims.let_go([gate], now=ledger.now)
+        ledger.finish(ledger.seen(running), Complete(), SUCCESS)
+        for _ in range(10):
+            ledger.claims.let_go([gate], now=ledger.now)
+
+    told = {line for line in caplog.messages if "is passed over" in line}
+    assert [line.split(" is ")[0] for line in told] == [f"Execution {refused.id}"]
+    assert ledger.seen(refused).state is State.HELD
+    assert ledger.seen(other).state is State.CANCELLED
+    assert ledger.seen(newest).state is State.CLAIMED
 
 
 def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_elses(

@@ -3,7 +3,8 @@
 Whoever starts an attempt, or lets one go that was held back, keeps the rows of its gates locked and
 asks here. What is held back waits in the ledger, in one line per gate, in the order of due times.
 
-A key's gate knows who has a place: what runs, and what was let go and is on its way to a worker. A
+A key has places: for what runs, and for what was claimed or let go and is on its way to a worker.
+Whoever has one says so in its `held_by` (`transitions.place_of`) until its attempt ends. A
 schedule's gate has one place, and whatever of the schedule has not ended and is not held back keeps
 others from it.
 """
@@ -18,13 +19,13 @@ import msgspec
 from ..execution import Execution, State
 from ..schedules.schedule import OverlapPolicy
 from ..texts.listing import counted
-from .transitions import cancel_for
+from .transitions import cancel_for, place_of
 
 _KEY: Final = "key "
 _SCHEDULE: Final = "schedule "
 _MOST_DIGITS: Final = 18
 
-#: The states of an execution that has a place at a key's gate, beside those that wait for a retry.
+#: The states of an execution that has a place of a key. One that waits for a retry gives it away.
 PLACED: Final = frozenset({State.CLAIMED, State.PUBLISHED, State.RUNNING})
 
 #: The states in which an execution of a schedule keeps others from its gate.
@@ -38,11 +39,8 @@ Replaced = tuple[Execution, Execution]
 
 
 def key_gate(key: str) -> str:
-    """Name the gate of a concurrency key.
-
-    Blanks at the end are left out: to MySQL they are none, and a person may write some.
-    """
-    return f"{_KEY}{key.rstrip(' ')}"
+    """Name the gate of a concurrency key."""
+    return f"{_KEY}{key}"
 
 
 def schedule_gate(scheduler_id: int) -> str:
@@ -105,26 +103,15 @@ class Blocked:
 
 @attrs.define(kw_only=True)
 class KeyGate:
-    """The gate of a key while it is looked at.
+    """The gate of a key while it is looked at, and who is *placed* there, or *running*.
 
-    *places* gives the attempt that has a place, by its execution; *running* are those that run. The
-    first in the line was due at *line_begins*.
+    The first in the line was due at *line_begins*.
     """
 
     key: str
-    places: dict[int, int] = attrs.field(factory=dict[int, int])
+    placed: set[int] = attrs.field(factory=set[int])
     running: set[int] = attrs.field(factory=set[int])
     line_begins: datetime | None = None
-
-    def has_place(self, execution: Execution) -> bool:
-        """Tell whether the coming attempt has a place already."""
-        return self.places.get(execution.id) == execution.attempt
-
-    def take(self, execution: Execution, *, runs: bool) -> None:
-        """Give an execution's coming attempt a place."""
-        self.places[execution.id] = execution.attempt
-        if runs:
-            self.running.add(execution.id)
 
     def keeps_from_start(self, execution: Execution, limit: int) -> str | None:
         """Say why an attempt may not start now.
@@ -132,9 +119,9 @@ class KeyGate:
         One that has a place starts, unless the limit was lowered. Another one needs a free place,
         and lets those go first that are before it in the line.
         """
-        if self.has_place(execution):
+        if execution.id in self.placed:
             return None if len(self.running) < limit else self._full(limit)
-        if len(self.places) >= limit:
+        if len(self.placed) >= limit:
             return self._full(limit)
         if self.line_begins is not None and self.line_begins < execution.due_at:
             return f"others wait before it with key {self.key}"
@@ -142,7 +129,7 @@ class KeyGate:
 
     def keeps_in_line(self, limit: int) -> str | None:
         """Say why the first in the line may not go on yet."""
-        return self._full(limit) if len(self.places) >= limit else None
+        return self._full(limit) if len(self.placed) >= limit else None
 
     def keeps_new(self, limit: int) -> str | None:
         """Say why a due instant is held back from the start."""
@@ -151,7 +138,7 @@ class KeyGate:
         return self.keeps_in_line(limit)
 
     def _full(self, limit: int) -> str:
-        return f"{len(self.places)} of {limit} with key {self.key} run"
+        return f"{len(self.placed)} of {limit} with key {self.key} run"
 
 
 @attrs.frozen(kw_only=True)
@@ -231,7 +218,7 @@ class Gates:
         room = 0
         for scheduler_id in line:
             limit = self.rules.get(scheduler_id, Rules()).limit
-            if limit is not None and len(gate.places) + room >= limit:
+            if limit is not None and len(gate.placed) + room >= limit:
                 break
             room += 1
         return room
@@ -245,7 +232,7 @@ class Gates:
         return None
 
     def claim(self, new: Execution) -> Execution:
-        """Give a claim of a due instant as it is inserted: held back if its key has no place.
+        """Give a claim of a due instant as it is inserted: with a place, or held back.
 
         What begins later, by jitter, is judged then.
         """
@@ -255,10 +242,9 @@ class Gates:
         gate = self.keys[key_gate(key)]
         if gate.keeps_new(limit) is not None:
             gate.line_begins = gate.line_begins or new.due_at
-            held = key_gate(key)
-            return msgspec.structs.replace(new, state=State.HELD, held_by=held)
-        gate.places[-len(gate.places) - 1] = new.attempt  # it has no id yet
-        return new
+            return msgspec.structs.replace(new, state=State.HELD, held_by=key_gate(key))
+        gate.placed.add(-len(gate.placed) - 1)  # it has no id yet
+        return msgspec.structs.replace(new, held_by=place_of(new))
 
     def _keeps_from_start(self, gate: str, execution: Execution) -> str | None:
         if gate in self.schedules:
@@ -279,15 +265,17 @@ class Gates:
             if gate in self.schedules:
                 entered = Active(id=execution.id, state=state, due_at=execution.due_at)
                 self.schedules[gate].active[execution.id] = entered
-            else:
-                self.keys[gate].take(execution, runs=state is State.RUNNING)
+                continue
+            self.keys[gate].placed.add(execution.id)
+            if state is State.RUNNING:
+                self.keys[gate].running.add(execution.id)
 
     def _leave(self, execution: Execution) -> None:
         for gate in gates_of(execution):
             if gate in self.schedules:
                 self.schedules[gate].active.pop(execution.id, None)
             else:
-                self.keys[gate].places.pop(execution.id, None)
+                self.keys[gate].placed.discard(execution.id)
 
     def replaces(self, gate: str) -> bool:
         """Tell whether the newest at a gate replaces those before it."""

@@ -171,6 +171,7 @@ def hand_over(execution: Execution, *, now: datetime) -> Execution:
         published_at=execution.published_at or now,
         next_attempt_at=None,
         check_at=None,
+        held_by=None,
         finished_at=now,
     )
 
@@ -188,6 +189,7 @@ def begin(
         started_at=execution.started_at or now,
         next_attempt_at=None,
         check_at=None,
+        held_by=place_of(execution),
         resends=0,
         deaths=max(execution.deaths, deaths),
     )
@@ -298,8 +300,21 @@ def let_go(held: Execution, *, now: datetime) -> Execution:
         state=State.CLAIMED,
         version=held.version + 1,
         check_at=now,
-        held_by=None,
+        held_by=place_of(held),
     )
+
+
+def place_of(execution: Execution) -> str | None:
+    """Give what its `held_by` says while it has a place of its concurrency key, if it has a key."""
+    if execution.concurrency_key is None:
+        return None
+    place = place_with(execution.concurrency_key)
+    return execution.held_by if execution.held_by == place else place  # the same is not written
+
+
+def place_with(key: str) -> str:
+    """Give what `held_by` says of all that have a place of a key. It is the name of no gate."""
+    return f"place {key}"
 
 
 def overruled(execution: Execution, verdict: Verdict) -> Verdict:
@@ -323,6 +338,7 @@ def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime
         deaths=execution.deaths + isinstance(verdict, RetryAfter),
         next_attempt_at=next_attempt_at,
         check_at=next_attempt_at,
+        held_by=None,
         finished_at=now if delay is None else None,
         last_error=None if isinstance(verdict, Complete) else verdict.reason,
         crashes=execution.crashes_after(ending, now=now),

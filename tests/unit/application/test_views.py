@@ -133,7 +133,7 @@ SAME: dict[str, Any] = {
     "concurrency_key": "customer-42",
     "overlap_policy": "queue_all",
     "expires_at": NOON + 11 * SECOND,
-    "held_by": "key customer-42",
+    "held_by": None,
     "topic": "letters.due",
     "no_listener": "fail",
     "problem": None,
@@ -638,3 +638,15 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
 )
 def test_each_field_is_shown_under_its_name(view: Any, shown: dict[str, Any]) -> None:  # noqa: ANN401
     assert attrs.asdict(view, recurse=False) == shown
+
+
+@pytest.mark.parametrize(
+    ("state", "held_by", "shown"),
+    [(State.HELD, "key a", "key a"), (State.RUNNING, "place a", None)],
+)
+def test_a_gate_is_shown_of_what_it_holds_back_alone(
+    state: State, held_by: str, shown: str | None
+) -> None:
+    found = msgspec.structs.replace(EXECUTION, state=state, held_by=held_by)
+
+    assert ExecutionView.of(found, now=NOON).held_by == shown

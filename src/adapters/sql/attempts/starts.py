@@ -14,8 +14,7 @@ from cronhare.domain.lifecycle.transitions import is_held
 from cronhare.ports.attempts import Busy, Refused, StartAnswer, StartRequest
 
 from ..database import StorePart, repeatable_unless_locked
-from ..gates.passing import GatedStarts, pass_gates
-from ..gates.rows import MissingGates, make_gates
+from ..gates import GatedStarts, MissingGates, make_gates, pass_gates
 from ..isolation import Written, set_apart, write_each
 from ..limits.judging import SpreadStarts
 from ..rows.changes import Change, write_changes
@@ -106,7 +105,7 @@ class AttemptStarts(StorePart):
                 spread = SpreadStarts(connection, allowed, catch_up, now)
                 gated = GatedStarts(started=spread.started)
                 if any(gates_of(before) for before, _ in spread.started):  # hardly ever
-                    gated = pass_gates(connection, dialect, spread.started, now, without)
+                    gated = pass_gates(connection, spread.started, without)
                 spread.keep(dialect, busy=gated.busy)
                 kept_back = [*gated.held, *spread.deferred]
                 write_changes(connection, dialect, [*gated.started, *others, *kept_back])

@@ -46,8 +46,7 @@ from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Sc
 from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, PlanRow
-from ..gates.passing import gates_to_try, hold_back
-from ..gates.rows import RecentClaims
+from ..gates import gates_to_try, hold_back
 from ..rows.executions import EXECUTION, is_in
 from ..rows.schedules import READ, STAMP, read_idle, schedule_of
 from ..schema.tables import by_id, executions, plans
@@ -115,7 +114,6 @@ def apply_plans(
     node: str,
     planner: Planner,
     judge: str,
-    recent: RecentClaims,
 ) -> Batch:
     """Plan each schedule, claim its runs, record its skips, and move its cursor.
 
@@ -153,9 +151,8 @@ def apply_plans(
             ]
             if planned.circumstances is not None:
                 conditional.append((schedule, plan))
-    judged = hold_back(connection, wanted, [schedule for _, schedule in known], recent, now)
+    judged = hold_back(connection, wanted, [schedule for _, schedule in known])
     inserted = _insert(connection, dialect, judged)
-    recent.note(inserted)
     keep_topics(connection, dialect, inserted)
     if conditional:
         keep_expiries(connection, dialect, inserted)
@@ -169,7 +166,7 @@ def apply_plans(
         held=sum(one.state is State.HELD for one in inserted),
         skipped=sum(one.missed for one in inserted) + prolonged,
         problems=tuple(problems),
-        gates=gates_to_try(inserted, recent, now),
+        gates=gates_to_try(inserted),
     )
 
 

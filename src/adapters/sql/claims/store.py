@@ -18,7 +18,7 @@ from cronhare.ports.system import ClockPort
 from ..cooldown import Cooldown, excluding
 from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Locked, StatementFailed
-from ..gates.passing import LettingGo
+from ..gates import LettingGo
 from ..isolation import REFUSED, Written, write_each
 from ..rows.schedules import moment_or_long_ago
 from ..schema.tables import FOUND_BY_KEY, plans, schedulers
@@ -238,7 +238,6 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             node=node,
             planner=page.plan,
             judge=self._judge,
-            recent=self._recent_claims,
         )
         return attrs.evolve(batch, more=page.is_full or batch.looked < len(rows))
 

@@ -35,7 +35,7 @@ from cronhare.ports.records import Retention
 
 from ..audit import forget_audit
 from ..database import Database, repeatable_unless_locked
-from ..gates.passing import forget_gates
+from ..gates import forget_gates
 from ..isolation import Written, write_each
 from ..rows.executions import batches
 from ..rows.schedules import LONGEST_RETENTION, read_retention

@@ -177,6 +177,7 @@ calendar_windows = Table(
 )
 
 #: *check_at* is when the reconciler looks, graces aside; *next_attempt_at* stays what was promised.
+#: *held_by* names the gate that holds it back, or the place of a key that it has.
 executions = Table(
     "SchedulerExecution",
     metadata,
@@ -232,13 +233,12 @@ executions = Table(
     Index("ix_execution_held", "held_by", "due_at", **_of_those_with("held_by")),
 )
 
-#: The gates that executions pass. Whoever starts one, or lets one go, locks the rows of its gates;
-#: *places* lists the attempts that have a place at a key's gate, as JSON; NULL if that is unknown.
+#: The gates that executions pass. Whoever starts one, or lets one go, locks the rows of its gates:
+#: that is all that they are for. *used_at* is when a row was made.
 gates = Table(
     "ExecutionGate",
     metadata,
     Column("name", String(255), primary_key=True),
-    Column("places", LongText),
     Column("used_at", UtcDateTime, nullable=False),
     Index("ix_gate_used_at", "used_at"),
 )

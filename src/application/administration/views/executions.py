@@ -88,7 +88,7 @@ class ExecutionView:
         cls, execution: Execution, *, now: datetime, report: TaskReport = NOTHING_REPORTED
     ) -> Self:
         """Show an execution as it stands at *now*; *report* is of its last attempt."""
-        changed = {"params", "retry", "timeout", "crashes", "owned_by"}
+        changed = {"params", "retry", "timeout", "crashes", "owned_by", "held_by"}
         fields = msgspec.structs.asdict(execution)
         return cls(
             **{name: value for name, value in fields.items() if name not in changed},
@@ -98,6 +98,7 @@ class ExecutionView:
             crashed_at=execution.crashed_at,
             params=json_value(execution.params),
             retry=None if execution.retry is None else RetryView.of(execution.retry),
+            held_by=execution.held_by if execution.state is State.HELD else None,
             timeout_seconds=seconds(execution.timeout),
             sent_again_at=sent_again_at(execution, now=now),
             waits_for=what_it_waits_for(execution, now=now),
