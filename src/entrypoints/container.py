@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.events.alerts import SqlAlertStore
     from cronhare.adapters.sql.events.outbox import SqlEventStore
     from cronhare.adapters.sql.gauges import SqlOverview
-    from cronhare.adapters.sql.limits.judging import SqlLimitStore
+    from cronhare.adapters.sql.limits import SqlLimitStore
     from cronhare.adapters.sql.nodes import SqlNodeStore
     from cronhare.adapters.sql.records.inspection import SqlInspection
     from cronhare.adapters.sql.records.lists import SqlTimelineStore

@@ -26,7 +26,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.claims.store:SqlClaimStore",
     "cronhare.adapters.sql.events.outbox:SqlEventStore",
     "cronhare.adapters.sql.database:SqlLedgerTime",
-    "cronhare.adapters.sql.limits.judging:SqlLimitStore",
+    "cronhare.adapters.sql.limits:SqlLimitStore",
     "cronhare.adapters.sql.records.names:SqlNames",
     "cronhare.adapters.sql.nodes:SqlNodeStore",
     "cronhare.adapters.sql.gauges:SqlOverview",

@@ -21,7 +21,7 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.gauges import SqlOverview
-from cronhare.adapters.sql.limits.judging import SqlLimitStore
+from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.lists import SqlTimelineStore
 from cronhare.adapters.sql.records.names import SqlNames

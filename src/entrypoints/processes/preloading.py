@@ -13,7 +13,7 @@ import croniter  # noqa: F401 - the first expression with a range is perhaps pla
 
 # What lists of a ledger do without.
 import cronhare.adapters.sql.claims.by_hand
-import cronhare.adapters.sql.limits.judging
+import cronhare.adapters.sql.limits
 import cronhare.adapters.sql.records.retention  # noqa: F401
 
 from .. import json_text, parts, rabbitmq  # noqa: F401

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from cronhare.adapters.sql.limits.judging import SqlLimitStore
+from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
 from tests.faults.arena import Arena

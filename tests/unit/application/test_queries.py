@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.rabbitmq.topology.guide import guide
-from cronhare.adapters.sql.limits.judging import SqlLimitStore
+from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.system.ledger_clock import HostClock

@@ -27,7 +27,7 @@ from cronhare.ports.runner import AttemptResult
 from ..database import StorePart, repeatable_unless_locked
 from ..dialect import Dialect
 from ..isolation import Written, pass_over, set_apart, write_each
-from ..limits.judging import rule_on_retries
+from ..limits import rule_on_retries
 from ..rows.changes import ARCHIVE, archive_values, write_changes
 from ..rows.executions import keep_outputs, output_values
 from ..schema.tables import attempts, by_id, executions

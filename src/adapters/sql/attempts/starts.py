@@ -16,7 +16,7 @@ from cronhare.ports.attempts import Busy, Refused, StartAnswer, StartRequest
 from ..database import StorePart, repeatable_unless_locked
 from ..gates import GatedStarts, MissingGates, make_gates, pass_gates
 from ..isolation import Written, set_apart, write_each
-from ..limits.judging import SpreadStarts
+from ..limits import SpreadStarts
 from ..rows.changes import Change, write_changes
 from ..rows.executions import OWNED_BY_IDS, find_executions
 from ..schema.tables import THESE, attempts, by_id, executions, outputs

@@ -23,8 +23,7 @@ from ..dialect import dialect_of
 from ..events.alerts import ALERT
 from ..events.outbox import DELIVERY
 from ..gauges import awaited, earliest, last_claim, loads, outstanding, overdue, unresolved
-from ..limits.judging import SqlLimitStore
-from ..limits.table import BREAKER, BUDGET
+from ..limits import BREAKER, BUDGET, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
 from ..rows.changes import FAILURE

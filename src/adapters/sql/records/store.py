@@ -207,7 +207,7 @@ class SqlRecords(ArchiveRecords):
     def clean_up(
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
-        from ..limits.judging import forget_idle_limits  # noqa: PLC0415 - lists do without
+        from ..limits import forget_idle_limits  # noqa: PLC0415 - lists do without
         from .retention import clean_up  # noqa: PLC0415 - likewise
 
         forget_idle_limits(self._database, now)

@@ -395,7 +395,7 @@ nodes = Table(
     Column("digest", String(12)),
 )
 
-#: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/limit_rows.py`.
+#: What each queue was granted of its retry budget: *granted* is JSON, see `limits.py`.
 budgets = Table(
     "RetryBudget",
     metadata,
@@ -408,7 +408,7 @@ budgets = Table(
 )
 
 #: What is known of a task's circuit breaker, by the task (`report 25`); *failures* is JSON, see
-#: `mapping/limit_rows.py`.
+#: `limits.py`.
 breakers = Table(
     "CircuitBreaker",
     metadata,
