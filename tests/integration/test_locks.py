@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Connection, Select, select
 
-from cronhare.adapters.sql.claims import plans as statements
+from cronhare.adapters.sql.claims import reconciliation as statements
 from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.nodes import SqlNodeStore

@@ -12,7 +12,7 @@ import encodings.idna  # noqa: F401 - a host's name is looked up
 import croniter  # noqa: F401 - the first expression with a range is perhaps planned in a month
 
 # What lists of a ledger do without.
-import cronhare.adapters.sql.claims.by_hand
+import cronhare.adapters.sql.claims.plans
 import cronhare.adapters.sql.limits
 import cronhare.adapters.sql.records.retention  # noqa: F401
 

@@ -17,7 +17,7 @@ from cronhare.ports.attempts import Busy, Refused, Renewal
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
-from ..claims.by_hand import claim_by_hand, find_by_key
+from ..claims.plans import claim_by_hand, find_by_key
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Locked
 from ..isolation import Written, set_apart, write_each

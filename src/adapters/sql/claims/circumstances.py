@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import State
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
 from cronhare.domain.schedules.planning import Plan
@@ -79,11 +79,6 @@ _PROLONG: Final = (
         missed=executions.c.missed + bindparam("more"),
     )
 )
-_EXPIRE: Final = (
-    update(executions)
-    .where(executions.c.id == bindparam("row_id"))
-    .values(expires_at=bindparam("at", type_=UtcDateTime))
-)
 _COUNT: Final = (
     update(plans)
     .where(plans.c.scheduler_id == bindparam("row_id"))
@@ -128,13 +123,6 @@ def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Fou
         )
         found[schedule.id] = Found(circumstances=circumstances, newest_skip_id=skip_id)
     return found
-
-
-def keep_expiries(connection: Connection, dialect: Dialect, inserted: Iterable[Execution]) -> None:
-    """Note when new executions expire: apart, as a column of each insert would cost the others."""
-    rows = [{"row_id": one.id, "at": one.expires_at} for one in inserted if one.expires_at]
-    if rows:
-        dialect.update_many(connection, _EXPIRE, rows)
 
 
 def keep_tallies(
@@ -191,13 +179,14 @@ def _newest_skips(
     if not latest:
         return {}
     rows = _TABLE.readable(connection.execute(_NEWEST_SKIPS, {"ids": latest}))
-    return {row.scheduler_id: (row.id, _newest_skip(row)) for row in rows if _is_a_skip(row)}
-
-
-def _is_a_skip(row: Any) -> bool:  # noqa: ANN401 - see `OwnTable.each`
-    of_several = row.last_due_at is not None and row.last_error is not None
-    return row.state is State.SKIPPED and of_several and row.missed < MOST
-
-
-def _newest_skip(row: Any) -> NewestSkip:  # noqa: ANN401 - see `OwnTable.each`
-    return NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error)
+    return {
+        row.scheduler_id: (
+            row.id,
+            NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error),
+        )
+        for row in rows
+        if row.state is State.SKIPPED
+        and row.last_due_at is not None
+        and row.last_error is not None
+        and row.missed < MOST
+    }

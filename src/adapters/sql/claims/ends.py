@@ -1,4 +1,4 @@
-"""Ends that a person asked for, and ends that their worker could not have confirmed."""
+"""Which messages are in a queue, of starts and of ends; and what ends while it waits."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -6,14 +6,25 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, or_, select, update
+import msgspec
+from sqlalchemy import BindParameter, Connection, Row, Select, and_, bindparam, or_, select, update
 
 from cronhare.application.logs import say
-from cronhare.domain.execution import WAITING, Execution
+from cronhare.domain.execution import WAITING, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.lifecycle.transitions import cancel, expire, has_expired
+from cronhare.domain.lifecycle.transitions import (
+    cancel,
+    expire,
+    hand_over,
+    has_expired,
+    is_as_sent,
+    may_hand_over,
+    publish,
+)
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.errors import LedgerUnavailable
 
 from ..cooldown import Cooldown, excluding
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked
@@ -22,6 +33,9 @@ from ..rows.changes import read_archived, write_changes
 from ..rows.executions import BY_IDS, executions_of
 from ..schema.tables import executions, failed_tasks
 from ..schema.types import UtcDateTime
+from .reconciliation import ALL, UNLOCKED, lock_rows, write_ids
+
+log = logging.getLogger(__name__)
 
 #: A state, and the last row of it that was looked at, by the index of states.
 _Place: TypeAlias = tuple[str, datetime | None, int]
@@ -89,7 +103,7 @@ class AskedEnds(StorePart):
             place = {"state": state, "check_at": check_at, "after": after, "limit": limit}
             rows = connection.execute(_ROWS_AFTER, place).all()
         last = rows[-1] if rows else None
-        if last is not None and len(rows) == limit and isinstance(last.check_at, datetime):
+        if last is not None and len(rows) == limit and last.check_at is not None:
             self._place = (state, last.check_at, last.id)
         else:
             self._place = (_STATES[(_STATES.index(state) + 1) % len(_STATES)], None, 0)
@@ -110,25 +124,13 @@ class AskedEnds(StorePart):
                 write_changes(connection, self._database.dialect, ended)
             return Written([after for _, after in ended], changed=bool(ended))
 
-        def refused(id_: int, why: Exception) -> Sequence[Execution]:
-            set_apart(self._database, id_, str(why), now, still=lambda seen: seen.state in WAITING)
-            return ()
-
-        return write_each(
-            ids,
-            end,
-            refused=refused,
-            locked=lambda _: (),
-            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
-        )
+        return write_ids(self._database, ids, end, now, states=WAITING)
 
 
 def _is_over(row: Row[Any], now: datetime) -> bool:
-    is_late = isinstance(row.expires_at, datetime) and row.expires_at < now
+    is_late = row.expires_at is not None and row.expires_at < now
     return bool(row.cancel_requested) or is_late
 
-
-log = logging.getLogger(__name__)
 
 _IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 _IS_OVERDUE: Final = failed_tasks.c.check_at <= bindparam("until", type_=UtcDateTime)
@@ -228,3 +230,88 @@ class UnconfirmedEnds(StorePart):
         statement = excluding(_OVERDUE_IDS, failed_tasks.c.id, self._resting_ends.at(now))
         with self._database.read("looking for ends that are overdue") as connection:
             return connection.scalars(statement, {"until": until, "limit": limit}).all()
+
+
+class PublishedMarks(StorePart):
+    """The part of `ClaimStorePort` that is about messages which are in a queue."""
+
+    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.mark_published`.
+
+        A locked one begins just now, or is found again and sent once more.
+        """
+
+        @repeatable_unless_locked
+        def mark(part: Sequence[Execution]) -> Written[None]:
+            with self._database.write("marking what was published") as connection:
+                seen = lock_rows(connection, UNLOCKED, [one.id for one in part])
+                marked = [
+                    (sent, publish(sent, now=now))
+                    for sent in sorted(part, key=attrgetter("id"))
+                    if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
+                ]
+                write_changes(connection, self._database.dialect, marked)
+            return Written((), changed=any(after is not sent for sent, after in marked))
+
+        def refused(sent: Execution, why: Exception) -> Sequence[None]:
+            _set_apart(self._database, sent, why, now)
+            return ()
+
+        write_each(
+            executions,
+            mark,
+            refused=refused,
+            locked=lambda _: (),
+            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
+        )
+
+    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.hand_over`. Locked ones do not keep the others from it."""
+
+        def write(part: Sequence[Execution]) -> Written[Execution]:
+            # First those that are not locked, and then it waits for the others: what is not marked
+            # is sent again, and another program's worker cannot tell that its message is a copy.
+            free, changed = self._hand_over_these(UNLOCKED, part, now=now)
+            if rest := [one for one in part if one.id not in free]:
+                _, later = self._hand_over_these(ALL, rest, now=now)
+                changed = changed or later
+            return Written((), changed)
+
+        def refused(sent: Execution, why: Exception) -> Sequence[Execution]:
+            _set_apart(self._database, sent, why, now)
+            return ()
+
+        locked = write_each(
+            executions,
+            write,
+            refused=refused,
+            locked=lambda one: [one],
+            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
+        )
+        if locked:
+            which = listed([str(one.id) for one in locked])
+            text = f"handing executions over: somebody keeps rows of execution {which} locked"
+            raise LedgerUnavailable(text)
+
+    @repeatable_unless_locked
+    def _hand_over_these(
+        self, statement: Select[Any], found: Sequence[Execution], *, now: datetime
+    ) -> tuple[frozenset[int], bool]:
+        """Give the ids that *statement* could lock, and whether any is handed over now."""
+        with self._database.write("handing executions over") as connection:
+            seen = lock_rows(connection, statement, [one.id for one in found])
+            waiting = [
+                msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
+                for sent in sorted(found, key=attrgetter("id"))
+                if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
+            ]
+            handed_over = [(one, hand_over(one, now=now)) for one in waiting]
+            write_changes(connection, self._database.dialect, handed_over)
+        return frozenset(seen), bool(waiting)
+
+
+def _set_apart(database: Database, sent: Execution, why: Exception, now: datetime) -> None:
+    def still(seen: Execution) -> bool:
+        return (seen.state, seen.attempt) == (sent.state, sent.attempt)
+
+    set_apart(database, sent.id, str(why), now, still=still)

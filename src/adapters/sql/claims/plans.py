@@ -1,37 +1,27 @@
-"""Planning and claiming a batch of schedules in one transaction, with the statements for it."""
+"""Claims: of a batch of schedules in one transaction, and of a run that somebody asks for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     FromClause,
     Row,
     Select,
-    and_,
     bindparam,
     case,
     delete,
     func,
-    or_,
     select,
     update,
 )
 
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle import claims
 from cronhare.domain.lifecycle.claims import claim_run, skip
-from cronhare.domain.lifecycle.redelivery import (
-    MANY_RESENDS,
-    Graces,
-    after_resend,
-    expected_after_doubt,
-    expected_anew_at,
-    expected_soon,
-)
+from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
     Cursor,
@@ -43,29 +33,39 @@ from cronhare.domain.schedules.planning import (
     plan_or_problem,
 )
 from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.ports.claims import Batch
 
-from ..dialect import Dialect, PlanRow
+from ..dialect import Dialect, PlanRow, TransactionRolledBack
 from ..gates import gates_to_try, hold_back
-from ..rows.executions import EXECUTION, is_in
+from ..rows.executions import EXECUTION, executions_of
 from ..rows.schedules import READ, STAMP, read_idle, schedule_of
-from ..schema.tables import by_id, executions, plans
-from ..schema.types import UtcDateTime, named_rows
-from .circumstances import Found, find_circumstances, keep_expiries, keep_tallies, prolong
+from ..schema.tables import executions, plans, schedulers
+from ..schema.types import UtcDateTime
+from .circumstances import Found, find_circumstances, keep_tallies, prolong
 
 _KEEP: Final = (
     update(executions)
     .where(executions.c.id == bindparam("row_id"))
-    .values(topic=bindparam("its_topic"), no_listener=bindparam("unheard"))
+    .values(
+        topic=bindparam("its_topic"),
+        no_listener=bindparam("unheard"),
+        expires_at=bindparam("expires", type_=UtcDateTime),
+    )
 )
 
 
-def keep_topics(connection: Connection, dialect: Dialect, inserted: Iterable[Execution]) -> None:
-    """Note the topics of new executions; where none has any nothing is written."""
+def keep_rest(connection: Connection, dialect: Dialect, inserted: Iterable[Execution]) -> None:
+    """Note topics and when executions expire: few have any, and each INSERT would pay for them."""
     rows = [
-        {"row_id": one.id, "its_topic": one.topic, "unheard": one.no_listener}
+        {
+            "row_id": one.id,
+            "its_topic": one.topic,
+            "unheard": one.no_listener,
+            "expires": one.expires_at,
+        }
         for one in inserted
-        if one.no_listener is not None
+        if one.no_listener is not None or one.expires_at is not None
     ]
     if rows:
         dialect.update_many(connection, _KEEP, rows)
@@ -153,9 +153,7 @@ def apply_plans(
                 conditional.append((schedule, plan))
     judged = hold_back(connection, wanted, [schedule for _, schedule in known])
     inserted = _insert(connection, dialect, judged)
-    keep_topics(connection, dialect, inserted)
-    if conditional:
-        keep_expiries(connection, dialect, inserted)
+    keep_rest(connection, dialect, inserted)
     if moved:
         dialect.set_plans(connection, moved)
     keep_tallies(connection, dialect, conditional, found)
@@ -207,8 +205,7 @@ def _planned(
     circumstances = found.get(schedule.id) if found else None
     return Planned(
         schedule=schedule,
-        # A broken cursor is none: the schedule is planned from its edit on.
-        next_due=next_due if isinstance(next_due, datetime) else None,
+        next_due=next_due,
         edited=not row.is_current,
         idle=idle,
         problem=row.problem,
@@ -242,167 +239,60 @@ def _insert(
     ]
 
 
-_at = partial(bindparam, type_=UtcDateTime)
-_IS_SENT_BEFORE = or_(executions.c.published_at.is_(None), executions.c.published_at < _at("since"))
-
-#: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
-ALL = by_id(
-    select(executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at)
-).with_for_update()
-UNLOCKED = ALL.with_for_update(skip_locked=True)
-_SENT = (State.PUBLISHED, State.RETRYING)
-_IS_SENT = executions.c.state.in_([state.value for state in _SENT])
-#: What has its message in a queue, or should have: looked at in pages.
-DOUBTABLE = (
-    select(executions.c.id)
-    .where(_IS_SENT, executions.c.id > bindparam("after"))
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
+_BY_KEY = EXECUTION.where(
+    executions.c.scheduler_id == bindparam("scheduler_id"),
+    executions.c.execution_key == bindparam("key"),
 )
+_SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
+#: What others lock that claim runs of a schedule. Whoever plans it has its plan before its row.
+_LOCKS = [
+    select(column).where(column == bindparam("scheduler_id")).with_for_update()
+    for column in (plans.c.scheduler_id, schedulers.c.id)
+]
 
 
-def _is_doubted(state: State) -> ColumnElement[bool]:
-    """Ask for what was last sent long ago: when, follows from *check_at* and the resends."""
-    copies = func.coalesce(executions.c.resends, 0)
-    sent_again = (
-        and_(
-            copies >= number if number == MANY_RESENDS else copies == number,
-            executions.c.check_at < _at(f"{state.value}_{number}"),
-        )
-        for number in range(1, MANY_RESENDS + 1)
-    )
-    return and_(
-        executions.c.state == state.value,
-        executions.c.check_at > _at(f"{state.value}_soon"),
-        or_(and_(copies <= 0, _IS_SENT_BEFORE), *sent_again),
-    )
+def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
+    """Find an execution by its unique key."""
+    if not 0 < scheduler_id <= LARGEST_ID:
+        return None
+    rows = connection.execute(_BY_KEY, {"scheduler_id": scheduler_id, "key": key})
+    return next(iter(executions_of(connection, rows)), None)
 
 
-#: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
-#: is looked for at its time in any case.
-DOUBTED_EARLY: Select[Any] = (
-    by_id(select(executions.c.id, executions.c.next_attempt_at))
-    .where(
-        is_in(State.PUBLISHED),
-        executions.c.next_attempt_at > _at("now"),
-        executions.c.check_at >= executions.c.next_attempt_at,
-        _IS_SENT_BEFORE,
-    )
-    .with_for_update(skip_locked=True)
-)
-#: Of a page what waits for no time of its own, and was sent before the broker fell silent.
-DOUBTED = (
-    by_id(select(executions.c.id))
-    .where(
-        or_(
-            executions.c.next_attempt_at.is_(None),
-            executions.c.next_attempt_at <= _at("now"),
-        ),
-        or_(*(_is_doubted(state) for state in _SENT)),
-    )
-    .with_for_update(skip_locked=True)
-)
-DOUBT = by_id(update(executions)).values(check_at=bindparam("check", type_=UtcDateTime))
-POSTPONE = (
-    update(executions).where(executions.c.id == bindparam("found_id")).values(check_at=_at("check"))
-)
-_IS_LATE = {state: executions.c.check_at <= _at(state.value) for state in sorted(STARTABLE)}
-LONGEST_OVERDUE = (
-    select(executions.c.id)
-    .where(
-        or_(*(and_(executions.c.state == state.value, late) for state, late in _IS_LATE.items()))
-    )
-    .order_by(executions.c.check_at, executions.c.id)
-    .limit(bindparam("limit"))
-)
-# Chosen first and taken then, or a database that sorts would lock all that it sorted.
-OVERDUE = (
-    by_id(EXECUTION)
-    .where(
-        or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
-    )
-    .order_by(executions.c.check_at, executions.c.id)
-    .with_for_update(skip_locked=True)
-)
-OF_UNFINISHED = (
-    EXECUTION.where(
-        executions.c.state.in_(sorted(state.value for state in STARTABLE)),
-        executions.c.id > bindparam("after"),
-    )
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
-)
-# What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
-_RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
-OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
-_HAS_LAPSED = executions.c.lease_until <= _at("now")
-ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
-LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(executions.c.id).limit(bindparam("limit"))
-RUN_BY = (
-    EXECUTION.where(_RUNNING, executions.c.owner.in_(bindparam("nodes", expanding=True)))
-    .order_by(executions.c.id)
-    .limit(bindparam("limit"))
-)
-_NOW, _HORIZON = _at("now"), _at("horizon")
-_WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
-_RUNS = executions.c.state == State.RUNNING.value
-# Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
-_MAY_NOT_WAIT = or_(
-    executions.c.next_attempt_at.is_(None),
-    executions.c.next_attempt_at <= _NOW,
-    executions.c.attempt > 1,
-    executions.c.executed_at > _NOW,
-)
-#: What waits or runs with a time that never comes: there is none, after an edit by hand, or it is
-#: of a clock that was far ahead. Each part has an index.
-_STRAY = or_(
-    and_(_WAITS, executions.c.check_at.is_(None)),
-    and_(_WAITS, executions.c.check_at > _HORIZON, _MAY_NOT_WAIT),
-    and_(_RUNS, executions.c.lease_until.is_(None)),
-    and_(_RUNS, executions.c.lease_until > _HORIZON),
-)
-STRAYS = select(executions.c.id).where(_STRAY).limit(bindparam("limit"))
-#: Lets somebody find strays from now on.
-REGAIN = (
-    by_id(update(executions))
-    .where(_STRAY)
-    .values(
-        check_at=case((_WAITS, _NOW), else_=executions.c.check_at),
-        lease_until=case((_RUNS, _NOW), else_=executions.c.lease_until),
-        next_attempt_at=case(
-            (executions.c.next_attempt_at > _HORIZON, _NOW), else_=executions.c.next_attempt_at
-        ),
-    )
-)
+def claim_by_hand(
+    connection: Connection,
+    dialect: Dialect,
+    scheduler_id: int,
+    *,
+    key: str,
+    alone: bool = False,
+    **asked: Any,  # noqa: ANN401 - see the domain's
+) -> Execution:
+    """Claim a run that no plan asked for. Its key is known to be free.
+
+    What stays alive has to be *alone*, where that is asked for.
+
+    Raises:
+        NotToBeRun: see there.
+    """
+    schedule = _schedule(connection, scheduler_id)
+    run = claims.claim_by_hand(schedule, scheduler_id, key=key, **asked)
+    if alone and is_standalone(run.queue):
+        for lock in _LOCKS:
+            connection.execute(lock, {"scheduler_id": scheduler_id})
+        if (meanwhile := find_by_key(connection, scheduler_id, key)) is not None:
+            return meanwhile
+        assert isinstance(schedule, Schedule), "a stand-in has no queue of its own"
+        claims.refuse_beside(find_unfinished(connection, [schedule]).get(scheduler_id))
+    [id_] = dialect.insert_executions(connection, [run])
+    if not id_:
+        raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")
+    claimed = msgspec.structs.replace(run, id=id_)
+    keep_rest(connection, dialect, [claimed])
+    return claimed
 
 
-def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
-    """Give the parameters of `DOUBTED` but its ids: when a copy of *since* would be late."""
-    late = {
-        f"{state.value}_{number}": after_resend(number - 1, state, since)
-        for state in _SENT
-        for number in range(1, MANY_RESENDS + 1)
-    }
-    soon = {f"{state.value}_soon": expected_soon(state, now) for state in _SENT}
-    return {"since": since, "now": now, **late, **soon}
-
-
-def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:
-    """Give the parameters of `POSTPONE`: from when on the grace counts again."""
-    return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
-
-
-def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str, Any]]:
-    """Give the parameters of `POSTPONE` for those that `DOUBTED_EARLY` found."""
-    return [
-        {"found_id": row.id, "check": expected_after_doubt(row.next_attempt_at, now)}
-        for row in rows
-        if isinstance(row.next_attempt_at, datetime)
-    ]
-
-
-def lock_rows(
-    connection: Connection, statement: Select[Any], ids: Sequence[int]
-) -> Mapping[int, Row[Any]]:
-    """Lock executions by `ALL` or `UNLOCKED`; gives the locked ones by id."""
-    return {row.id: row for row in named_rows(connection, statement, {"ids": ids})}
+def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule | None:
+    known = 0 < scheduler_id <= LARGEST_ID
+    row = connection.execute(_SCHEDULE, {"scheduler_id": scheduler_id}).first() if known else None
+    return None if row is None else schedule_of(row)

@@ -1,29 +1,243 @@
 """What was claimed and not published, not started, or left behind by a worker."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from operator import attrgetter
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-import msgspec
-from sqlalchemy import Select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.redelivery import FARTHEST, Graces, expected_after_doubt
-from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
-from cronhare.domain.texts.listing import listed
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.domain.lifecycle.redelivery import (
+    FARTHEST,
+    MANY_RESENDS,
+    Graces,
+    after_resend,
+    expected_after_doubt,
+    expected_anew_at,
+    expected_soon,
+)
 
 from ..cooldown import Cooldown, excluding
-from ..database import Database, LedgerTime, StorePart, repeatable, repeatable_unless_locked
+from ..database import Database, LedgerTime, repeatable, repeatable_unless_locked
 from ..dialect import StatementFailed
 from ..isolation import Written, as_set_apart, pass_over, set_apart, set_broken_apart, write_each
-from ..rows.changes import write_changes
-from ..rows.executions import BY_IDS, executions_of
-from ..schema.tables import executions
-from . import plans as statements
-from .plans import lock_rows
+from ..rows.executions import BY_IDS, EXECUTION, executions_of, is_in
+from ..schema.tables import by_id, executions
+from ..schema.types import UtcDateTime, named_rows
+
+A = TypeVar("A")
+
+_at = partial(bindparam, type_=UtcDateTime)
+_IS_SENT_BEFORE = or_(executions.c.published_at.is_(None), executions.c.published_at < _at("since"))
+
+#: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
+ALL = by_id(
+    select(executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at)
+).with_for_update()
+UNLOCKED = ALL.with_for_update(skip_locked=True)
+_SENT = (State.PUBLISHED, State.RETRYING)
+_IS_SENT = executions.c.state.in_([state.value for state in _SENT])
+#: What has its message in a queue, or should have: looked at in pages.
+DOUBTABLE = (
+    select(executions.c.id)
+    .where(_IS_SENT, executions.c.id > bindparam("after"))
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+
+
+def _is_doubted(state: State) -> ColumnElement[bool]:
+    """Ask for what was last sent long ago: when, follows from *check_at* and the resends."""
+    copies = func.coalesce(executions.c.resends, 0)
+    sent_again = (
+        and_(
+            copies >= number if number == MANY_RESENDS else copies == number,
+            executions.c.check_at < _at(f"{state.value}_{number}"),
+        )
+        for number in range(1, MANY_RESENDS + 1)
+    )
+    return and_(
+        executions.c.state == state.value,
+        executions.c.check_at > _at(f"{state.value}_soon"),
+        or_(and_(copies <= 0, _IS_SENT_BEFORE), *sent_again),
+    )
+
+
+#: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
+#: is looked for at its time in any case.
+DOUBTED_EARLY: Select[Any] = (
+    by_id(select(executions.c.id, executions.c.next_attempt_at))
+    .where(
+        is_in(State.PUBLISHED),
+        executions.c.next_attempt_at > _at("now"),
+        executions.c.check_at >= executions.c.next_attempt_at,
+        _IS_SENT_BEFORE,
+    )
+    .with_for_update(skip_locked=True)
+)
+#: Of a page what waits for no time of its own, and was sent before the broker fell silent.
+DOUBTED = (
+    by_id(select(executions.c.id))
+    .where(
+        or_(
+            executions.c.next_attempt_at.is_(None),
+            executions.c.next_attempt_at <= _at("now"),
+        ),
+        or_(*(_is_doubted(state) for state in _SENT)),
+    )
+    .with_for_update(skip_locked=True)
+)
+DOUBT = by_id(update(executions)).values(check_at=bindparam("check", type_=UtcDateTime))
+POSTPONE = (
+    update(executions).where(executions.c.id == bindparam("found_id")).values(check_at=_at("check"))
+)
+_IS_LATE = {state: executions.c.check_at <= _at(state.value) for state in sorted(STARTABLE)}
+LONGEST_OVERDUE = (
+    select(executions.c.id)
+    .where(
+        or_(*(and_(executions.c.state == state.value, late) for state, late in _IS_LATE.items()))
+    )
+    .order_by(executions.c.check_at, executions.c.id)
+    .limit(bindparam("limit"))
+)
+# Chosen first and taken then, or a database that sorts would lock all that it sorted.
+OVERDUE = (
+    by_id(EXECUTION)
+    .where(
+        or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
+    )
+    .order_by(executions.c.check_at, executions.c.id)
+    .with_for_update(skip_locked=True)
+)
+OF_UNFINISHED = (
+    EXECUTION.where(
+        executions.c.state.in_(sorted(state.value for state in STARTABLE)),
+        executions.c.id > bindparam("after"),
+    )
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+# What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
+_RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
+OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
+_HAS_LAPSED = executions.c.lease_until <= _at("now")
+ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
+LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(executions.c.id).limit(bindparam("limit"))
+RUN_BY = (
+    EXECUTION.where(_RUNNING, executions.c.owner.in_(bindparam("nodes", expanding=True)))
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+_NOW, _HORIZON = _at("now"), _at("horizon")
+_WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
+_RUNS = executions.c.state == State.RUNNING.value
+# Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
+_MAY_NOT_WAIT = or_(
+    executions.c.next_attempt_at.is_(None),
+    executions.c.next_attempt_at <= _NOW,
+    executions.c.attempt > 1,
+    executions.c.executed_at > _NOW,
+)
+#: What waits or runs with a time that never comes: there is none, after an edit by hand, or it is
+#: of a clock that was far ahead. Each part has an index.
+_STRAY = or_(
+    and_(_WAITS, executions.c.check_at.is_(None)),
+    and_(_WAITS, executions.c.check_at > _HORIZON, _MAY_NOT_WAIT),
+    and_(_RUNS, executions.c.lease_until.is_(None)),
+    and_(_RUNS, executions.c.lease_until > _HORIZON),
+)
+STRAYS = select(executions.c.id).where(_STRAY).limit(bindparam("limit"))
+#: Lets somebody find strays from now on.
+REGAIN = (
+    by_id(update(executions))
+    .where(_STRAY)
+    .values(
+        check_at=case((_WAITS, _NOW), else_=executions.c.check_at),
+        lease_until=case((_RUNS, _NOW), else_=executions.c.lease_until),
+        next_attempt_at=case(
+            (executions.c.next_attempt_at > _HORIZON, _NOW), else_=executions.c.next_attempt_at
+        ),
+    )
+)
+
+
+def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
+    """Give the parameters of `DOUBTED` but its ids: when a copy of *since* would be late."""
+    late = {
+        f"{state.value}_{number}": after_resend(number - 1, state, since)
+        for state in _SENT
+        for number in range(1, MANY_RESENDS + 1)
+    }
+    soon = {f"{state.value}_soon": expected_soon(state, now) for state in _SENT}
+    return {"since": since, "now": now, **late, **soon}
+
+
+def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:
+    """Give the parameters of `POSTPONE`: from when on the grace counts again."""
+    return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
+
+
+def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str, Any]]:
+    """Give the parameters of `POSTPONE` for those that `DOUBTED_EARLY` found."""
+    return [
+        {"found_id": row.id, "check": expected_after_doubt(row.next_attempt_at, now)}
+        for row in rows
+    ]
+
+
+def lock_rows(
+    connection: Connection, statement: Select[Any], ids: Sequence[int]
+) -> Mapping[int, Row[Any]]:
+    """Lock executions by `ALL` or `UNLOCKED`; gives the locked ones by id."""
+    return {row.id: row for row in named_rows(connection, statement, {"ids": ids})}
+
+
+def write_ids(
+    database: Database,
+    ids: Sequence[int],
+    write: Callable[[Sequence[int]], Written[A]],
+    now: datetime,
+    *,
+    states: Collection[State],
+    resting: Cooldown | None = None,
+) -> list[A]:
+    """Write executions by halves; of those that fail alone nothing is answered.
+
+    What is refused is set apart, if it is still in one of these *states*. What is locked is
+    noted as *resting*.
+    """
+
+    def refused(id_: int, why: Exception) -> Sequence[A]:
+        set_apart(database, id_, str(why), now, still=lambda seen: seen.state in states)
+        return ()
+
+    def locked(id_: int) -> Sequence[A]:
+        if resting is not None:
+            resting.note(id_, now)
+        return ()
+
+    return write_each(
+        ids,
+        write,
+        refused=refused,
+        doubted=lambda id_, why: pass_over(database, id_, why, now),
+        locked=locked,
+        untried=lambda _: (),
+    )
 
 
 class ReconcilerQueries(LedgerTime):
@@ -37,19 +251,19 @@ class ReconcilerQueries(LedgerTime):
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """See `ClaimStorePort.doubt`. Locked executions are being dealt with, and passed over."""
         with self._database.read("looking at what the broker has") as connection:
-            page = connection.scalars(statements.DOUBTABLE, {"after": after, "limit": limit}).all()
+            page = connection.scalars(DOUBTABLE, {"after": after, "limit": limit}).all()
 
         @repeatable_unless_locked
         def doubt_them(part: Sequence[int]) -> Written[None]:
             with self._database.write("doubting what the broker has") as connection:
-                asked = {**statements.doubts(since, now), "ids": part}
-                ids = list(connection.scalars(statements.DOUBTED, asked))
+                asked = {**doubts(since, now), "ids": part}
+                ids = list(connection.scalars(DOUBTED, asked))
                 if ids:
                     check = expected_after_doubt(None, now)
-                    connection.execute(statements.DOUBT, {"ids": ids, "check": check})
-                early = connection.execute(statements.DOUBTED_EARLY, {**asked, "ids": part})
-                if checks := statements.postponed_by_doubt(early, now):
-                    self._database.dialect.update_many(connection, statements.POSTPONE, checks)
+                    connection.execute(DOUBT, {"ids": ids, "check": check})
+                early = connection.execute(DOUBTED_EARLY, {**asked, "ids": part})
+                if checks := postponed_by_doubt(early, now):
+                    self._database.dialect.update_many(connection, POSTPONE, checks)
             return Written((), changed=bool(ids or checks))
 
         # What is refused or locked is decided by another look, once it is overdue.
@@ -66,102 +280,67 @@ class ReconcilerQueries(LedgerTime):
         @repeatable_unless_locked
         def take(part: Sequence[int]) -> Written[Execution]:
             with self._database.write("taking what is overdue") as connection:
-                rows = connection.execute(statements.OVERDUE, {**until, "ids": part})
+                rows = connection.execute(OVERDUE, {**until, "ids": part})
                 found = executions_of(connection, rows)
                 apart = set_broken_apart(connection, found, now)
                 sound = [one for one in found if one.problem is None]
-                checks = [statements.postponement(one, now, graces) for one in sound]
-                self._database.dialect.update_many(connection, statements.POSTPONE, checks)
+                checks = [postponement(one, now, graces) for one in sound]
+                self._database.dialect.update_many(connection, POSTPONE, checks)
             for id_ in set(part).difference(one.id for one in found):
-                rest(id_)
+                self._resting.note(id_, now)
             taken = as_set_apart(self._database, found, apart, now)
             return Written(taken, changed=bool(apart or sound))
 
-        def rest(id_: int) -> Sequence[Execution]:
-            self._resting.note(id_, now)
-            return ()
-
-        def refused(id_: int, why: Exception) -> Sequence[Execution]:
-            self._set_apart(id_, why, STARTABLE, now)
-            return ()
-
         ids = self._choose_overdue(now, {**until, "limit": limit})
-
-        return write_each(
-            ids,
-            take,
-            refused=refused,
-            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
-            locked=rest,
-            untried=lambda _: (),
-        )
+        return write_ids(self._database, ids, take, now, states=STARTABLE, resting=self._resting)
 
     @repeatable
     def _choose_overdue(self, now: datetime, asked: Mapping[str, Any]) -> Sequence[int]:
         passed_over = {*self._database.passed_over.at(now), *self._resting.at(now)}
-        statement = excluding(statements.LONGEST_OVERDUE, executions.c.id, passed_over)
+        statement = excluding(LONGEST_OVERDUE, executions.c.id, passed_over)
         with self._database.read("looking for what is overdue") as connection:
             return connection.scalars(statement, asked).all()
-
-    def _set_apart(
-        self, id_: int, why: Exception, states: Collection[State], now: datetime
-    ) -> None:
-        set_apart(self._database, id_, str(why), now, still=lambda seen: seen.state in states)
 
     @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
         with self._database.read("listing what is unfinished") as connection:
-            rows = connection.execute(statements.OF_UNFINISHED, {"after": after, "limit": limit})
+            rows = connection.execute(OF_UNFINISHED, {"after": after, "limit": limit})
             found = executions_of(connection, rows)
         return self._quarantine_broken(found, self.now())
 
     @repeatable
     def owners(self) -> Collection[str]:
         with self._database.read("listing the nodes at work") as connection:
-            found = frozenset(connection.scalars(statements.OWNERS))
-        return frozenset(owner for owner in found if isinstance(owner, str))
+            return frozenset(connection.scalars(OWNERS))
 
     @repeatable
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
         asked = {"now": now, "horizon": now + FARTHEST}
-        strays = excluding(statements.STRAYS, executions.c.id, self._database.passed_over.at(now))
+        strays = excluding(STRAYS, executions.c.id, self._database.passed_over.at(now))
         with self._database.read("looking for what nobody would find") as connection:
             ids = connection.scalars(strays, {**asked, "limit": limit}).all()
 
         @repeatable_unless_locked
         def give_time(part: Sequence[int]) -> Written[int]:
             with self._database.write("finding what nobody would find") as connection:
-                free = list(lock_rows(connection, statements.UNLOCKED, part))
-                found = connection.execute(statements.REGAIN, {**asked, "ids": free}).rowcount
+                free = list(lock_rows(connection, UNLOCKED, part))
+                found = connection.execute(REGAIN, {**asked, "ids": free}).rowcount
             return Written([found], changed=found > 0)
 
-        def refused(id_: int, why: Exception) -> Sequence[int]:
-            self._set_apart(id_, why, UNFINISHED, now)
-            return ()
-
-        def rest(id_: int) -> Sequence[int]:
-            self._database.passed_over.note(id_, now)
-            return ()
-
-        found = write_each(
-            ids,
-            give_time,
-            refused=refused,
-            doubted=lambda id_, why: pass_over(self._database, id_, why, now),
-            locked=rest,
-            untried=lambda _: (),
+        resting = self._database.passed_over
+        return sum(
+            write_ids(self._database, ids, give_time, now, states=UNFINISHED, resting=resting)
         )
-        return sum(found)
 
     @repeatable
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.lapsed`. Most looks find nothing, and ask for no more than that."""
         with self._database.read("looking for lapsed leases") as connection:
-            if connection.execute(statements.ONE_LAPSED, {"now": now}).first() is None:
+            if connection.execute(ONE_LAPSED, {"now": now}).first() is None:
                 return ()
             refused = self._database.passed_over.at(now)
-            statement = excluding(statements.LAPSED, executions.c.id, refused)
+            statement = excluding(LAPSED, executions.c.id, refused)
             asked = {"now": now, "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
         return self._quarantine_broken(found, now)
@@ -170,7 +349,7 @@ class ReconcilerQueries(LedgerTime):
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         now = self.now()
         refused = self._database.passed_over.at(now)
-        statement = excluding(statements.RUN_BY, executions.c.id, refused)
+        statement = excluding(RUN_BY, executions.c.id, refused)
         with self._database.read("listing what nodes run") as connection:
             asked = {"nodes": list(nodes), "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
@@ -197,88 +376,3 @@ class ReconcilerQueries(LedgerTime):
         with suppress(StatementFailed):  # what cannot be set apart now rests
             write_each(broken, quarantine, refused=lambda _one, _why: (), locked=lambda _one: ())
         return as_set_apart(self._database, found, apart, now)
-
-
-class PublishedMarks(StorePart):
-    """The part of `ClaimStorePort` that is about messages which are in a queue."""
-
-    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.mark_published`.
-
-        A locked one begins just now, or is found again and sent once more.
-        """
-
-        @repeatable_unless_locked
-        def mark(part: Sequence[Execution]) -> Written[None]:
-            with self._database.write("marking what was published") as connection:
-                seen = lock_rows(connection, statements.UNLOCKED, [one.id for one in part])
-                marked = [
-                    (sent, publish(sent, now=now))
-                    for sent in sorted(part, key=attrgetter("id"))
-                    if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
-                ]
-                write_changes(connection, self._database.dialect, marked)
-            return Written((), changed=any(after is not sent for sent, after in marked))
-
-        def refused(sent: Execution, why: Exception) -> Sequence[None]:
-            _set_apart(self._database, sent, why, now)
-            return ()
-
-        write_each(
-            executions,
-            mark,
-            refused=refused,
-            locked=lambda _: (),
-            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
-        )
-
-    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.hand_over`. Locked ones do not keep the others from it."""
-
-        def write(part: Sequence[Execution]) -> Written[Execution]:
-            # First those that are not locked, and then it waits for the others: what is not marked
-            # is sent again, and another program's worker cannot tell that its message is a copy.
-            free, changed = self._hand_over_these(statements.UNLOCKED, part, now=now)
-            if rest := [one for one in part if one.id not in free]:
-                _, later = self._hand_over_these(statements.ALL, rest, now=now)
-                changed = changed or later
-            return Written((), changed)
-
-        def refused(sent: Execution, why: Exception) -> Sequence[Execution]:
-            _set_apart(self._database, sent, why, now)
-            return ()
-
-        locked = write_each(
-            executions,
-            write,
-            refused=refused,
-            locked=lambda one: [one],
-            doubted=lambda sent, why: pass_over(self._database, sent.id, why, now),
-        )
-        if locked:
-            which = listed([str(one.id) for one in locked])
-            text = f"handing executions over: somebody keeps rows of execution {which} locked"
-            raise LedgerUnavailable(text)
-
-    @repeatable_unless_locked
-    def _hand_over_these(
-        self, statement: Select[Any], found: Sequence[Execution], *, now: datetime
-    ) -> tuple[frozenset[int], bool]:
-        """Give the ids that *statement* could lock, and whether any is handed over now."""
-        with self._database.write("handing executions over") as connection:
-            seen = lock_rows(connection, statement, [one.id for one in found])
-            waiting = [
-                msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
-                for sent in sorted(found, key=attrgetter("id"))
-                if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
-            ]
-            handed_over = [(one, hand_over(one, now=now)) for one in waiting]
-            write_changes(connection, self._database.dialect, handed_over)
-        return frozenset(seen), bool(waiting)
-
-
-def _set_apart(database: Database, sent: Execution, why: Exception, now: datetime) -> None:
-    def still(seen: Execution) -> bool:
-        return (seen.state, seen.attempt) == (sent.state, sent.attempt)
-
-    set_apart(database, sent.id, str(why), now, still=still)

@@ -20,13 +20,12 @@ from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Locked, StatementFailed
 from ..gates import LettingGo
 from ..isolation import REFUSED, Written, write_each
-from ..rows.schedules import moment_or_long_ago
 from ..schema.tables import FOUND_BY_KEY, plans, schedulers
 from . import pages
-from .ends import AskedEnds, UnconfirmedEnds
+from .ends import AskedEnds, PublishedMarks, UnconfirmedEnds
 from .pages import Page, joined
 from .plans import apply_plans
-from .reconciliation import PublishedMarks, ReconcilerQueries
+from .reconciliation import ReconcilerQueries
 
 _DUE: Final = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
 log = logging.getLogger(__name__)
@@ -157,8 +156,10 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
         statement = pages.NEXT_DUE if after is None else pages.NEXT_DUE_AFTER
         with self._database.read("looking for the next due instant") as connection:
-            found: object = connection.scalar(statement, {} if after is None else {"after": after})
-        return None if found is None else moment_or_long_ago(found)
+            found: datetime | None = connection.scalar(
+                statement, {} if after is None else {"after": after}
+            )
+        return found
 
     def _take(self, page: Page, take: Take) -> Batch:
         """Take a page; if that fails, halves of it, until those that are to blame are alone.

@@ -164,7 +164,7 @@ def _keep(
     connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
     """Archive a failure that the ledger does not know; None if it does."""
-    from ..claims.by_hand import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
+    from ..claims.plans import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
     if failure.ticket is not None:
         id_ = failure.ticket.execution_id

@@ -132,7 +132,7 @@ class SqlRecords(ArchiveRecords):
 
     @repeatable
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
-        from ..claims.by_hand import find_by_key  # noqa: PLC0415 - lists do without
+        from ..claims.plans import find_by_key  # noqa: PLC0415 - lists do without
 
         with self._database.read("looking for an instant") as connection:
             own = find_by_key(connection, scheduler_id, key)
@@ -174,7 +174,7 @@ class SqlRecords(ArchiveRecords):
         node: str,
         head_start: timedelta = timedelta(0),
     ) -> Execution:
-        from ..claims.by_hand import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
+        from ..claims.plans import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
         changes: dict[str, Any] = {} if params is None else {"params": params}
         with self._database.write("claiming a manual run") as connection:
