@@ -1,4 +1,4 @@
-"""The gates in SQL: who passes, who is held back, and who is let go when there is room.
+"""The gates in SQL: who passes at a start, and who is held back at a claim.
 
 The row of a gate is a lock: whoever starts an attempt, or lets one go, keeps the rows of its gates
 locked. Who has a place of a key says so in its own row, see `domain/lifecycle/gates.py`.
@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import (
     ACTIVE,
     PLACED,
@@ -27,26 +27,19 @@ from cronhare.domain.lifecycle.gates import (
     key_gate,
     key_of,
     place_in_line,
-    replace_by,
     schedule_of,
 )
-from cronhare.domain.lifecycle.transitions import hold, let_go, place_with
+from cronhare.domain.lifecycle.transitions import hold, place_with
 from cronhare.domain.schedules.concurrency import LIMITS
 from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.attempts import Busy, Refused, StartAnswer
-from cronhare.ports.claims import LetGo
 
-from .cooldown import excluding
-from .database import Database, StorePart, repeatable, repeatable_unless_locked
+from .database import Database, repeatable_unless_locked
 from .dialect import Locked
-from .isolation import REFUSED, Written, pass_over, set_broken_apart, write_each
-from .rows.changes import Change, write_changes
-from .rows.executions import BY_IDS, executions_of, is_in
+from .rows.changes import Change
+from .rows.executions import is_in
 from .schema.tables import FOUND_BY_KEY, executions, gates, schedulers
 from .schema.types import UtcDateTime
-
-#: So many executions are let go at a gate in one call, or cancelled.
-MOST_AT_ONCE: Final = 100
 
 #: So many executions that keep others of their schedule back are looked at; others wait for them.
 _MOST_ACTIVE: Final = 100
@@ -81,13 +74,13 @@ _LINES: Final = (
     .where(executions.c.held_by.in_(bindparam("names", expanding=True)))
     .group_by(executions.c.held_by)
 )
-_OF_SCHEDULE: Final[Select[Any]] = select(executions.c.id).where(
-    executions.c.scheduler_id == bindparam("scheduler_id"),
-    executions.c.finished_at.is_(None),  # for the index
-)
 _ACTIVE: Final = (
-    _OF_SCHEDULE.add_columns(executions.c.state, executions.c.due_at, executions.c.executed_at)
-    .where(executions.c.state.in_(sorted(state.value for state in ACTIVE)))
+    select(executions.c.id, executions.c.state, executions.c.due_at, executions.c.executed_at)
+    .where(
+        executions.c.scheduler_id == bindparam("scheduler_id"),
+        executions.c.finished_at.is_(None),  # for the index
+        executions.c.state.in_(sorted(state.value for state in ACTIVE)),
+    )
     .order_by(executions.c.id)
     .limit(_MOST_ACTIVE)
 )
@@ -308,201 +301,6 @@ def gates_to_try(inserted: Sequence[Execution]) -> tuple[str, ...]:
     """Name the gates of some schedules that hold runs of a batch back."""
     names = dict.fromkeys(one.held_by for one in inserted if one.held_by)
     return tuple(name for name in names if schedule_of(name) is not None)[:MOST_TRIED]
-
-
-_LINE: Final[Select[Any]] = (
-    select(executions.c.id, executions.c.scheduler_id)
-    .where(executions.c.held_by == bindparam("gate"), is_in(State.HELD))
-    .order_by(executions.c.due_at, executions.c.id)
-)
-_UNLOCKED: Final = BY_IDS.with_for_update(skip_locked=True)
-_TO_END: Final = _OF_SCHEDULE.where(
-    executions.c.state.in_(sorted(state.value for state in UNFINISHED))
-).limit(MOST_AT_ONCE)
-_OLDEST: Final = _TO_END.order_by(executions.c.due_at, executions.c.id)
-_NEWEST: Final = _TO_END.where(executions.c.held_by == bindparam("gate")).order_by(
-    executions.c.due_at.desc(), executions.c.id.desc()
-)
-_GATES: Final = (
-    select(executions.c.held_by)
-    .where(executions.c.held_by > bindparam("after"), is_in(State.HELD))
-    .group_by(executions.c.held_by)
-    .order_by(executions.c.held_by)
-    .limit(bindparam("limit"))
-)
-
-
-class LettingGo(StorePart):
-    """The part of `ClaimStorePort` that lets go what is held back."""
-
-    @repeatable
-    def gates(self, *, after: str, limit: int) -> Sequence[str]:
-        with self._database.read("looking for what is held back") as connection:
-            return connection.scalars(_GATES, {"after": after, "limit": limit}).all()
-
-    def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
-        """See `ClaimStorePort.let_go`. Whom the database refuses rests: others go first."""
-
-        def take(part: Sequence[str]) -> Written[LetGo]:
-            try:
-                return self._pass(part, now)
-            except REFUSED:
-                if len(part) > 1:
-                    raise
-            concerned = list[int]()
-            try:
-                return self._pass(part, now, most=1, concerned=concerned)
-            except REFUSED as refusal:
-                for id_ in concerned:
-                    pass_over(self._database, id_, refusal, now)
-                raise
-
-        def busy(gate: str, _: Exception | None = None) -> Sequence[LetGo]:
-            return [LetGo(busy=frozenset({gate}))]
-
-        asked = sorted(set(gates))
-        for _ in range(2):
-            try:
-                found = write_each(asked, take, refused=busy, doubted=busy, locked=busy)
-            except MissingGates as missing:
-                make_gates(self._database, missing.names, now)
-            else:
-                return LetGo(
-                    executions=tuple(one for each in found for one in each.executions),
-                    cancelled=tuple(one for each in found for one in each.cancelled),
-                    busy=frozenset[str]().union(*(each.busy for each in found)),
-                )
-        return LetGo(busy=frozenset(asked))
-
-    @repeatable_unless_locked
-    def _pass(
-        self,
-        asked: Sequence[str],
-        now: datetime,
-        *,
-        most: int = MOST_AT_ONCE,
-        concerned: list[int] | None = None,
-    ) -> Written[LetGo]:
-        """Let go, or replace, up to *most* executions at each gate.
-
-        *concerned* is filled with the ids of whom a refusal of the database is about.
-        """
-        passed_over = self._database.passed_over.at(now)
-        line = excluding(_LINE, executions.c.id, passed_over).limit(most)
-        with self._database.write("letting go what was held back") as connection:
-            locked = LockedGates(connection, asked)
-            locked.read_rules(set(locked.heads.values()))
-            lines = {
-                gate: found
-                for gate, first in sorted(locked.heads.items())
-                if locked.gates.has_room(gate, first)
-                and (found := connection.execute(line, {"gate": gate}).all())
-            }
-            waiting = [row for found in lines.values() for row in found]
-            locked.read_rules({row.scheduler_id for row in waiting})
-            if concerned is not None:  # reading and locking them may be refused already
-                concerned[:] = [row.id for row in waiting]
-            passing = _Passing(connection, locked, now, most=most, passed_over=passed_over)
-            for gate, found in lines.items():
-                passing.pass_gate(gate, found)
-            if concerned is not None:  # from here on these alone are written
-                concerned[:] = [before.id for before, _ in passing.changes]
-            write_changes(connection, self._database.dialect, passing.changes)
-        answer = LetGo(
-            executions=tuple(passing.let_go),
-            cancelled=tuple(passing.cancelled),
-            busy=locked.busy,
-        )
-        return Written([answer], changed=bool(passing.changes))
-
-
-class _Passing:
-    """What passes gates in one transaction."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        locked: LockedGates,
-        now: datetime,
-        *,
-        most: int,
-        passed_over: Collection[int],
-    ) -> None:
-        self.changes: list[Change] = []
-        self.let_go: list[Execution] = []
-        self.cancelled: list[Execution] = []
-        self._connection = connection
-        self._locked = locked
-        self._now = now
-        self._most = most
-        self._passed_over = passed_over
-
-    def pass_gate(self, gate: str, line: Sequence[Row[Any]]) -> None:
-        """Let go those at the head of a line that nothing keeps back."""
-        gates = self._locked.gates
-        if gates.replaces(gate):
-            ids = self._replace(gate, line[0].scheduler_id)
-            held = [] if gates.schedules[gate].active else self._lock(ids)
-        else:
-            held = self._head(gate, line)
-        self._locked.read_others({name for one in held for name in gates_of(one)})
-        for one in held:
-            blocked = gates.let_go(one)
-            if blocked is None:
-                after = let_go(one, now=self._now)
-                self.let_go.append(after)
-            elif blocked.gate == gate:
-                break
-            else:  # it goes on to wait there
-                after = hold(one, blocked.gate)
-            self.changes.append((one, after))
-
-    def _head(self, gate: str, line: Sequence[Row[Any]]) -> list[Execution]:
-        """Lock as many at the head of a line as have room; whom somebody else has is passed over.
-
-        So is what is broken: those behind them go on.
-        """
-        gates, ids = self._locked.gates, [row.id for row in line]
-        room = gates.room(gate, [row.scheduler_id for row in line])
-        held = self._lock(ids[:room])
-        if len(held) == room:
-            return held
-        held += self._lock(ids[room:])
-        return held[: gates.room(gate, [one.scheduler_id for one in held])]
-
-    def _replace(self, gate: str, scheduler_id: int) -> list[int]:
-        """Cancel those before the newest that waits; give its id, if it can be had.
-
-        It goes on once none before it is left: one that was would begin after it.
-        """
-        first = self._ids(_OLDEST, scheduler_id=scheduler_id)
-        last = self._ids(_NEWEST, scheduler_id=scheduler_id, gate=gate)
-        unfinished = self._lock(sorted({*first, *last}))
-        held = [one for one in unfinished if one.held_by == gate]
-        if not held:
-            return []
-        newest = held[-1]
-        replaced = replace_by(newest, unfinished, self._now)
-        now_replaced = replaced[: self._most]
-        self.changes += now_replaced
-        self.cancelled += [after for _, after in now_replaced]
-        self._locked.gates.cancelled(gate, self.cancelled)
-        is_alone = newest.id in first and len(replaced) < self._most
-        return [newest.id] if is_alone else []
-
-    def _ids(self, statement: Select[Any], **asked: object) -> Sequence[int]:
-        those = excluding(statement, executions.c.id, self._passed_over)
-        return self._connection.scalars(those, asked).all()
-
-    def _lock(self, ids: Sequence[int]) -> list[Execution]:
-        """Lock executions, in the order of their line. Broken ones are quarantined."""
-        if not ids:
-            return []
-        rows: Any = self._connection.execute(_UNLOCKED, {"ids": list(ids)})
-        found = executions_of(self._connection, rows)
-        set_broken_apart(self._connection, found, self._now)
-        sound = [one for one in found if one.problem is None and one.state in UNFINISHED]
-        return sorted(sound, key=place_in_line)
 
 
 #: The row of a gate is made anew where it is needed after that.

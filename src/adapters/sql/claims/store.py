@@ -18,11 +18,11 @@ from cronhare.ports.system import ClockPort
 from ..cooldown import Cooldown, excluding
 from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Locked, StatementFailed
-from ..gates import LettingGo
 from ..isolation import REFUSED, Written, write_each
 from ..schema.tables import FOUND_BY_KEY, plans, schedulers
 from . import pages
 from .ends import AskedEnds, PublishedMarks, UnconfirmedEnds
+from .letting_go import LettingGo
 from .pages import Page, joined
 from .plans import apply_plans
 from .reconciliation import ReconcilerQueries
