@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.limits import SqlLimitStore
     from cronhare.adapters.sql.nodes import SqlNodeStore
     from cronhare.adapters.sql.records.inspection import SqlInspection
-    from cronhare.adapters.sql.records.lists import SqlTimelineStore
-    from cronhare.adapters.sql.records.names import SqlNames
+    from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
     from cronhare.adapters.sql.records.replays import SqlReplayStore
     from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
     from cronhare.adapters.sql.records.store import SqlRecords

@@ -27,7 +27,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.events.outbox:SqlEventStore",
     "cronhare.adapters.sql.database:SqlLedgerTime",
     "cronhare.adapters.sql.limits:SqlLimitStore",
-    "cronhare.adapters.sql.records.names:SqlNames",
+    "cronhare.adapters.sql.records.lists:SqlNames",
     "cronhare.adapters.sql.nodes:SqlNodeStore",
     "cronhare.adapters.sql.gauges:SqlOverview",
     "cronhare.adapters.sql.records.store:SqlRecords",

@@ -239,11 +239,10 @@ class ReplayStorePort(Protocol):
     ) -> Advance | None:
         """Take one step of the active replay that has waited longest; None if none is due.
 
-        In one transaction, and by one caller at a time, it learns what became of those that have
-        begun, looks at some more of the archive, decides (`next_step`), and lets as many begin as
-        that says. What is locked waits for a later step; what cannot be replayed is refused alone.
-        A replay of which the database refuses something is stopped, and says why. One that cannot
-        be taken on at all is passed over for a minute, once the call has failed. *policy* holds for
-        executions without one. Of a backfill each instant is claimed once, by *node*; one that has
-        a run is refused alone.
+        In one transaction, and by one caller at a time, it counts what has ended, looks at some
+        more of the archive, decides (`next_step`), and lets as many begin as that says. What is
+        locked rests for some seconds; what cannot be replayed is refused alone. A replay of which
+        the database refuses something is stopped, and says why; one that cannot even be stopped
+        rests for a minute, once the call has failed. *policy* holds for executions without one. Of
+        a backfill each instant is claimed once, by *node*; one that has a run is refused alone.
         """

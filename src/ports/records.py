@@ -83,7 +83,6 @@ class Reported:
     report: TaskReport
     bytes: int
     as_of: datetime | None = None
-    problem: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -283,6 +282,16 @@ class Coming:
     due_at: datetime
 
 
+@attrs.frozen(kw_only=True)
+class Counts:
+    """How many runs are under way, failures await somebody, and alerts hold."""
+
+    running: int
+    retrying: int
+    unresolved: int
+    alerts: int
+
+
 class OverviewPort(Protocol):
     """Asks for many at once."""
 
@@ -307,14 +316,8 @@ class OverviewPort(Protocol):
     def waiting(self, since: datetime, *, limit: int) -> Sequence[int]:
         """List executions that were due before *since*, and have not begun: in no order."""
 
-    def count(self, states: Collection[State], *, most: int) -> Mapping[State, int]:
-        """Count executions by their state, up to *most* of each."""
-
-    def count_unresolved(self, *, most: int) -> int:
-        """Count the failures that nobody has dealt with, up to *most*."""
-
-    def count_alerts(self, *, most: int) -> int:
-        """Count the alerts that hold among *most* rows of such: those that can be listed."""
+    def count(self, *, most: int) -> Counts:
+        """Count up to *most* of each."""
 
 
 class StatisticsPort(Protocol):

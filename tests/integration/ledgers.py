@@ -23,8 +23,7 @@ from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.gauges import SqlOverview
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.adapters.sql.records.lists import SqlTimelineStore
-from cronhare.adapters.sql.records.names import SqlNames
+from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
 from cronhare.adapters.sql.records.store import SqlRecords

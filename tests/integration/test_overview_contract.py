@@ -5,6 +5,7 @@ from datetime import timedelta
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.alerts import Alert
 from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.ports.records import Counts
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, draft
 
 HOUR = timedelta(hours=1)
@@ -116,10 +117,9 @@ def test_what_is_in_a_state_and_what_failed_is_counted_so_far(ledger: Ledger) ->
     resolved = ledger.failed("e")
     ledger.records.discard([resolved.id], note="seen", now=ledger.now)
 
-    found = ledger.overview.count({State.RUNNING, State.RETRYING}, most=2)
+    found = ledger.overview.count(most=2)
 
-    assert found == {State.RUNNING: 2, State.RETRYING: 0}
-    assert ledger.overview.count_unresolved(most=9) == 1
+    assert found == Counts(running=2, retrying=0, unresolved=1, alerts=0)
 
 
 def test_alerts_that_hold_are_counted_so_far(ledger: Ledger) -> None:
@@ -129,5 +129,5 @@ def test_alerts_that_hold_are_counted_so_far(ledger: Ledger) -> None:
     ledger.clock.advance(HOUR)
     ledger.alerts.keep(held[1:], now=ledger.now, ended_at=ledger.now)
 
-    assert ledger.overview.count_alerts(most=99) == len(Rule) - 1
-    assert ledger.overview.count_alerts(most=3) == 3
+    assert ledger.overview.count(most=99).alerts == len(Rule) - 1
+    assert ledger.overview.count(most=3).alerts == 3

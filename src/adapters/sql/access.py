@@ -1,19 +1,23 @@
 """Tokens and sessions: found by their digests, as nobody has the secrets themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from sqlalchemy import Engine, Row, bindparam, delete, insert, or_, select, update
+import attrs
+import msgspec
+from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from cronhare.domain.access import Scope
 from cronhare.domain.access.sessions import Session
 from cronhare.domain.access.tokens import USED_EVERY, Token
-from cronhare.ports.system import ClockPort
 
-from .database import Database, repeatable
+from .database import Store, repeatable
+from .rows.own import OwnTable
 from .schema.tables import page_sessions, tokens
 from .schema.types import UtcDateTime
+
+TOKEN: Final = OwnTable(tokens, scope=Literal["read", "operate", "admin"])
 
 _NAMED: Final = tokens.c.name == bindparam("token_name")
 _WITH_DIGEST: Final = tokens.c.digest == bindparam("of")
@@ -36,43 +40,30 @@ _REVOKE: Final = (
 _OVER: Final = delete(page_sessions).where(
     page_sessions.c.expires_at <= bindparam("now", type_=UtcDateTime)
 )
-_SESSION: Final = (
-    select(
-        page_sessions.c.token,
-        page_sessions.c.token_digest,
-        page_sessions.c.created_at.label("begun_at"),
-        page_sessions.c.expires_at.label("ends_at"),
-        *tokens.c,
-    )
-    .join(tokens, tokens.c.digest == page_sessions.c.token_digest)
-    .where(page_sessions.c.digest == bindparam("of"))
-)
+_SESSION: Final = select(page_sessions).where(page_sessions.c.digest == bindparam("of"))
+_TOKENS: Final = select(tokens).order_by(tokens.c.name)
+_BY_NAME: Final = select(tokens).where(_NAMED)
+_BY_DIGEST: Final = select(tokens).where(_WITH_DIGEST)
 
 
-class SqlAccessStore:
-    """Satisfies `AccessStorePort`. A method that is `repeatable` is one transaction."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
+class SqlAccessStore(Store):
+    """Satisfies `AccessStorePort`."""
 
     @repeatable
     def create(self, token: Token, *, now: datetime) -> bool:
         named = {"token_name": token.name}
         with self._database.write(f"making the token {token.name}") as connection:
-            row = connection.execute(select(tokens).where(_NAMED).with_for_update(), named).first()
-            if row is not None:
-                there = _token(row)
-                if there is not None and there.why_not(now) is None:
+            for there in _read(connection.execute(_BY_NAME.with_for_update(), named)):
+                if there.why_not(now) is None:
                     return there.digest == token.digest  # it was made, and its answer lost
-                connection.execute(delete(tokens).where(_NAMED), named)
-            connection.execute(insert(tokens), _values(token))
+            connection.execute(delete(tokens).where(_NAMED), named)
+            connection.execute(insert(tokens), attrs.asdict(token) | {"scope": token.scope.word})
         return True
 
     @repeatable
     def tokens(self) -> Sequence[Token]:
         with self._database.read("listing tokens") as connection:
-            rows = connection.execute(select(tokens).order_by(tokens.c.name)).all()
-        return [token for token in map(_token, rows) if token is not None]
+            return _read(connection.execute(_TOKENS))
 
     @repeatable
     def any_token(self) -> bool:
@@ -82,8 +73,7 @@ class SqlAccessStore:
     @repeatable
     def token(self, digest: str) -> Token | None:
         with self._database.read("looking for a token") as connection:
-            row = connection.execute(select(tokens).where(_WITH_DIGEST), {"of": digest}).first()
-        return None if row is None else _token(row)
+            return next(iter(_read(connection.execute(_BY_DIGEST, {"of": digest}))), None)
 
     @repeatable
     def used(self, digest: str, *, now: datetime) -> None:
@@ -95,12 +85,11 @@ class SqlAccessStore:
     def revoke(self, name: str, *, now: datetime) -> Token | None:
         with self._database.write(f"revoking the token {name}") as connection:
             connection.execute(_REVOKE, {"token_name": name, "now": now})
-            row = connection.execute(select(tokens).where(_NAMED), {"token_name": name}).first()
-            if row is None:
-                return None
-            of_it = page_sessions.c.token_digest == row.digest
-            connection.execute(delete(page_sessions).where(of_it))
-        return _token(row)
+            for token in _read(connection.execute(_BY_NAME, {"token_name": name})):
+                of_it = page_sessions.c.token_digest == token.digest
+                connection.execute(delete(page_sessions).where(of_it))
+                return token
+            return None
 
     @repeatable
     def begin(self, session: Session, *, now: datetime) -> None:
@@ -108,32 +97,17 @@ class SqlAccessStore:
             connection.execute(_OVER, {"now": now})
             there = page_sessions.c.digest == session.digest
             connection.execute(delete(page_sessions).where(there))
-            connection.execute(
-                insert(page_sessions),
-                {
-                    "digest": session.digest,
-                    "token": session.token,
-                    "token_digest": session.token_digest,
-                    "created_at": session.created_at,
-                    "expires_at": session.expires_at,
-                },
-            )
+            connection.execute(insert(page_sessions), attrs.asdict(session))
 
     @repeatable
     def session(self, digest: str) -> tuple[Session, Token] | None:
         with self._database.read("looking for a session") as connection:
             row = connection.execute(_SESSION, {"of": digest}).first()
-        token = None if row is None else _token(row)
-        if row is None or token is None:
-            return None
-        session = Session(
-            digest=digest,
-            token=row.token,
-            token_digest=row.token_digest,
-            created_at=row.begun_at,
-            expires_at=row.ends_at,
-        )
-        return session, token
+            if row is None:
+                return None
+            session = Session(**row._asdict())
+            found = _read(connection.execute(_BY_DIGEST, {"of": session.token_digest}))
+            return next(((session, token) for token in found), None)
 
     @repeatable
     def end(self, digest: str) -> None:
@@ -141,32 +115,7 @@ class SqlAccessStore:
             connection.execute(delete(page_sessions).where(page_sessions.c.digest == digest))
 
 
-def _values(token: Token) -> dict[str, Any]:
-    return {
-        "name": token.name,
-        "scope": token.scope.word,
-        "digest": token.digest,
-        "created_at": token.created_at,
-        "made_by": token.made_by,
-        "expires_at": token.expires_at,
-        "revoked_at": token.revoked_at,
-        "last_used_at": token.last_used_at,
-    }
-
-
-def _token(row: Row[Any]) -> Token | None:
-    """Read a token; a row that a person spoilt opens nothing."""
-    try:
-        scope = Scope.parse(row.scope)
-    except ValueError:
-        return None
-    return Token(
-        name=row.name,
-        scope=scope,
-        digest=row.digest,
-        created_at=row.created_at,
-        made_by=row.made_by,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        last_used_at=row.last_used_at,
-    )
+def _read(rows: Iterable[Any]) -> list[Token]:
+    """Read tokens; a row that does not fit opens nothing."""
+    found = map(msgspec.structs.asdict, TOKEN.readable(rows))
+    return [Token(**{**row, "scope": Scope.parse(row["scope"])}) for row in found]

@@ -5,14 +5,12 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Engine, bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from cronhare.domain.access import Channel
-from cronhare.domain.access.audit import Action, AuditEntry, AuditOutcome, Intent, Result
+from cronhare.domain.access.audit import AuditEntry, AuditOutcome, Intent, Result
 from cronhare.ports.records import AuditFilter
-from cronhare.ports.system import ClockPort
 
-from .database import Database, repeatable
+from .database import Database, Store, repeatable
 from .rows.own import OwnTable
 from .schema.tables import audit
 from .schema.types import UtcDateTime
@@ -42,18 +40,24 @@ _DELETE: Final = delete(audit).where(audit.c.id.in_(bindparam("ids", expanding=T
 ENTRY: Final = OwnTable(audit, outcome=AuditOutcome | None)
 
 
-class SqlAuditStore:
+class SqlAuditStore(Store):
     """Satisfies `AuditStorePort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def begin(self, intents: Sequence[Intent]) -> Sequence[int]:
         ids: list[int] = []
         with self._database.write("writing the audit") as connection:
             for intent in intents:
-                done = connection.execute(_INSERT, _values(intent))
+                values = {
+                    "at": intent.at,
+                    "actor": intent.actor.name,
+                    "channel": intent.actor.channel.value,
+                    "action": intent.action.value,
+                    "target": intent.target,
+                    "value_before": _written(intent.before),
+                    "value_after": _written(intent.after),
+                }
+                done = connection.execute(_INSERT, values)
                 ids.extend(done.inserted_primary_key or ())
         return ids
 
@@ -103,18 +107,6 @@ def forget_audit(database: Database, before: datetime) -> Iterator[None]:
         yield
 
 
-def _values(intent: Intent) -> dict[str, Any]:
-    return {
-        "at": intent.at,
-        "actor": intent.actor.name,
-        "channel": intent.actor.channel.value,
-        "action": intent.action.value,
-        "target": intent.target,
-        "value_before": _written(intent.before),
-        "value_after": _written(intent.after),
-    }
-
-
 def _written(value: Any) -> str | None:  # noqa: ANN401 - a JSON value
     return None if value is None else msgspec.json.encode(value).decode()
 
@@ -124,8 +116,8 @@ def _entry(row: Any) -> AuditEntry:  # noqa: ANN401 - see `OwnTable.each`
         id=row.id,
         at=row.at,
         actor=row.actor,
-        channel=Channel(row.channel) if row.channel in set(Channel) else row.channel,
-        action=Action(row.action) if row.action in set(Action) else row.action,
+        channel=row.channel,
+        action=row.action,
         target=row.target,
         before=_read(row.value_before),
         after=_read(row.value_after),

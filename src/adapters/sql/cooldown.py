@@ -1,4 +1,4 @@
-"""Rows that were refused or locked a moment ago rest: for a minute they are not asked for again."""
+"""Rows that were refused or locked a moment ago rest: they are not asked for again for a while."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -16,7 +16,8 @@ MOST: Final = 10_000
 class Cooldown:
     """Ids of rows of one table, each with a reason, in this process. For any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: timedelta = REST) -> None:
+        self._rest = rest
         self._lock = Lock()
         self._reasons: dict[int, tuple[datetime, str]] = {}
 
@@ -26,7 +27,7 @@ class Cooldown:
             self._reasons.pop(id_, None)
             if len(self._reasons) >= MOST:
                 del self._reasons[next(iter(self._reasons))]
-            self._reasons[id_] = (now + REST, reason)
+            self._reasons[id_] = (now + self._rest, reason)
 
     def forget(self, id_: int) -> None:
         """Let a row be tried again, as it was edited."""
@@ -41,7 +42,7 @@ class Cooldown:
             self._reasons = {
                 id_: (until, reason)
                 for id_, (until, reason) in self._reasons.items()
-                if timedelta(0) < until - now <= REST  # a clock may be set back
+                if timedelta(0) < until - now <= self._rest  # a clock may be set back
             }
             return {id_: reason for id_, (_, reason) in self._reasons.items()}
 

@@ -126,6 +126,13 @@ class StorePart:
         self._database = database
 
 
+class Store(StorePart):
+    """A whole store, made on an engine."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        super().__init__(Database(engine, clock))
+
+
 @contextmanager
 def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[Connection]:
     """Give a connection, and turn a vendor's errors into ours: see `translate_errors`."""
@@ -207,8 +214,5 @@ class LedgerTime(StorePart):
         return self._database.now()
 
 
-class SqlLedgerTime(LedgerTime):
+class SqlLedgerTime(Store, LedgerTime):
     """The same by itself: a command that only asks for it loads no store."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))

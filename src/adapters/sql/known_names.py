@@ -1,13 +1,13 @@
-"""Names and numbers in a ledger, for the completion of a shell: few, and fast.
+"""Names and numbers in a ledger, for the completion of a shell.
 
-SQLAlchemy takes longer to import than a person waits for TAB, so a file is read without it.
+To import SQLAlchemy takes longer than a person waits for TAB, so a file is read without it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-#: How many are given at most; a shell shows no more to anybody's use.
+#: So many are given at most.
 MOST: Final = 200
 
 _LIKE: Final = "LIKE :begin ESCAPE '!'"
@@ -30,11 +30,6 @@ QUERIES: Final = {
 }
 
 
-class _Execute(Protocol):
-    def __call__(self, query: str, values: dict[str, str], /) -> Any:  # noqa: ANN401 - a result
-        ...
-
-
 def known_names(url: str, kind: str, begin: str) -> Sequence[tuple[str, str]]:
     """Give the names or numbers of a *kind* that begin so, each with a word about it.
 
@@ -49,7 +44,7 @@ def known_names(url: str, kind: str, begin: str) -> Sequence[tuple[str, str]]:
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[_Execute]:
+def _opened(url: str) -> Iterator[Callable[[str, dict[str, str]], Any]]:
     scheme, _, path = url.partition("://")
     if scheme == "sqlite":
         from sqlite3 import connect  # noqa: PLC0415 - a server's ledger does without

@@ -3,15 +3,16 @@
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Engine, bindparam, case, delete, func, insert, or_, select, update
+import attrs
+import msgspec
+from sqlalchemy import bindparam, case, delete, func, insert, or_, select, update
 
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
-from cronhare.ports.system import ClockPort
 
-from .database import Database, repeatable
+from .database import Store, repeatable
 from .rows.own import OwnTable, whole
 from .schema.tables import holds, nodes
-from .schema.types import duration, milliseconds
+from .schema.types import milliseconds
 
 _AHEAD: Final = nodes.c.seen_at > bindparam("latest", type_=nodes.c.seen_at.type)
 _NODES: Final = (
@@ -23,7 +24,7 @@ _COUNT: Final = select(func.count()).select_from(nodes)
 _INSERT: Final = insert(nodes)
 _KNOWN: Final = select(nodes.c.drain_asked_at).where(nodes.c.name == bindparam("node"))
 _UPDATE: Final = update(nodes).where(nodes.c.name == bindparam("node"))
-# Chosen first, without what others have locked: a DELETE would wait for any row that it passes.
+# Chosen first, without what others have locked: a DELETE waits for each locked row that it passes.
 _OLD: Final = (
     select(nodes.c.name)
     .where(or_(nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type), _AHEAD))
@@ -32,46 +33,29 @@ _OLD: Final = (
 )
 
 _REMOVE: Final = delete(nodes).where(nodes.c.name == bindparam("node"))
-# Found without locks, and deleted by their keys: a DELETE with no index would wait for any row that
-# it passes.
+# Found without locks, and deleted by their keys: likewise.
 _NOTES: Final = select(holds.c.message).where(holds.c.node == bindparam("node"))
 _LET_GO: Final = delete(holds).where(
     holds.c.message == bindparam("message_is"), holds.c.node == bindparam("node_is")
 )
 
-_SEPARATOR: Final = "\n"
-_AS_THEY_ARE: Final = (
-    "role",
-    "host",
-    "version",
-    "started_at",
-    "seen_at",
-    "concurrency",
-    "running",
-    "consumed_at",
-    "source",
-    "digest",
-)
 _DRAIN: Final = _UPDATE.values(
     drain_asked_at=bindparam("asked_at", type_=nodes.c.drain_asked_at.type)
 )
 
+#: Between the names of queues.
+_SEPARATOR: Final = "\n"
 
-#: To subtract such an offset from any moment is possible: beyond it no clock is off.
+#: No clock is further off, and such an offset can be subtracted from any moment.
 _MOST_OFF_MS: Final = 10**13
 
 NODE: Final = OwnTable(
-    nodes,
-    consuming=whole(0, 1) | None,
-    clock_offset_ms=whole(-_MOST_OFF_MS, _MOST_OFF_MS),
+    nodes, consuming=whole(0, 1) | None, clock_offset_ms=whole(-_MOST_OFF_MS, _MOST_OFF_MS)
 )
 
 
-class SqlNodeStore:
-    """Satisfies `NodeStorePort`. A method that is `repeatable` is one transaction."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
+class SqlNodeStore(Store):
+    """Satisfies `NodeStorePort`."""
 
     @repeatable
     def report(self, report: NodeReport, *, kept_for: timedelta) -> bool:
@@ -127,8 +111,11 @@ class SqlNodeStore:
 
 
 def _values(report: NodeReport) -> dict[str, Any]:
+    """Give the columns that each report writes anew."""
+    values = attrs.asdict(report)
+    del values["name"], values["drain_asked_at"], values["clock_offset"]
     return {
-        **{field: getattr(report, field) for field in _AS_THEY_ARE},
+        **values,
         "queues": _SEPARATOR.join(report.queues),
         "clock_offset_ms": milliseconds(report.clock_offset),
         "consuming": None if report.consuming is None else int(report.consuming),
@@ -136,11 +123,13 @@ def _values(report: NodeReport) -> dict[str, Any]:
 
 
 def _report(row: Any) -> NodeReport:  # noqa: ANN401 - see `OwnTable.each`
+    fields = msgspec.structs.asdict(row)
+    offset = fields.pop("clock_offset_ms")
     return NodeReport(
-        name=row.name,
-        **{field: getattr(row, field) for field in _AS_THEY_ARE},
-        queues=tuple(row.queues.split(_SEPARATOR)) if row.queues else (),
-        clock_offset=duration(row.clock_offset_ms) or timedelta(0),
-        consuming=None if row.consuming is None else bool(row.consuming),
-        drain_asked_at=row.drain_asked_at,
+        **{
+            **fields,
+            "queues": tuple(row.queues.split(_SEPARATOR)) if row.queues else (),
+            "clock_offset": timedelta(milliseconds=offset),
+            "consuming": None if row.consuming is None else bool(row.consuming),
+        }
     )

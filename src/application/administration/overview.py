@@ -56,19 +56,19 @@ class Overview:
         coming = self._overview.coming(now, now + AHEAD, limit=LISTED)
         counts = self._overview.count_coming(now, now + AHEAD)
         unresolved = self._records.archive(UNRESOLVED, limit=_GROUPED)
-        under_way = self._overview.count(_UNDER_WAY, most=COUNTED + 1)
+        found = self._overview.count(most=COUNTED + 1)
         return OverviewView(
             now=now,
             running=self._queries.executions(ExecutionFilter(states=_UNDER_WAY, limit=LISTED)),
-            running_count=under_way[State.RUNNING],
-            retrying_count=under_way[State.RETRYING],
+            running_count=found.running,
+            retrying_count=found.retrying,
             late=late[:LISTED],
             late_count=len(late),
             waiting=[self._queries.execution(id_).execution for id_ in sorted(waiting)[:LISTED]],
             waiting_count=len(waiting),
             failing=FailingView.of(unresolved)[:LISTED],
-            unresolved_count=self._overview.count_unresolved(most=COUNTED + 1),
-            alert_count=self._overview.count_alerts(most=COUNTED + 1),
+            unresolved_count=found.unresolved,
+            alert_count=found.alerts,
             coming=coming,
             # Asked only where it may say why: it looks at each schedule.
             unplanned_count=0 if coming else self._overview.count_unplanned(most=COUNTED + 1),

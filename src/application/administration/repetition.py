@@ -29,9 +29,8 @@ def refuse_another(begun: Replay, order: ReplayOrder | BackfillOrder) -> None:
     Raises:
         RequestReused: it was. A resume has changed when it stops, and that counts for nothing.
     """
-    known = begun.order
-    if known is not None and _as_resumed(known) != _as_resumed(order):
-        kind = "backfill" if isinstance(known, BackfillOrder) else "replay"
+    if _as_resumed(begun.order) != _as_resumed(order):
+        kind = "backfill" if isinstance(begun.order, BackfillOrder) else "replay"
         raise RequestReused(f"it began {kind} {begun.id}, which is another one")
 
 

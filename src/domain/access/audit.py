@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from ..texts.printable import printable, shortened
-from .actor import Actor, Channel
+from .actor import Actor
 from .secrets import HIDDEN, announces_secret, names_a_secret, without_secrets
 
 #: Letters of what was changed, and of why it was refused.
@@ -209,13 +209,13 @@ class Result:
 
 @attrs.frozen(kw_only=True)
 class AuditEntry:
-    """An entry as it is kept; *action* and *channel* may be of another release."""
+    """An entry as it is kept: an `Action` on a `Channel`."""
 
     id: int
     at: datetime
     actor: str
-    channel: Channel | str
-    action: Action | str
+    channel: str
+    action: str
     target: str
     before: Any = None
     after: Any = None

@@ -90,11 +90,11 @@ class Replay:
 
     *up_to* is the last row of the archive when it was ordered, *collected_to* the last that was
     looked at; of a backfill these are seconds since 1970. *reason* says why it stopped, how it
-    ended, or what it waits for. *order* is None if its row is broken: it has stopped.
+    ended, or what it waits for.
     """
 
     id: int
-    order: ReplayOrder | BackfillOrder | None
+    order: ReplayOrder | BackfillOrder
     created_at: datetime
     up_to: int
     collected_to: int = 0
@@ -119,7 +119,7 @@ def halted(replay: Replay, reason: str, *, now: datetime) -> Replay:
 
 def resumed(replay: Replay, *, now: datetime) -> Replay:
     """Let a stopped replay go on. A person has looked at it: its rules to stop hold no more."""
-    if replay.state is not ReplayState.STOPPED or replay.order is None:
+    if replay.state is not ReplayState.STOPPED:
         return replay
     return attrs.evolve(
         replay,
@@ -186,10 +186,8 @@ def next_step(
 
 
 def is_due(replay: Replay, now: datetime) -> bool:
-    """Tell whether it is to be looked at now; one whose order cannot be read is, to be stopped."""
-    if replay.order is None or replay.next_at <= now:
-        return True
-    return _is_from_a_leap(replay.order, replay.next_at, now)
+    """Tell whether it is to be looked at now."""
+    return replay.next_at <= now or _is_from_a_leap(replay.order, replay.next_at, now)
 
 
 def _is_from_a_leap(order: Pacing, next_at: datetime, now: datetime) -> bool:

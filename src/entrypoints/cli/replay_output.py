@@ -120,8 +120,7 @@ def _limit(replay: "ReplayView") -> str | None:
 
 
 def _how_to_go_on(replay: "ReplayView") -> str | None:
-    is_broken = replay.which is None
-    is_stopped = replay.state == ReplayState.STOPPED and replay.waiting and not is_broken
+    is_stopped = replay.state == ReplayState.STOPPED and replay.waiting
     return f"cronhare replays resume {replay.id}" if is_stopped else None
 
 

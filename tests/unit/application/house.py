@@ -17,7 +17,7 @@ from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
 from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
 from cronhare.adapters.sql.audit import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.adapters.sql.records.names import SqlNames
+from cronhare.adapters.sql.records.lists import SqlNames
 from cronhare.adapters.sql.rows.changes import ARCHIVE, archive_values
 from cronhare.adapters.sql.schedules.store import SqlScheduleStore
 from cronhare.application.administration.audit_trail import AuditTrail

@@ -166,14 +166,17 @@ def _keep(
     """Archive a failure that the ledger does not know; None if it does."""
     from ..claims.plans import claim_by_hand, find_by_key  # noqa: PLC0415 - lists do without
 
-    if failure.ticket is not None:
-        id_ = failure.ticket.execution_id
+    scheduler_id = failure.message.scheduler_id
+    if (ticket := failure.ticket) is not None:
+        id_ = ticket.execution_id
         found = find_executions(connection, BY_IDS.with_for_update(), [id_]).get(id_)
-        judged = failure.judge(found, is_archived=lambda: _has_attempt(connection, failure))
+        asked = {"named": id_, "attempt": ticket.attempt}
+        judged = failure.judge(
+            found, is_archived=lambda: scheduler_id in connection.scalars(_OF_ATTEMPT, asked)
+        )
         if isinstance(judged, Execution):
             return _end(connection, dialect, judged, failure, now)
         return judged
-    scheduler_id = failure.message.scheduler_id
     if find_by_key(connection, scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
@@ -187,14 +190,8 @@ def _keep(
     return _end(connection, dialect, run, failure, now)
 
 
-def _has_attempt(connection: Connection, failure: Failure) -> bool:
-    ticket = failure.ticket
-    asked = {"named": ticket.execution_id, "attempt": ticket.attempt} if ticket else {}
-    return failure.message.scheduler_id in connection.execute(_OF_ATTEMPT, asked).scalars()
-
-
 def _is_archived(connection: Connection, failure: Failure) -> bool:
-    """Look for its row: there may be no execution, or none any more."""
+    """Look for its row: there may be no execution of it, or none any more."""
     asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
     return connection.execute(_ARCHIVED, asked).first() is not None
 
@@ -227,10 +224,10 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
     yield from (exactly(column, wanted) for column, wanted in equal if wanted is not None)
     if which.execution_id is not None:
         yield _ROW.execution_id == which.execution_id
-    error_class = None if which.error_class is None else mark_of_class(which.error_class)
-    code = None if which.code is None else mark_of_code(which.code)
-    marks = (mark for mark in (error_class, code) if mark is not None)
-    yield from (dialect.position(_ROW.error, mark) > 0 for mark in marks)
+    if which.error_class is not None:
+        yield dialect.position(_ROW.error, mark_of_class(which.error_class)) > 0
+    if which.code is not None:
+        yield dialect.position(_ROW.error, mark_of_code(which.code)) > 0
     if which.reason is not None:
         yield or_(
             dialect.position(_ROW.failed_reason, which.reason) > 0, _says(which.reason, dialect)
@@ -249,12 +246,12 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
 
 
 def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
-    """Ask what `says` tells."""
+    """Ask whether the message of an error has this part, as `says` does."""
     begins = dialect.position(_ROW.error, MESSAGE_BEGINS) + len(MESSAGE_BEGINS)
     rest = func.substr(_ROW.error, begins)
     said = as_in_message(part)
     found = dialect.position(rest, said)
-    # Nearly none has it anywhere, which is told sooner.
+    # Asked first, as nearly no row has it anywhere.
     has_it = dialect.position(_ROW.error, said) > 0
     return has_it & (found > 0) & (found < dialect.position(rest, MESSAGE_ENDS))
 

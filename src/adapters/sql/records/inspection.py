@@ -4,25 +4,29 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Select, Table, and_, bindparam, case, func, or_, select
+from msgspec.structs import asdict
+from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, or_, select
 
 from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts, SchemaFault
 from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.quarantine import Quarantined
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.events import UNTOLD, OutboxState
 from cronhare.domain.lifecycle.pings import PING
 from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
+from ..access import TOKEN
 from ..audit import ENTRY
 from ..database import Database
 from ..dialect import dialect_of
 from ..events.alerts import ALERT
 from ..events.outbox import DELIVERY
-from ..gauges import awaited, earliest, last_claim, loads, outstanding, overdue, unresolved
+from ..gauges import NEWEST, last_claim, loads, outstanding, overdue
 from ..limits import BREAKER, BUDGET, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
@@ -30,81 +34,56 @@ from ..rows.changes import FAILURE
 from ..rows.own import ATTEMPT, OUTPUT, REPLAY, TALLY, BrokenRow, OwnTable
 from ..rows.schedules import PLAN
 from ..schedules.lists import schedules_seen
-from ..schema.tables import (
-    alerts,
-    attempts,
-    audit,
-    breakers,
-    budgets,
-    executions,
-    failed_tasks,
-    outbox,
-    outputs,
-    plans,
-    replays,
-    topic_tallies,
-)
+from ..schema.tables import executions, failed_tasks, outbox, plans
 
 #: The newest rows of each table that are looked at.
 MOST_READ: Final = 1_000
 
 #: Reports of nodes are judged by themselves, and executions are set apart where they are met.
-_LOOKED_AT: Final[tuple[tuple[Table, OwnTable], ...]] = (
-    (alerts, ALERT),
-    (attempts, ATTEMPT),
-    (audit, ENTRY),
-    (breakers, BREAKER),
-    (budgets, BUDGET),
-    (failed_tasks, FAILURE),
-    (outbox, DELIVERY),
-    (outputs, OUTPUT),
-    (plans, PLAN),
-    (replays, REPLAY),
-    (topic_tallies, TALLY),
+_LOOKED_AT: Final = (
+    ALERT,
+    ATTEMPT,
+    ENTRY,
+    BREAKER,
+    BUDGET,
+    FAILURE,
+    DELIVERY,
+    OUTPUT,
+    PLAN,
+    REPLAY,
+    TALLY,
+    TOKEN,
 )
 
 
 def broken_rows(connection: Connection) -> Iterator[str]:
     """Name table, row and column of each."""
-    for table, own in _LOOKED_AT:
-        newest = [key.desc() for key in table.primary_key]
-        rows = connection.execute(select(table).order_by(*newest).limit(MOST_READ))
+    for own in _LOOKED_AT:
+        newest = [key.desc() for key in own.table.primary_key]
+        rows = connection.execute(select(own.table).order_by(*newest).limit(MOST_READ))
         yield from (str(each) for each in own.each(rows) if isinstance(each, BrokenRow))
 
 
-#: Events that are counted, and targets that are named.
+#: So many undelivered events are counted, and so many targets named.
 MOST_COUNTED: Final = 10_000
 MOST_NAMED: Final = 100
 
-#: Who was tried so often in vain, with one event or several, is named, though more tries come.
+#: A target is named after so many failed tries, of one event or several, though more tries follow.
 FAILING_FROM: Final = 3
 
+_IS_WAITING: Final = outbox.c.state == OutboxState.WAITING.value
 _ROWS: Final = (
     select(
         outbox.c.id,
         outbox.c.target,
         outbox.c.source,
         func.coalesce(outbox.c.finished_at, outbox.c.occurred_at).label("at"),
-        # Bounded row by row: of numbers that somebody wrote the sum may be none of the server's.
-        case(
-            (
-                and_(
-                    outbox.c.state == OutboxState.WAITING.value,
-                    outbox.c.tries < FAILING_FROM,
-                ),
-                outbox.c.tries,
-            ),
-            else_=FAILING_FROM,
-        ).label("tries"),
+        case((_IS_WAITING, outbox.c.tries), else_=FAILING_FROM).label("tries"),
     )
     .where(
         or_(
             outbox.c.state.in_([each.value for each in UNTOLD]),
-            and_(
-                outbox.c.state == OutboxState.WAITING.value,
-                outbox.c.tries > 0,
-                outbox.c.last_error.is_not(None),
-            ),
+            and_(_IS_WAITING, outbox.c.tries > 0, outbox.c.last_error.is_not(None)),
         ),
         outbox.c.event != PING,  # a start is told once, and nobody waits for it
     )
@@ -125,7 +104,7 @@ _UNTOLD: Final[Select[Any]] = (
     .limit(MOST_NAMED)
 )
 _ERROR: Final[Select[Any]] = select(outbox.c.last_error).where(outbox.c.id == bindparam("newest"))
-#: By the index: what was told waits for no next try.
+#: By the index: what was delivered has no next try.
 _TOLD_LAST: Final[Select[Any]] = (
     select(outbox.c.finished_at)
     .where(
@@ -140,24 +119,41 @@ _TOLD_LAST: Final[Select[Any]] = (
 
 
 def untold(connection: Connection) -> Iterator[UntoldTarget]:
-    """Name those that were not told, and have not heard of anything since."""
+    """Name the targets that were not told of something, and of nothing since."""
     for row in connection.execute(_UNTOLD).all():
         asked = {"target": row.target, "source": row.source}
         heard_at = connection.scalar(_TOLD_LAST, asked)
-        if heard_at is not None and heard_at > row.at:
-            continue
-        error = connection.scalar(_ERROR, {"newest": row.newest})
-        yield UntoldTarget(
-            name=row.target,
-            source=row.source,
-            events=row.events,
-            last_at=row.at,
-            error=error or None,
-        )
+        if heard_at is None or heard_at <= row.at:
+            error = connection.scalar(_ERROR, {"newest": row.newest}) or None
+            yield UntoldTarget(
+                name=row.target,
+                source=row.source,
+                events=row.events,
+                last_at=row.at,
+                error=error,
+            )
 
 
 #: Breakers, and budgets, that are looked at.
 MOST_LIMITS: Final = 1_000
+
+_NEXT_DUE: Final = select(func.min(plans.c.next_due_at))
+_OWNERS: Final = (
+    select(
+        executions.c.owner.label("name"),
+        func.count().label("running"),
+        func.max(executions.c.lease_until).label("lease_until"),
+    )
+    .where(executions.c.state == State.RUNNING, executions.c.owner.is_not(None))
+    .group_by(executions.c.owner)
+    .order_by(executions.c.owner)
+)
+_OWNER: Final = OwnTable(executions, name=str, running=int)
+#: The runs that wait for a worker that has their task.
+_AWAITED: Final = select(func.count()).where(
+    executions.c.state == State.RETRYING.value,
+    executions.c.last_error.startswith(AWAITS_TASK, autoescape=True),
+)
 
 
 class SqlInspection:
@@ -193,39 +189,35 @@ class SqlInspection:
         nodes = SqlNodeStore(engine, self._clock).nodes(now=now, limit=MOST_REPORTS)
         limits = SqlLimitStore(engine, self._clock)
         with database.read("examining the runs") as connection:
-            owners = tuple(_owners(connection))
             unfinished = loads(connection)
-            waiting = tuple(outstanding(connection, now, unfinished))
-            failures, apart = unresolved(connection)
-            waiting_for_tasks = awaited(connection)
-            late, claim = overdue(connection, now), last_claim(connection)
-            next_due = earliest(connection)
+            failures, apart = _unresolved(connection)
             seen = schedules_seen(connection)
-            not_told, unsound = tuple(untold(connection)), tuple(broken_rows(connection))
+            owners = _OWNER.readable(connection.execute(_OWNERS))
+            activity = Activity(
+                now=now,
+                next_due=connection.scalar(_NEXT_DUE),
+                overdue=overdue(connection, now),
+                unplanned=seen.unplanned,
+                last_claim=last_claim(connection),
+                nodes=nodes.reports,
+                unread_nodes=nodes.unread,
+                broken_nodes=nodes.broken,
+                owners=tuple(Owner(**asdict(row)) for row in owners),
+                waiting=tuple(outstanding(connection, now, unfinished)),
+                queues={load.queue for load in unfinished},
+                quarantined=apart,
+                failures=failures,
+                awaited=connection.scalar(_AWAITED) or 0,
+                breakers=limits.breakers(limit=MOST_LIMITS),
+                budgets=limits.budgets(limit=MOST_LIMITS),
+                untold=tuple(untold(connection)),
+                broken_rows=tuple(broken_rows(connection)),
+            )
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
             skew=skew,
-            activity=Activity(
-                now=now,
-                next_due=next_due,
-                overdue=late,
-                unplanned=seen.unplanned,
-                last_claim=claim,
-                nodes=nodes.reports,
-                unread_nodes=nodes.unread,
-                broken_nodes=nodes.broken,
-                owners=owners,
-                waiting=waiting,
-                queues={load.queue for load in unfinished},
-                quarantined=apart,
-                failures=failures,
-                awaited=waiting_for_tasks,
-                breakers=limits.breakers(limit=MOST_LIMITS),
-                budgets=limits.budgets(limit=MOST_LIMITS),
-                untold=not_told,
-                broken_rows=unsound,
-            ),
+            activity=activity,
             schedules=seen.schedules,
             unread_schedules=seen.unread,
         )
@@ -244,13 +236,15 @@ def _fault(error: LedgerOutdated) -> SchemaFault:
     return SchemaFault(what, cure)
 
 
-def _owners(connection: Connection) -> Iterator[Owner]:
-    running = (
-        select(executions.c.owner, func.count(), func.max(executions.c.lease_until))
-        .where(executions.c.state == State.RUNNING, executions.c.owner.is_not(None))
-        .group_by(executions.c.owner)
-        .order_by(executions.c.owner)
+def _unresolved(connection: Connection) -> tuple[int, Quarantined]:
+    """Count the failures that await a person, and what is quarantined."""
+    failed = failed_tasks.c
+    by_kind = (
+        select(failed.kind, func.count()).where(failed.resolution.is_(None)).group_by(failed.kind)
     )
-    for owner, count, until in connection.execute(running):
-        if isinstance(owner, str) and not isinstance(until, str):  # or its row is set apart
-            yield Owner(name=owner, running=count, lease_until=until)
+    counts = {row[0]: row[1] for row in connection.execute(by_kind)}
+    newest = select(failed.kind).order_by(failed.id.desc()).limit(NEWEST).subquery()
+    of_late = select(func.count()).where(newest.c.kind == State.QUARANTINED.value)
+    return counts.get(State.FAILED, 0), Quarantined(
+        unresolved=counts.get(State.QUARANTINED, 0), of_late=connection.scalar(of_late) or 0
+    )

@@ -1,25 +1,26 @@
-"""Lists of executions, and what ran when: found by whichever index leaves the fewest rows.
+"""Lists of executions, what ran when, and known names: found by what index leaves the fewest rows.
 
-A database would choose among indexes by guesses, and of a million rows the wrong one takes seconds:
-so a condition that is not to choose stands in a form that no index answers. Ids grow with the time
-of the claim, or nearly so: some twenty looks at the primary key find the executions of a time, and
-no claim or start has to keep an index of times.
+A database would guess which index to use, and of a million rows the wrong one takes seconds. So a
+condition that is not to choose stands in a form that no index answers. Ids grow with the time of
+the claim, or nearly so: some twenty looks at the primary key find the executions of a time, and no
+claim or start has to keep an index of times.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Engine,
     Row,
-    Select,
+    Table,
     bindparam,
     func,
+    literal,
     or_,
     select,
+    true,
     union,
 )
 
@@ -27,12 +28,15 @@ from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.overlaps import Ran
 from cronhare.domain.schedules.keys import ALIVE
 from cronhare.domain.schedules.standalone import PREFIX
+from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
+from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.ports.records import ExecutionFilter, RanInWindow
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..rows.executions import SCHEDULE_NAME, display_name, exactly, id_of_display_name
-from ..schema.tables import attempts, executions, schedulers
+from ..rows.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
+from ..rows.schedules import IS_USERS
+from ..schema.tables import attempts, executions, failed_tasks, schedulers
 from ..schema.types import UtcDateTime
 from .archive import rows_of_task
 
@@ -42,7 +46,7 @@ _ROW: Final = executions.c
 # Where the executions of a time are
 
 
-#: Claims overtake each other: one that began first may be written last, and a clock may be set.
+#: A claim that began first may be written last, and a clock may be set.
 OUT_OF_ORDER: Final = timedelta(hours=1)
 
 #: Two looks: asked for both at once, SQLite reads all ids.
@@ -50,8 +54,9 @@ _EDGES: Final = select(
     select(func.min(_ROW.id)).scalar_subquery().label("lowest"),
     select(func.max(_ROW.id)).scalar_subquery().label("highest"),
 )
+_IS_LATER: Final = _ROW.executed_at >= bindparam("moment", type_=UtcDateTime)
 _FROM: Final = (
-    select(_ROW.id, _ROW.executed_at).where(bindparam("id") <= _ROW.id).order_by(_ROW.id).limit(1)
+    select(_ROW.id, _IS_LATER).where(bindparam("id") <= _ROW.id).order_by(_ROW.id).limit(1)
 )
 
 
@@ -76,77 +81,67 @@ def ids_between(
 def first_claimed(connection: Connection, moment: datetime, low: int, high: int) -> int:
     """Find the first id, from *low* to before *high*, that was claimed at *moment* or later.
 
-    *high* if there is none. A row that is broken counts as claimed earlier.
+    *high* if there is none.
     """
     while low < high:
         middle = (low + high) // 2
-        row = connection.execute(_FROM, {"id": middle}).first()
-        at = None if row is None or row.id >= high else row.executed_at
-        if row is None or row.id >= high or (isinstance(at, datetime) and at >= moment):
+        row = connection.execute(_FROM, {"id": middle, "moment": moment}).first()
+        if row is None or row[0] >= high or row[1]:
             high = middle
         else:
-            low = row.id + 1
+            low = row[0] + 1
     return low
 
 
 # Lists
 
 
-_IDS: Final = select(_ROW.id)
 #: As `began_to_stay_alive` says of one.
 _STAYS_ALIVE: Final = or_(
     _ROW.queue.startswith(PREFIX, autoescape=True),
     _ROW.execution_key.startswith(ALIVE, autoescape=True),
 )
 
-Conditions = Sequence[ColumnElement[bool]]
-
 #: Conditions that an index answers, and in which order it is read.
-Range = tuple[Conditions, ColumnElement[Any]]
+Range = tuple[Sequence[ColumnElement[bool]], ColumnElement[Any]]
 
 
 def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
     """Find the ids of the newest executions that a filter takes, the newest first."""
-    others, of_task = tuple(_others(which)), tuple(_of_task(which))
-    is_of_task = (or_(*of_task),) if of_task else ()
+    others = [*_others(which)]
+    in_states: ColumnElement[bool] = true()
+    is_of_task: ColumnElement[bool] = true()
+    if which.states:
+        in_states = func.coalesce(_ROW.state, "").in_([state.value for state in which.states])
+    of_task: Sequence[ColumnElement[bool]] = ()
+    if which.task is not None:
+        of_task = tuple(rows_of_task(executions, which.task, which.numbers))
+        is_of_task = or_(*of_task)
+    ranges: list[Range]
     if which.schedule is not None:
         # Of one schedule there are so few that they can be sorted.
-        ours = *_of_schedule(which.schedule), *_in_states(which), *is_of_task, *others
-        return [*connection.scalars(_newest(ours, which, order=_ROW.id + 0))]
-    found = ids_between(connection, which.since, which.until) if _has_times(which) else (0, 0)
-    if found is None:
-        return ()
-    if _has_times(which):
-        others = (*others, _ROW.id >= found[0], _ROW.id < found[1])
-    if of_task and (not which.states or State.SUCCEEDED in which.states):
+        ranges = [((*_of_schedule(which.schedule), in_states, is_of_task), _ROW.id + 0)]
+    elif of_task and (not which.states or State.SUCCEEDED in which.states):
         # Nearly all have succeeded, whatever their task.
-        ranges: list[Range] = [((part, *_in_states(which)), _ROW.id) for part in of_task]
+        ranges = [((part, in_states), _ROW.id) for part in of_task]
     elif which.states:
-        ranges = [
-            ((*part, *is_of_task), order)
-            for state in which.states
-            for part, order in _parts_of(state)
-        ]
+        parts = (part for state in which.states for part in _parts_of(state))
+        ranges = [((*part, is_of_task), order) for part, order in parts]
     else:
         ranges = [((), _ROW.id)]
-    return _newest_of(connection, ranges, others, which)
-
-
-def _newest_of(
-    connection: Connection, ranges: Sequence[Range], others: Conditions, which: ExecutionFilter
-) -> Sequence[int]:
-    """Take the newest of each range, and of these; a row may be in several."""
-    parts = [_newest((*part, *others), which, order=order) for part, order in ranges]
-    if len(parts) == 1:
-        return [*connection.scalars(parts[0])]
-    ids = union(*(select(part.subquery()) for part in parts)).subquery()
-    return [*connection.scalars(select(ids.c.id).order_by(ids.c.id.desc()).limit(which.limit))]
-
-
-def _newest(
-    conditions: Conditions, which: ExecutionFilter, *, order: ColumnElement[Any] = _ROW.id
-) -> Select[Any]:
-    return _IDS.where(*conditions).order_by(order.desc()).limit(which.limit)
+    if which.schedule is None and (which.since is not None or which.until is not None):
+        found = ids_between(connection, which.since, which.until)
+        if found is None:
+            return ()
+        others += [_ROW.id >= found[0], _ROW.id < found[1]]
+    lists = [
+        select(_ROW.id).where(*part, *others).order_by(order.desc()).limit(which.limit)
+        for part, order in ranges
+    ]
+    if len(lists) == 1:
+        return connection.scalars(lists[0]).all()
+    ids = union(*(select(each.subquery()) for each in lists)).subquery()  # without doubles
+    return connection.scalars(select(ids.c.id).order_by(ids.c.id.desc()).limit(which.limit)).all()
 
 
 def _parts_of(state: State) -> Iterator[Range]:
@@ -170,20 +165,6 @@ def _of_schedule(name: str) -> Iterator[ColumnElement[bool]]:
     else:
         yield _ROW.scheduler_id == id_
         yield SCHEDULE_NAME.is_(None)
-
-
-def _in_states(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
-    if which.states:
-        yield func.coalesce(_ROW.state, "").in_([state.value for state in which.states])
-
-
-def _has_times(which: ExecutionFilter) -> bool:
-    return (which.since, which.until) != (None, None)
-
-
-def _of_task(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
-    if which.task is not None:
-        yield from rows_of_task(executions, which.task, which.numbers)
 
 
 def _others(which: ExecutionFilter) -> Iterator[ColumnElement[bool]]:
@@ -237,11 +218,8 @@ _RAN: Final = (
 )
 
 
-class SqlTimelineStore:
+class SqlTimelineStore(Store):
     """Satisfies `TimelineStorePort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def ran(self, since: datetime, until: datetime, *, limit: int) -> RanInWindow:
@@ -275,3 +253,103 @@ def _ran(row: Row[*tuple[Any, ...]]) -> Ran:
         finished_at=row.finished_at,
         ending=row.ending,
     )
+
+
+# Names of tasks and queues
+
+
+_SCHEDULE: Final = schedulers.c
+#: From an index alone: the system's own have no name.
+_TASKS: Final = select(_SCHEDULE.task_name).where(_SCHEDULE.task_name > "").distinct()
+
+#: So many schedules of a task are read: there may be very many, and they all say the same.
+_READ: Final = 100
+
+
+class SqlNames(Store):
+    """Satisfies `NamesPort`."""
+
+    @repeatable
+    def numbers_of(self, task: str) -> Collection[TaskRef]:
+        columns = [_SCHEDULE[name] for name in TASK_COLUMNS]
+        newest = (
+            select(*columns)
+            .where(_SCHEDULE.task_name == task, IS_USERS)
+            .order_by(_SCHEDULE.id.desc())
+            .limit(_READ)
+            .subquery()
+        )
+        with self._database.read("looking for a task's numbers") as connection:
+            rows = connection.execute(select(newest).distinct()).all()
+        found = [read_task(tuple(row)) for row in rows]
+        return {one.ref for one in found if not one.faults}
+
+    @repeatable
+    def has_task(self, task: str, numbers: Collection[TaskRef]) -> bool:
+        tables = (executions, failed_tasks)
+        with self._database.read("looking for a task") as connection:
+            return _has(connection, schedulers, _of_schedules(task, numbers)) or any(
+                _has(connection, table, rows_of_task(table, task, numbers)) for table in tables
+            )
+
+    @repeatable
+    def has_queue(self, queue: str) -> bool:
+        open_ones = _ROW.state.in_([state.value for state in UNFINISHED])
+        conditions = (
+            (schedulers, _SCHEDULE.queue == queue),
+            (executions, open_ones & (_ROW.queue == queue)),
+            (failed_tasks, failed_tasks.c.queue == queue),
+        )
+        with self._database.read("looking for a queue") as connection:
+            return any(_has(connection, table, [condition]) for table, condition in conditions)
+
+    @repeatable
+    def has_type(self, type_: str) -> bool:
+        column = COLUMN_OF_TYPE.get(type_)
+        own = (_SCHEDULE.task_type == type_) & _SCHEDULE.task_id.is_not(None)
+        conditions = (
+            (schedulers, IS_USERS & (own if column is None else _SCHEDULE[column].is_not(None))),
+            (failed_tasks, failed_tasks.c.task_type == type_),
+        )
+        with self._database.read("looking for a type of tasks") as connection:
+            return any(_has(connection, table, [condition]) for table, condition in conditions)
+
+    @repeatable
+    def sources(self) -> Collection[str]:
+        with self._database.read("looking for jobs files") as connection:
+            found = connection.scalars(
+                select(_SCHEDULE.source).where(_SCHEDULE.source > "").distinct()
+            )
+            return {name for name in found if isinstance(name, str)}
+
+    @repeatable
+    def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
+        half, column = limit // 2, _SCHEDULE.task_name
+        before = _TASKS.where(column < name).order_by(column.desc()).limit(half)
+        after = _TASKS.where(column >= name).order_by(column).limit(half)
+        with self._database.read("looking for names of tasks") as connection:
+            found = [*reversed(connection.scalars(before).all()), *connection.scalars(after)]
+        return [name for name in found if isinstance(name, str)]
+
+
+def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the schedules of a task: one by an index, one by reading all."""
+    yield _SCHEDULE.task_name == task
+    others: list[ColumnElement[bool]] = []
+    asked = TaskRef.read(task)
+    is_nameless = func.coalesce(_SCHEDULE.task_name, task) == task
+    for ref in {*numbers} if asked is None else {asked}:
+        if ref.id <= LARGEST_NUMBER:  # no row has a larger one
+            column = COLUMN_OF_TYPE.get(ref.type)
+            own = (_SCHEDULE.task_type == ref.type) & (_SCHEDULE.task_id == ref.id)
+            has_number = own if column is None else _SCHEDULE[column] == ref.id
+            others.append(has_number if asked else has_number & is_nameless)
+    if ref_of_topic(task) in numbers:
+        others.append(_SCHEDULE.topic == task)
+    if others:
+        yield or_(*others)
+
+
+def _has(connection: Connection, table: Table, conditions: Iterable[ColumnElement[bool]]) -> bool:
+    found = (select(literal(1)).select_from(table).where(each).limit(1) for each in conditions)
+    return any(connection.execute(each).first() is not None for each in found)

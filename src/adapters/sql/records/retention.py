@@ -5,24 +5,13 @@ execution has no column for it. Where no row says so, this is one statement that
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain
 from typing import Any, Final
 
-import attrs
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    bindparam,
-    case,
-    delete,
-    func,
-    not_,
-    select,
-)
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, func, not_, select
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
@@ -30,7 +19,6 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.domain.schedules.retention import LATELY, KeptClass, by_class
-from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.records import Retention
 
 from ..audit import forget_audit
@@ -50,106 +38,83 @@ from ..schema.tables import (
 )
 from ..schema.types import UtcDateTime
 
-#: So many executions, or failures of a replay, are looked at or deleted in one transaction.
+#: One transaction deletes at most so many executions, or items of a replay.
 STEP = 1_000
+
+#: One statement asks for at most so many schedules.
+_SCHEDULES: Final = 1_000
 
 log = logging.getLogger(__name__)
 
-_ENDED = func.coalesce(executions.c.finished_at, executions.c.executed_at)
-# A run at a boot must be known as long as it may be asked for again. It does not count.
-_COUNTS = not_(
-    and_(
-        executions.c.execution_key.startswith(BOOT),
-        bindparam("booted", type_=UtcDateTime) <= _ENDED,
-    )
-)
-_SUCCEEDED = executions.c.state == State.SUCCEEDED.value
-_FAILED = executions.c.state.in_([state.value for state in REPLAYABLE])
+_ROW: Final = executions.c
+_ENDED = func.coalesce(_ROW.finished_at, _ROW.executed_at)
+_SUCCEEDED = _ROW.state == State.SUCCEEDED.value
+_FAILED = _ROW.state.in_([state.value for state in REPLAYABLE])
 
 # What has not ended has no limit: nothing is earlier than NULL.
 _LIMIT = case(
     (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
     (_FAILED, bindparam("failed", type_=UtcDateTime)),
     (
-        executions.c.state.in_([state.value for state in ENDED_WITHOUT_RESULT]),
+        _ROW.state.in_([state.value for state in ENDED_WITHOUT_RESULT]),
         bindparam("others", type_=UtcDateTime),
     ),
 )
-_OUTLIVED = select(executions.c.id).where(
-    executions.c.id.between(bindparam("first"), bindparam("last")),
-    _ENDED < _LIMIT,
-    ~AWAITS_A_PERSON,
+_OUTLIVED = select(_ROW.id).where(
+    _ROW.id.between(bindparam("first"), bindparam("last")), _ENDED < _LIMIT, ~AWAITS_A_PERSON
 )
-_NEXT = select(func.min(executions.c.id)).where(executions.c.id > bindparam("last"))
-# Counted in two steps. An index alone tells which schedules have many rows, a million in a second;
-# how many of these succeeded is asked for those few schedules.
-_MANY_ROWS = (
-    select(executions.c.scheduler_id)
-    .group_by(executions.c.scheduler_id)
-    .having(func.count() > bindparam("most"))
-)
-_SURPLUS = select(func.count() - bindparam("most")).where(
-    _SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id")
-)
-_OLDEST = (
-    select(executions.c.id)
-    .where(_SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id"))
-    .order_by(executions.c.id)
-    .limit(bindparam("surplus"))
-)
+_NEXT = select(func.min(_ROW.id)).where(_ROW.id > bindparam("last"))
 _DELETE = delete(executions).where(THESE)
 
-_OLD = replays.c.ended_at < bindparam("limit", type_=UtcDateTime)
-_NEXT_REPLAY = select(func.min(replays.c.id)).where(replays.c.id > bindparam("after"), _OLD)
-_REPLAY = replays.c.id == bindparam("replay_id")
-_UNLOCKED_REPLAY = select(replays.c.id).where(_REPLAY, _OLD).with_for_update(skip_locked=True)
-_ITEMS = (
-    select(replay_items.c.archived_id)
-    .where(replay_items.c.replay_id == bindparam("replay_id"))
-    .limit(STEP)
+#: Schedules with many rows: an index alone tells them, of a million rows in a second.
+_MANY_ROWS = (
+    select(_ROW.scheduler_id).group_by(_ROW.scheduler_id).having(func.count() > bindparam("most"))
 )
-_UNLOCKED_ITEMS = _ITEMS.with_for_update(skip_locked=True)
-_FORGET_ITEMS = delete(replay_items).where(
-    replay_items.c.replay_id == bindparam("replay_id"),
-    replay_items.c.archived_id.in_(bindparam("ids", expanding=True)),
-)
-_FORGET_REPLAY = delete(replays).where(_REPLAY)
-
-#: So many schedules are asked for in one statement.
-_SCHEDULES: Final = 1_000
-
-_ROWS: Final = select(schedulers.c.id, schedulers.c.source, schedulers.c.retention).where(
+_CLASSES: Final = select(schedulers.c.id, schedulers.c.source, schedulers.c.retention).where(
     schedulers.c.retention.is_not(None), func.length(schedulers.c.retention) <= LONGEST_RETENTION
 )
+# A run at a boot must be known as long as it may be asked for again. It does not count.
+_COUNTS = not_(
+    and_(_ROW.execution_key.startswith(BOOT), bindparam("booted", type_=UtcDateTime) <= _ENDED)
+)
 
 
-@attrs.frozen(kw_only=True)
-class _Statements:
-    """How the newest runs of some schedules are found, and those that are no longer kept."""
-
-    newest: Select[Any]
-    count: Select[Any]
-    oldest: Select[Any]
-
-
-def _statements(state: ColumnElement[bool]) -> _Statements:
-    ours = state, _COUNTS, executions.c.scheduler_id.in_(bindparam("schedulers", expanding=True))
+def _of_schedules(state: ColumnElement[bool]) -> tuple[Select[Any], Select[Any]]:
+    """Find the newest runs of some schedules in a state; and the oldest of those beyond them."""
+    ours = state, _COUNTS, _ROW.scheduler_id.in_(bindparam("schedulers", expanding=True))
     surplus = (
-        *ours,
-        executions.c.id <= bindparam("newest_surplus"),
-        bindparam("lately", type_=UtcDateTime) > _ENDED,
+        _ROW.id > bindparam("after"),
+        _ROW.id <= bindparam("newest_surplus"),
+        bindparam("lately", type_=UtcDateTime) >= _ENDED,
         ~AWAITS_A_PERSON,
     )
-    ids = select(executions.c.id)
-    return _Statements(
-        newest=ids.where(*ours).order_by(executions.c.id.desc()).limit(bindparam("most")),
-        count=select(func.count()).select_from(executions).where(*surplus),
-        oldest=ids.where(*surplus).order_by(executions.c.id).limit(bindparam("surplus")),
+    ids = select(_ROW.id).where(*ours)
+    return (
+        ids.order_by(_ROW.id.desc()).limit(bindparam("most")),
+        ids.where(*surplus).order_by(_ROW.id).limit(STEP),
     )
 
 
-_OF_DONE: Final = _statements(_SUCCEEDED)
-_OF_FAILED: Final = _statements(_FAILED)
+_OF_DONE: Final = _of_schedules(_SUCCEEDED)
+_OF_FAILED: Final = _of_schedules(_FAILED)
+
+_OLD_REPLAY = (
+    select(replays.c.id)
+    .where(replays.c.ended_at < bindparam("limit", type_=UtcDateTime))
+    .order_by(replays.c.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_ITEMS = (
+    select(replay_items.c.archived_id)
+    .where(replay_items.c.replay_id == bindparam("old"))
+    .limit(STEP)
+)
+_FORGET_ITEMS = delete(replay_items).where(
+    replay_items.c.replay_id == bindparam("old"),
+    replay_items.c.archived_id.in_(bindparam("ids", expanding=True)),
+)
+_FORGET_REPLAY = delete(replays).where(replays.c.id == bindparam("old"))
 
 
 def clean_up(
@@ -164,8 +129,8 @@ def clean_up(
     deleted = 0
     for step in chain(
         _delete_outlived(database, limits),
-        _delete_surplus(database, retention.completed_rows, booted=now - LONGEST_AGO),
-        _delete_surplus_of_classes(database, {"lately": now - LATELY, "booted": now - LONGEST_AGO}),
+        _delete_beyond(database, retention.completed_rows, now),
+        _delete_surplus_of_classes(database, now),
     ):
         deleted += step
         between()
@@ -178,45 +143,86 @@ def clean_up(
     return deleted
 
 
-def _delete_outlived(database: Database, limits: dict[str, datetime]) -> Iterator[int]:
+def _delete_outlived(database: Database, limits: Mapping[str, datetime]) -> Iterator[int]:
     """Walk through all ids in windows, which needs no index of ends and no sort.
 
     Each window begins at the next existing id: one written by hand may be far away.
     """
     last = -LARGEST_ID
-    while (first := _next_id(database, last)) is not None:
+    while True:
+        with database.read("looking for old history") as connection:
+            first = connection.scalar(_NEXT, {"last": last})
+        if first is None:
+            return
         last = min(first + STEP - 1, LARGEST_ID)
-        yield _delete(database, _OUTLIVED, {**limits, "first": first, "last": last})
+        asked = {**limits, "first": first, "last": last}
+        yield _delete(database, _OUTLIVED, asked, _find(database, _OUTLIVED, asked))
 
 
-def _next_id(database: Database, last: int) -> int | None:
-    with database.read("looking for old history") as connection:
-        first: int | None = connection.execute(_NEXT, {"last": last}).scalar_one()
-    return first
-
-
-def _delete_surplus(database: Database, most: int, *, booted: datetime) -> Iterator[int]:
+def _delete_beyond(database: Database, most: int, now: datetime) -> Iterator[int]:
+    """Delete what succeeded of each schedule but for its newest *most*."""
     with database.read("counting what is kept") as connection:
         busy = connection.scalars(_MANY_ROWS, {"most": most}).all()
     for scheduler_id in busy:
-        asked = {"scheduler_id": scheduler_id, "booted": booted}
-        with database.read("counting what is kept") as connection:
-            surplus = connection.scalar(_SURPLUS, {**asked, "most": most})
-        yield from _delete_oldest(database, _OLDEST, asked, surplus or 0)
+        yield from _delete_surplus(database, _OF_DONE, [scheduler_id], most, lately=now, now=now)
 
 
-def _delete_oldest(
-    database: Database, which: Select[Any], asked: dict[str, Any], surplus: int
+def _delete_surplus_of_classes(database: Database, now: datetime) -> Iterator[int]:
+    lately = now - LATELY
+    for kept in _classes(database):
+        for statements, most in ((_OF_DONE, kept.keep.done), (_OF_FAILED, kept.keep.failed)):
+            if most is not None:
+                ours = kept.schedulers
+                yield from _delete_surplus(database, statements, ours, most, lately=lately, now=now)
+
+
+def _classes(database: Database) -> Sequence[KeptClass]:
+    """Leave out rows that cannot be read: the list of schedules says what is wrong with them."""
+    with database.read("looking for classes") as connection:
+        rows = connection.execute(_CLASSES).all()
+    return by_class(
+        (row.id, row.source if isinstance(row.source, str) else None, retention)
+        for row in rows
+        if (retention := read_retention(row.retention)[0]) is not None
+    )
+
+
+def _delete_surplus(
+    database: Database,
+    statements: tuple[Select[Any], Select[Any]],
+    schedulers: Sequence[int],
+    most: int,
+    *,
+    lately: datetime,
+    now: datetime,
 ) -> Iterator[int]:
-    """Delete so many, step by step."""
-    for done in range(0, surplus, STEP):
-        yield _delete(database, which, {**asked, "surplus": min(STEP, surplus - done)})
+    """Delete the runs of schedules but for the newest *most*, and what has ended *lately*."""
+    newest_of, surplus_of = statements
+    times = {"lately": lately, "booted": now - LONGEST_AGO}
+    pieces = list(batches(schedulers, _SCHEDULES))
+    newest: list[int] = []
+    for piece in pieces:
+        asked = {**times, "schedulers": piece, "most": most + 1}
+        newest = nlargest(most + 1, [*newest, *_find(database, newest_of, asked)])
+    if len(newest) <= most:
+        return
+    for piece in pieces:
+        asked = {**times, "schedulers": piece, "newest_surplus": newest[-1], "after": -LARGEST_ID}
+        is_more = True
+        while is_more and (ids := _find(database, surplus_of, asked)):
+            yield _delete(database, surplus_of, asked, ids)
+            asked["after"], is_more = ids[-1], len(ids) == STEP
 
 
-def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> int:
-    """Delete what is to go; keep, and log, what another table refers to."""
+def _find(database: Database, which: Select[Any], asked: Mapping[str, Any]) -> Sequence[int]:
     with database.read("looking for old history") as connection:
-        ids = list(connection.scalars(which, asked))
+        return connection.scalars(which, asked).all()
+
+
+def _delete(
+    database: Database, which: Select[Any], asked: Mapping[str, Any], ids: Sequence[int]
+) -> int:
+    """Delete these, if they are still to go; keep, and log, what another table refers to."""
 
     @repeatable_unless_locked
     def delete_them(part: Sequence[int]) -> Written[int]:
@@ -236,72 +242,16 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     return sum(write_each(ids, delete_them, refused=keep, doubted=keep, locked=lambda _: ()))
 
 
-def _delete_surplus_of_classes(database: Database, times: dict[str, datetime]) -> Iterator[int]:
-    for kept in _classes(database):
-        for statements, most in ((_OF_DONE, kept.keep.done), (_OF_FAILED, kept.keep.failed)):
-            if most is not None:
-                yield from _delete_surplus_of(database, statements, kept.schedulers, most, times)
-
-
-def _classes(database: Database) -> Sequence[KeptClass]:
-    """Leave out rows that cannot be read: the list of schedules says what is wrong with them."""
-    with database.read("looking for classes") as connection:
-        rows = connection.execute(_ROWS).all()
-    return by_class(
-        (row.id, row.source if isinstance(row.source, str) else None, retention)
-        for row in rows
-        if (retention := read_retention(row.retention)[0]) is not None
-    )
-
-
-def _delete_surplus_of(
-    database: Database,
-    statements: _Statements,
-    schedulers: Sequence[int],
-    most: int,
-    times: dict[str, datetime],
-) -> Iterator[int]:
-    pieces = list(batches(schedulers, _SCHEDULES))
-    newest: list[int] = []
-    for piece in pieces:
-        asked = {**times, "schedulers": piece, "most": most + 1}
-        with database.read("counting what is kept") as connection:
-            newest = nlargest(most + 1, [*newest, *connection.scalars(statements.newest, asked)])
-    if len(newest) <= most:
-        return
-    for piece in pieces:
-        asked = {**times, "schedulers": piece, "newest_surplus": newest[-1]}
-        with database.read("counting what is kept") as connection:
-            surplus = connection.scalar(statements.count, asked)
-        yield from _delete_oldest(database, statements.oldest, asked, surplus or 0)
-
-
 def _forget_replays(database: Database, before: datetime) -> Iterator[None]:
     """Delete, step by step, replays that ended before then. What is locked goes another day."""
-    after: int | None = 0
     while True:
-        with database.read("looking for old replays") as connection:
-            after = connection.scalar(_NEXT_REPLAY, {"after": after, "limit": before})
-        if after is None:
-            return
-        try:
-            while _forget_some(database, after, before) == STEP:
-                yield
-        except LedgerRefused as refusal:
-            text = f"Replay {after} is kept: {refusal}"
-            say(log, logging.WARNING, "cleanup.refused", text)
+        with database.write("deleting old replays") as connection:
+            old = connection.scalar(_OLD_REPLAY, {"limit": before})
+            if old is None:
+                return
+            ids = connection.scalars(_ITEMS, {"old": old}).all()
+            if ids:
+                connection.execute(_FORGET_ITEMS, {"old": old, "ids": ids})
+            if len(ids) < STEP:
+                connection.execute(_FORGET_REPLAY, {"old": old})
         yield
-
-
-def _forget_some(database: Database, replay_id: int, before: datetime) -> int:
-    """Delete some of its failures; with the last of them the replay itself."""
-    this = {"replay_id": replay_id, "limit": before}
-    with database.write("deleting old replays") as connection:
-        if connection.execute(_UNLOCKED_REPLAY, this).first() is None:
-            return 0
-        ids = list(connection.scalars(_UNLOCKED_ITEMS, this))
-        if ids:
-            connection.execute(_FORGET_ITEMS, {**this, "ids": ids})
-        if len(ids) < STEP and connection.execute(_ITEMS, this).first() is None:
-            connection.execute(_FORGET_REPLAY, this)
-    return len(ids)

@@ -1,7 +1,6 @@
-"""Statistics in SQL: one SELECT for each question, grouped by the database.
+"""Statistics of executions, of failures, and of when schedules are due.
 
-They are of executions, of failures, and of when schedules are due: rows of those that agree in it
-are one row of the answer.
+Each is one SELECT, which the database groups.
 """
 
 from collections import Counter
@@ -9,18 +8,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import attrs
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Engine,
     Row,
+    ScalarSelect,
     Select,
     String,
+    and_,
     bindparam,
     case,
     cast,
     func,
     literal_column,
+    or_,
     select,
 )
 
@@ -33,26 +35,25 @@ from cronhare.domain.lifecycle.statistics import (
     By,
     ExecutionCount,
     FailureCount,
+    ScheduleResult,
     ScheduleResults,
 )
 from cronhare.domain.load.timings import SameTiming, Timings
 from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
-from cronhare.domain.schedules.schedule import ByHand
+from cronhare.domain.schedules.schedule import CLEANUP_NAME, ByHand
 from cronhare.domain.schedules.task import SYSTEM
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..dialect import Dialect
-from ..gauges import last_results, spans
+from ..gauges import last_of_schedule
 from ..rows.executions import display_name
 from ..rows.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
-from ..rows.schedules import IS_USERS, STAMP
-from ..schema.tables import executions, failed_tasks, schedulers
+from ..rows.schedules import IS_ON, IS_USERS, STAMP
+from ..schema.tables import executions, failed_tasks, outbox, plans, schedulers
 from .archive import those_of
 from .lists import ids_between
 
-_NUMBER = func.count()
-_FAILURE, _RUN = failed_tasks.c, executions.c
+_FAILURE, _RUN, _ROW = failed_tasks.c, executions.c, schedulers.c
 
 
 def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
@@ -74,11 +75,35 @@ _OF_EXECUTIONS: Mapping[By, ColumnElement[Any]] = {
 }
 
 
-class SqlStatistics:
-    """Satisfies `StatisticsPort`."""
+_COUNTED: Final = {"executions": executions, "failures": failed_tasks, "events": outbox}
 
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
+
+def _last_end(*states: State) -> ScalarSelect[Any]:
+    is_one = _RUN.state.in_([state.value for state in states])
+    return last_of_schedule(
+        _RUN.finished_at, is_one, _RUN.finished_at.is_not(None), order=_RUN.finished_at
+    )
+
+
+_HAS_NO_TIMES: Final = and_(
+    func.coalesce(_ROW.schedule, "") == "", _ROW.date_time.is_(None), _ROW.every_ms.is_(None)
+)
+_PLANS: Final = plans.join(schedulers, _ROW.id == plans.c.scheduler_id)
+_MAY_RUN_AGAIN: Final = (
+    or_(plans.c.next_due_at.is_not(None), and_(IS_ON, _HAS_NO_TIMES)),
+    func.coalesce(_ROW.name, "") != CLEANUP_NAME,
+)
+_LAST_RESULTS: Final[Select[Any]] = (
+    select(_ROW.id, _ROW.name, _last_end(State.SUCCEEDED), _last_end(*sorted(REPLAYABLE)))
+    .select_from(_PLANS)
+    .where(*_MAY_RUN_AGAIN)
+    .order_by(_ROW.id)
+)
+_KNOWN_RESULTS: Final = select(func.count()).select_from(_PLANS).where(*_MAY_RUN_AGAIN)
+
+
+class SqlStatistics(Store):
+    """Satisfies `StatisticsPort`."""
 
     @repeatable
     def failures(
@@ -88,7 +113,7 @@ class SqlStatistics:
         columns = _of_failures(dialect)
         statement = select(
             *(columns[each].label(each.name) for each in by),
-            _NUMBER.label("number"),
+            func.count().label("number"),
             _how_many(_FAILURE.kind != State.FAILED.value).label("quarantined"),
             _how_many(_FAILURE.resolution.is_(None)).label("unresolved"),
             func.avg(_FAILURE.retry_count).label("mean"),
@@ -97,7 +122,18 @@ class SqlStatistics:
         ).where(*those_of(which, dialect))
         with self._database.read("counting failures") as connection:
             rows = connection.execute(_grouped(statement, by, limit)).all()
-        return [_failures(row, by) for row in rows]
+        return [
+            FailureCount(
+                group=_group(row, by),
+                failures=row.number,
+                quarantined=row.quarantined,
+                unresolved=row.unresolved,
+                mean_retries=float(row.mean or 0),
+                first_at=row.first_at,
+                last_at=row.last_at,
+            )
+            for row in rows
+        ]
 
     @repeatable
     def executions(
@@ -105,7 +141,7 @@ class SqlStatistics:
     ) -> Sequence[ExecutionCount]:
         statement = select(
             *(_OF_EXECUTIONS[each].label(each.name) for each in by),
-            _NUMBER.label("number"),
+            func.count().label("number"),
             _how_many(_RUN.state == State.SUCCEEDED.value).label("succeeded"),
             _how_many(_RUN.state.in_([state.value for state in REPLAYABLE])).label("failed"),
             _how_many(_RUN.deaths > 0).label("retried"),
@@ -123,18 +159,42 @@ class SqlStatistics:
                 return ()
             ours = statement.where(_RUN.id >= ids[0], _RUN.id < ids[1])
             rows = connection.execute(_grouped(ours, by, limit)).all()
-            names = _names(connection, rows) if By.SCHEDULE in by else {}
-        return [_executions(row, by, names) for row in rows]
+            groups = [_group(row, by) for row in rows]
+            if By.SCHEDULE in by:
+                _name_schedules(connection, groups)
+        return [
+            ExecutionCount(
+                group=group,
+                total=row.number,
+                succeeded=row.succeeded,
+                failed=row.failed,
+                retried=row.retried,
+                mean_attempts=float(row.mean or 0),
+            )
+            for group, row in zip(groups, rows, strict=True)
+        ]
 
     @repeatable
     def last_results(self, *, limit: int) -> ScheduleResults:
         with self._database.read("looking for the last results") as connection:
-            return last_results(connection, limit)
+            rows = connection.execute(_LAST_RESULTS.limit(limit)).all()
+            known = connection.scalar(_KNOWN_RESULTS) or 0
+        found = [
+            ScheduleResult(schedule=display_name(name, id_), succeeded_at=good, failed_at=bad)
+            for id_, name, good, bad in rows
+        ]
+        return ScheduleResults(results=found, unread=max(known - len(found), 0))
 
     @repeatable
     def rows(self) -> Mapping[str, int]:
+        # The first and the last id are each found at once in an index.
+        found = {}
         with self._database.read("estimating rows") as connection:
-            return spans(connection)
+            for name, table in _COUNTED.items():
+                first = select(func.min(table.c.id)).scalar_subquery()
+                low, high = connection.execute(select(first, func.max(table.c.id))).one()
+                found[name] = 0 if high is None else high - low + 1
+        return found
 
 
 def _of_failures(dialect: Dialect) -> Mapping[By, ColumnElement[Any]]:
@@ -163,42 +223,16 @@ def _grouped(statement: Select[Any], by: Sequence[By], limit: int) -> Select[Any
 
 
 def _group(row: Row[Any], by: Sequence[By]) -> dict[By, str]:
-    """People may have written anything into a row, or nothing."""
-    return {each: "" if cell is None else str(cell) for each, cell in zip(by, row, strict=False)}
+    return {each: str(cell) for each, cell in zip(by, row, strict=False)}
 
 
-def _names(connection: Connection, rows: Sequence[Row[Any]]) -> Mapping[str, str]:
-    ids = {row.SCHEDULE for row in rows}
-    found = connection.execute(
-        select(schedulers.c.id, schedulers.c.name).where(schedulers.c.id.in_(ids))
-    )
-    return {str(row.id): display_name(row.name, row.id) for row in found}
-
-
-def _failures(row: Row[Any], by: Sequence[By]) -> FailureCount:
-    return FailureCount(
-        group=_group(row, by),
-        failures=row.number,
-        quarantined=row.quarantined,
-        unresolved=row.unresolved,
-        mean_retries=float(row.mean or 0),
-        first_at=row.first_at,
-        last_at=row.last_at,
-    )
-
-
-def _executions(row: Row[Any], by: Sequence[By], names: Mapping[str, str]) -> ExecutionCount:
-    group = _group(row, by)
-    if By.SCHEDULE in group:
+def _name_schedules(connection: Connection, groups: Sequence[dict[By, str]]) -> None:
+    """Put the names of schedules in the place of their ids."""
+    ids = {int(group[By.SCHEDULE]) for group in groups}
+    rows = connection.execute(select(_ROW.id, _ROW.name).where(_ROW.id.in_(ids)))
+    names = {str(id_): display_name(name, id_) for id_, name in rows}
+    for group in groups:
         group[By.SCHEDULE] = names.get(group[By.SCHEDULE], f"#{group[By.SCHEDULE]}")
-    return ExecutionCount(
-        group=group,
-        total=row.number,
-        succeeded=row.succeeded,
-        failed=row.failed,
-        retried=row.retried,
-        mean_attempts=float(row.mean or 0),
-    )
 
 
 # When schedules are due
@@ -223,40 +257,24 @@ _ENABLED: Final = (
 _TIMINGS: Final = select(*_ENABLED.c, func.count().label("number")).group_by(*_ENABLED.c)
 _VERSION: Final = select(func.count(), func.max(STAMP)).where(IS_USERS)
 
-#: What schedules have in common: their times, their text if it has an `H`, and jitter.
-_InCommon = tuple[tuple[tuple[str, Any], ...], str | None, int]
 
-
-class SqlTimingStore:
+class SqlTimingStore(Store):
     """Satisfies `TimingStorePort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def timings(self) -> Timings:
         with self._database.read("counting what is due when") as connection:
             rows = connection.execute(_TIMINGS).all()
-        counted, broken = Counter[_InCommon](), 0
+        counted = Counter[SameTiming | None]()
         for row in rows:
-            group = _in_common(row)
-            if group is None:
-                broken += row.number
-            else:
-                counted[group] += row.number
-        return Timings(
-            groups=[
-                SameTiming(
-                    number=number,
-                    hashed=hashed,
-                    jitter=timedelta(milliseconds=jitter),
-                    **dict(times),
-                )
-                for (times, hashed, jitter), number in counted.items()
-                if not isinstance(dict(times)["timing"], ByHand)
-            ],
-            broken=broken,
-        )
+            counted[_timing(row)] += row.number
+        broken = counted.pop(None, 0)
+        groups = [
+            attrs.evolve(each, number=number)
+            for each, number in counted.items()
+            if each is not None and not isinstance(each.timing, ByHand)
+        ]
+        return Timings(groups=groups, broken=broken)
 
     @repeatable
     def version(self) -> str:
@@ -265,8 +283,8 @@ class SqlTimingStore:
         return f"{number} {newest}"
 
 
-def _in_common(row: Row[*tuple[Any, ...]]) -> _InCommon | None:
-    """Say what a row's schedules are counted with; None if they are broken."""
+def _timing(row: Row[*tuple[Any, ...]]) -> SameTiming | None:
+    """Give what a row's schedules are counted by, without their number; None if they are broken."""
     values, jitter = tuple(row[: len(TIME_COLUMNS)]), row.jitter_ms or 0
     hashed: str | None = None
     try:
@@ -277,10 +295,9 @@ def _in_common(row: Row[*tuple[Any, ...]]) -> _InCommon | None:
             if fields.faults:
                 return None
             times = read_times((" ".join(fields.fields), *others))
-    except MemoryError:  # says nothing of the row
-        raise
+        if times.faults or jitter not in SPANS_MS:
+            return None
+        spread = timedelta(milliseconds=jitter)
+        return SameTiming(number=0, hashed=hashed, jitter=spread, **times.schedule)
     except Exception:  # noqa: BLE001 - whatever people wrote, the other rows are counted
         return None
-    if times.faults or not (isinstance(jitter, int) and jitter in SPANS_MS):
-        return None
-    return (tuple(times.schedule.items()), hashed, jitter)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import msgspec
-from sqlalchemy import Engine, bindparam, func, select
+from sqlalchemy import bindparam, func, select
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import begins_by_hand
@@ -22,9 +22,8 @@ from cronhare.ports.records import (
     Unheard,
 )
 from cronhare.ports.runner import Captured
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..rows.changes import write_changes
 from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions
 from ..rows.own import ATTEMPT, OUTPUT, TALLY
@@ -49,6 +48,7 @@ _OUTPUTS = (
     )
     .order_by(outputs.c.attempt)
 )
+_OF_REPORT: Final = [field.name for field in attrs.fields(TaskReport)]
 _REPORTED = (
     select(
         outputs.c.execution_id,
@@ -56,7 +56,7 @@ _REPORTED = (
         outputs.c.stdout_bytes,
         outputs.c.stderr_bytes,
         outputs.c.as_of,
-        *(outputs.c[field.name] for field in attrs.fields(TaskReport)),
+        *(outputs.c[name] for name in _OF_REPORT),
     )
     .where(outputs.c.execution_id.in_(bindparam("ids", expanding=True)))
     .order_by(outputs.c.execution_id, outputs.c.attempt)
@@ -77,14 +77,8 @@ _COVERING = (
 )
 
 
-class SqlRecords(ArchiveRecords):
-    """Satisfies `RecordsPort`; the methods about the archive are inherited.
-
-    Each method is one transaction, but for `clean_up`.
-    """
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))
+class SqlRecords(Store, ArchiveRecords):
+    """Satisfies `RecordsPort`; the methods about the archive are inherited."""
 
     @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
@@ -118,16 +112,31 @@ class SqlRecords(ArchiveRecords):
     def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
         with self._database.read(f"reading the output of execution {execution_id}") as connection:
             asked = {"execution_id": known_id(execution_id), "since": since}
-            rows = connection.execute(_OUTPUTS, asked)
-            return list(map(_output, OUTPUT.readable(rows)))
+            rows = OUTPUT.readable(connection.execute(_OUTPUTS, asked))
+        return [
+            Output(
+                attempt=row.attempt,
+                stdout=_captured(row, "stdout"),
+                stderr=_captured(row, "stderr"),
+                as_of=row.as_of,
+                report=_report(row),
+            )
+            for row in rows
+        ]
 
     @repeatable
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
         with self._database.read("reading what tasks have reported") as connection:
             return [
-                _reported(cells)
+                Reported(
+                    execution_id=row.execution_id,
+                    attempt=row.attempt,
+                    report=_report(row),
+                    bytes=row.stdout_bytes + row.stderr_bytes,
+                    as_of=row.as_of,
+                )
                 for ids in batches(list(map(known_id, execution_ids)), _AT_ONCE)
-                for cells in OUTPUT.readable(connection.execute(_REPORTED, {"ids": ids}))
+                for row in OUTPUT.readable(connection.execute(_REPORTED, {"ids": ids}))
             ]
 
     @repeatable
@@ -214,40 +223,10 @@ class SqlRecords(ArchiveRecords):
         return clean_up(self._database, now=now, retention=retention, between=between)
 
 
-def _reported(cells: Any) -> Reported:  # noqa: ANN401 - see `OwnTable.each`
-    return Reported(
-        execution_id=cells.execution_id,
-        attempt=cells.attempt,
-        report=_report(cells),
-        bytes=cells.stdout_bytes + cells.stderr_bytes,
-        as_of=cells.as_of,
-    )
+def _report(row: Any) -> TaskReport:  # noqa: ANN401 - see `OwnTable.each`
+    return TaskReport(**{name: getattr(row, name) for name in _OF_REPORT})
 
 
-def _report(cells: Any) -> TaskReport:  # noqa: ANN401 - see `OwnTable.each`
-    return TaskReport(
-        progress=cells.progress,
-        progress_text=cells.progress_text,
-        result=cells.result,
-        result_problem=cells.result_problem,
-    )
-
-
-def _output(cells: Any) -> Output:  # noqa: ANN401 - see `OwnTable.each`
-    return Output(
-        attempt=cells.attempt,
-        stdout=Captured(
-            head=cells.stdout_head,
-            tail=cells.stdout_tail,
-            bytes=cells.stdout_bytes,
-            lines=cells.stdout_lines,
-        ),
-        stderr=Captured(
-            head=cells.stderr_head,
-            tail=cells.stderr_tail,
-            bytes=cells.stderr_bytes,
-            lines=cells.stderr_lines,
-        ),
-        as_of=cells.as_of,
-        report=_report(cells),
-    )
+def _captured(row: Any, stream: str) -> Captured:  # noqa: ANN401 - likewise
+    parts = ("head", "tail", "bytes", "lines")
+    return Captured(**{part: getattr(row, f"{stream}_{part}") for part in parts})

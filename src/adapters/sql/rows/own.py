@@ -48,6 +48,7 @@ class OwnTable:
 
     def __init__(self, table: Table, **special: Any) -> None:  # noqa: ANN401 - types
         """Take the types of the columns, but for *special* ones, which may be of none of them."""
+        self.table = table
         self.name = table.name
         self.keys = [column.name for column in table.primary_key]
         self._types = {str(column.name): _type_of(column) for column in table.c} | special

@@ -16,7 +16,7 @@ class ReplayView:
     """A replay; see `Replay`, `ReplayOrder` and `ReplayProgress`. *kind* is replay or backfill.
 
     *which* has what was asked for of the failures; of a backfill `schedule`, `since` and `until`.
-    *seconds_left* is by its pace so far. Kind and rules are None if its row is broken.
+    *seconds_left* is by its pace so far.
     """
 
     id: int
@@ -64,22 +64,16 @@ class ReplayView:
 
 
 def _seconds_left(replay: Replay, now: datetime) -> int | None:
-    if replay.order is None:
-        return None
     left = time_left(replay.order, replay.progress, elapsed=now - replay.created_at)
     return None if left is None else round(left.total_seconds())
 
 
-def _kind(order: ReplayOrder | BackfillOrder | None) -> str | None:
-    if order is None:
-        return None
+def _kind(order: ReplayOrder | BackfillOrder) -> str:
     return order.kind if isinstance(order, BackfillOrder) else "replay"
 
 
-def _rules(order: ReplayOrder | BackfillOrder | None) -> dict[str, Any]:
+def _rules(order: ReplayOrder | BackfillOrder) -> dict[str, Any]:
     names = ("jitter", "key", "at_once", "canary", "stop_at", "attempts", "author")
-    if order is None:
-        return dict.fromkeys(("which", "rate_per_second", *names))
     rules = {name: getattr(order, name) for name in names}
     if order.key is None:
         rules["at_once"] = None
