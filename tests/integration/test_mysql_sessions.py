@@ -13,7 +13,7 @@ from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects import sessions as server_sessions
+from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions

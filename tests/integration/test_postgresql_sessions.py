@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import URL, Engine, event, text
 
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects import sessions as server_sessions
+from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock

@@ -37,16 +37,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
 
 
-def test_a_missing_folder_is_made(tmp_path: Path) -> None:
-    path = tmp_path / "some" / "where" / "ledger.db"
-
-    engine = open_engine(f"sqlite:///{path}")
-    upgrade(engine)
-    engine.dispose()
-
-    assert path.exists()
-
-
 def mode(path: Path) -> str:
     return f"{stat.S_IMODE(path.stat().st_mode):04o}"
 
@@ -64,28 +54,6 @@ def test_what_is_made_is_its_owners_alone_whatever_the_umask(tmp_path: Path, uma
 
     assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), "0600")
     assert mode(tmp_path / "made") == "0700"
-
-
-@pytest.fixture(params=["fifo", "device"])
-def no_file(request: pytest.FixtureRequest, path: Path) -> Path:
-    """Something that is no file, where the ledger should be."""
-    if request.param == "fifo":
-        os.mkfifo(path, 0o666)
-    else:
-        if os.geteuid() != 0:
-            pytest.skip("only root makes devices")
-        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null is
-    path.chmod(0o666)
-    return path
-
-
-def test_what_is_no_file_is_refused_and_not_changed(engine: Engine, no_file: Path) -> None:
-    with pytest.raises(LedgerOutdated, match="something that is no plain file"):
-        upgrade(engine)
-    with pytest.raises(LedgerOutdated, match="something that is no plain file"):
-        check_schema(engine)
-
-    assert mode(no_file) == "0666"
 
 
 def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:

@@ -16,7 +16,7 @@ from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture
 from cronhare.adapters.process.output import ipc_messages as ipc
 from cronhare.adapters.rabbitmq.wire import versions
-from cronhare.adapters.sql.dialects import sessions as server_sessions
+from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.records import retention as retention_steps
 from cronhare.adapters.sql.rows.schedules import LONGEST_RETENTION
 from cronhare.application.administration.views import metrics

@@ -180,14 +180,14 @@ def translate_errors(
         dialect = dialect_of(engine)
         said = dialect.errors.explain(error)
         text = f"{doing} in {dialect.place}: {said}"
-        match dialect.meaning_of(error):
+        match dialect.errors.meaning_of(error):
             case Meaning.MISSING if begun and not committing:
                 text = f"{doing} in {dialect.place}: its schema is not this program's ({said})"
                 outdated = LedgerOutdated(f"{text}; {UPGRADE}", changed_nothing=changed_nothing)
                 raise outdated from error
             case Meaning.LOCKED:
                 raise Locked(text, changed_nothing=changed_nothing) from error
-            case Meaning.TAKEN_BACK | Meaning.DUPLICATE as meaning:
+            case Meaning.TAKEN_BACK | Meaning.NO_WRITES | Meaning.DUPLICATE as meaning:
                 is_refusal = begun and meaning is Meaning.DUPLICATE
                 raise TransactionRolledBack(
                     text, is_refusal=is_refusal, changed_nothing=changed_nothing

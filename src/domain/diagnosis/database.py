@@ -4,18 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
-from cronhare.domain.messages.ids import LARGEST_ID
-
 from .finding import Finding, Severity, named
 from .link import Link, judge_link
 from .servers import DATABASE, version_of
 
 SUBJECT = DATABASE.subject
-
-#: What keeps a setting of our own sessions from being what they ask for.
-ASKED_FOR = (
-    "each session of ours asks for it: see what changes it between (a proxy, an init_connect)"
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +35,6 @@ class Requirements:
     transactions: str = ""
 
 
-@attrs.frozen
-class Exhausted:
-    """A table whose last number is given away, and the statement that lets it count *anew*."""
-
-    table: str
-    anew: str
-
-
 @attrs.frozen(kw_only=True)
 class DatabaseFacts:
     """What a session of ours sees.
@@ -63,7 +48,6 @@ class DatabaseFacts:
     requirements: Requirements | None = None
     settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     plain_tables: Sequence[str] = ()
-    exhausted: Sequence[Exhausted] = ()
     link: Link | None = None
 
 
@@ -90,18 +74,6 @@ def judge_database(facts: DatabaseFacts) -> Iterator[Finding]:
             f"Tables without transactions: {named(facts.plain_tables)}",
             f"for each of them: `{required.transactions}`",
         )
-    yield from map(_exhausted, facts.exhausted)
-
-
-def _exhausted(found: Exhausted) -> Finding:
-    table = found.table
-    return Finding(
-        Severity.ERROR,
-        SUBJECT,
-        f"Somebody gave a row of {table} the last number that there is ({LARGEST_ID}): it takes no "
-        "other row",
-        f"`DELETE FROM {table} WHERE id = {LARGEST_ID}`, then `{found.anew}`",  # noqa: S608
-    )
 
 
 def _version(facts: DatabaseFacts) -> Finding:

@@ -7,13 +7,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.database import repeatable
-from cronhare.adapters.sql.dialect import Meaning, TransactionRolledBack, dialect_of
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
+from cronhare.adapters.sql.dialect import Meaning, TransactionRolledBack
+from cronhare.adapters.sql.dialects.mysql import errors as mysql
+from cronhare.adapters.sql.dialects.postgresql import errors as postgresql
 from cronhare.ports.errors import LedgerUnavailable
-
-POSTGRESQL = dialect_of(open_engine("postgresql+psycopg://cron@localhost/cron"))
-MYSQL = dialect_of(open_engine("mysql+pymysql://cron@localhost/cron"))
 
 
 class Flaky:
@@ -67,8 +64,10 @@ def _error(original: pymysql.MySQLError, *, lost: bool = False) -> DBAPIError:
     [
         *(
             (_error(pymysql.err.OperationalError(number, "rolled back")), Meaning.TAKEN_BACK)
-            for number in (1213, 1020, 1047, 3101)
+            for number in (1213, 1020, 3101)
         ),
+        (_error(pymysql.err.OperationalError(1047, "has lost its cluster")), Meaning.NO_WRITES),
+        (_error(pymysql.err.OperationalError(1290, "read-only")), Meaning.NO_WRITES),
         (_error(pymysql.err.OperationalError(1205, "lock wait timeout")), Meaning.LOCKED),
         (_error(pymysql.err.IntegrityError(1062, "duplicate")), Meaning.DUPLICATE),
         (_error(pymysql.err.OperationalError(2006, "gone away")), Meaning.LOST),
@@ -87,7 +86,7 @@ def _error(original: pymysql.MySQLError, *, lost: bool = False) -> DBAPIError:
     ids=lambda each: str(getattr(each, "orig", "")),
 )
 def test_what_an_error_of_mysql_means(error: DBAPIError, meaning: Meaning) -> None:
-    assert MYSQL.meaning_of(error) is meaning
+    assert mysql.meaning_of(error) is meaning
 
 
 @pytest.mark.parametrize(
@@ -101,6 +100,7 @@ def test_what_an_error_of_mysql_means(error: DBAPIError, meaning: Meaning) -> No
         ("22P02", Meaning.REFUSED),
         ("P0001", Meaning.REFUSED),  # a trigger's RAISE
         ("57P01", Meaning.LOST),
+        ("25006", Meaning.NO_WRITES),
         ("53100", Meaning.OUTAGE),
         ("2200H", Meaning.OUTAGE),  # no number is left
         ("42P01", Meaning.MISSING),
@@ -113,18 +113,4 @@ def test_what_an_error_of_postgresql_means(state: str | None, meaning: Meaning) 
     said = psycopg.OperationalError("no")
     said.sqlstate = state
 
-    assert POSTGRESQL.meaning_of(OperationalError("UPDATE", None, said)) is meaning
-
-
-def test_a_node_that_has_lost_its_cluster_is_left_and_a_conflict_costs_no_connection() -> None:
-    assert mysql_errors.is_lost(_error(pymysql.err.OperationalError(1047, "not ready")))
-    for number in (1213, 3101, 1180):
-        assert not mysql_errors.is_lost(_error(pymysql.err.OperationalError(number, "conflict")))
-
-
-def test_of_several_hosts_one_that_only_reads_lets_the_call_go_to_another() -> None:
-    error = _error(pymysql.err.OperationalError(1290, "read-only"))
-    several = dialect_of(open_engine("mysql+pymysql://cron@a,b/cron"))
-
-    assert several.meaning_of(error) is Meaning.TAKEN_BACK
-    assert MYSQL.meaning_of(error) is Meaning.READ_ONLY
+    assert postgresql.meaning_of(OperationalError("UPDATE", None, said)) is meaning

@@ -1,23 +1,18 @@
-"""The databases that a ledger can be kept in: each is a folder, known by SQLAlchemy's name for it.
+"""The databases that a ledger can be kept in: a folder each, by SQLAlchemy's names for them.
 
-Each is imported where it is chosen: a driver that is not used would take a megabyte or more.
+Only the one that is used is imported: a driver takes a megabyte or more.
 """
 
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Engine
 
 from cronhare.adapters.extras import require
 from cronhare.domain.addresses import LedgerFile, parse_ledger
-from cronhare.domain.texts.listing import listed
 
 from ..dialect import Columns
-
-#: The folders. The schemes of their URLs are in `cronhare.domain.addresses`, and the libraries of
-#: those on servers are extras of the same names.
-NAMES: Final = ("sqlite", "mysql", "postgresql")
 
 
 def open_engine(url: str) -> Engine:
@@ -36,23 +31,17 @@ def open_engine(url: str) -> Engine:
         name = "sqlite"
     else:
         name = address.kind
-        require(name)
+        require(name)  # the extra of the same name
     engine: Engine = _module(name, "dialect").open_engine(address)
     return engine
 
 
 @cache
 def columns_in(name: str) -> Columns:
-    """Give the types of the columns of one database.
-
-    Raises:
-        ValueError: nobody knows it.
-    """
+    """Give the types of the columns of one database."""
     columns: Columns = _module(name, "schema").COLUMNS
     return columns
 
 
 def _module(name: str, part: str) -> Any:  # noqa: ANN401 - a module
-    if name not in NAMES:
-        raise ValueError(f"no ledger can be kept in {name}; it can in {listed(NAMES)}")
     return import_module(f".{name}.{part}", __name__)

@@ -1,8 +1,8 @@
-"""Many rows in one statement: what all agree in is said once, the rest comes as rows of values.
+"""Many rows in one statement: values that all rows share are said once, the others come as rows.
 
-A server makes rows of its parameters; how is its dialect's (`RowSource`). 1,000 rows are a few
-milliseconds then, over any distance. A column of them costs the server more than all else that it
-does with a row, and most are the same in all rows of a batch.
+A server makes rows of its parameters, as its dialect says (`RowSource`): 1,000 rows take a few
+milliseconds, over any distance. Each column of them costs the server more than all else that it
+does with a row, and in a batch most columns are the same in all rows.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol, cast
 
 import attrs
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Update
+from sqlalchemy import ColumnElement, Connection, Dialect, Update
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
-from sqlalchemy.types import DateTime, Float, Integer, NullType, TypeDecorator, TypeEngine
+from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
 from ..dialect import PlanRow
 from ..schema.tables import plans
@@ -34,9 +34,9 @@ FRESH: Final = "fresh"
 
 @attrs.frozen(kw_only=True)
 class Rows:
-    """Rows as parameters. *agreed* are the values of columns that are equal in all of them.
+    """Rows as parameters: *agreed* has the values of columns that are equal in all rows.
 
-    *differences* are each row's values of the other columns.
+    *differences* has each row's values of the *differing* columns.
     """
 
     agreed: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Rows:
 
 
 def rows_of(names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Rows:
-    """Take rows apart, whose values are in the order of *names*."""
+    """Take rows apart whose values are in the order of *names*."""
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
     agreed = {
         name: values[0]
@@ -61,7 +61,7 @@ def rows_of(names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Rows:
 
 
 def plan_values(rows: Iterable[PlanRow]) -> list[tuple[Any, ...]]:
-    """Give the values of plans, in one order everywhere, so that replicas do not deadlock."""
+    """Give the values of plans, always in the order of ids, so that replicas do not deadlock."""
     ordered = sorted(rows, key=attrgetter("scheduler_id"))
     return [tuple(as_texts(msgspec.structs.astuple(row))) for row in ordered]
 
@@ -82,15 +82,15 @@ class RowSource(Protocol):
         ...
 
     def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        """Give the parameters of each statement that it takes; none for no rows."""
+        """Give the parameters of each statement that is needed; none for no rows."""
         ...
 
     def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
-        """Write the SELECT of such rows: the *differing* columns are theirs, the others agreed."""
+        """Write the SELECT of such rows; columns that are not *differing* are parameters."""
         ...
 
-    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
-        """Turn an UPDATE of one row into one of many, whose *differing* parameters are columns."""
+    def joined(self, statement: Update, columns: ColumnTypes) -> Update:
+        """Turn an UPDATE of one row into one of many: parameters become *columns* of rows."""
         ...
 
 
@@ -101,40 +101,27 @@ def update_many(
     rows: Sequence[Mapping[str, Any]],
 ) -> None:
     """Execute an UPDATE of one row for all *rows*, as one statement where they differ."""
-    names = parameters_of(statement)
+    names = parameters_of(statement, connection.dialect)
     fresh = rows_of(names, [[row[name] for name in names] for row in rows])
-    joined = _joined(source, statement, fresh.differing) if fresh.differing else statement
+    if fresh.differing:
+        statement = _joined(source, statement, connection.dialect, fresh.differing)
     for parameters in source.parameters(fresh):
-        connection.execute(joined, parameters)
+        connection.execute(statement, parameters)
 
 
 @lru_cache(maxsize=256)
-def _joined(source: RowSource, statement: Update, differing: tuple[str, ...]) -> Update:
-    return source.joined(statement, differing)
+def _joined(
+    source: RowSource, statement: Update, dialect: Dialect, differing: tuple[str, ...]
+) -> Update:
+    types = parameters_of(statement, dialect)
+    return source.joined(statement, {name: types[name] for name in differing})
 
 
 @lru_cache(maxsize=64)
-def parameters_of(statement: Update) -> ColumnTypes:
-    """Find what a statement wants to be given, and of which type."""
-    types = dict(_assigned(statement))
-    found: dict[str, TypeEngine[Any]] = {}
-
-    def note(parameter: BindParameter[Any]) -> None:
-        if parameter.required:
-            known = types.get(parameter.key, parameter.type)
-            found[parameter.key] = known if isinstance(parameter.type, NullType) else parameter.type
-
-    visitors.traverse(statement, {}, {"bindparam": note})
-    return dict(sorted(found.items()))
-
-
-def _assigned(statement: Update) -> Iterator[tuple[str, TypeEngine[Any]]]:
-    """Pair parameters with the types of the columns that they are the values of."""
-    values: Mapping[Any, Any] = statement._values or {}  # noqa: SLF001 - nothing public tells it
-    columns = statement.table.c
-    for name, value in values.items():
-        if isinstance(value, BindParameter):
-            yield value.key, (columns[name] if isinstance(name, str) else name).type
+def parameters_of(statement: Update, dialect: Dialect) -> ColumnTypes:
+    """Find the parameters that a statement needs, and their types: those of their columns."""
+    binds = cast(Any, statement.compile(dialect=dialect)).binds
+    return {name: bind.type for name, bind in sorted(binds.items()) if bind.required}
 
 
 def with_columns(statement: Update, columns: Mapping[str, ColumnElement[Any]]) -> Update:
@@ -156,7 +143,7 @@ class TypeNames:
     text: str
 
     def of(self, kind: TypeEngine[Any]) -> str:
-        """Name a column's type. Flags have none: nothing of ours sets one for many rows."""
+        """Name a column's type. No statement for many rows sets a flag."""
         if isinstance(kind, TypeDecorator):
             kind = kind.impl_instance
         match kind:

@@ -173,8 +173,8 @@ class SqlInspection:
         try:
             return dialect.missing() or self._look(engine)
         except LedgerUnavailable as error:
-            cause = dialect.errors.cause_of(error.__cause__)
-            return Unreachable(cause, str(error), dialect.errors.hint(cause))
+            cause, hint = dialect.errors.cause_of(error.__cause__)
+            return Unreachable(cause, str(error), hint)
 
     def _look(self, engine: Engine) -> LedgerFacts:
         database = Database(engine, self._clock)

@@ -5,7 +5,7 @@ Only we write the others, and their constraints keep them right; people write `S
 `Calendar` and `CalendarWindow`, which take anything. `making.py` has what depends on the database.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -538,12 +538,6 @@ page_sessions = Table(
     Index("ix_session_token", "token_digest"),
     Index("ix_session_end", "expires_at"),
 )
-
-
-def own_tables(names: Iterable[str]) -> Iterator[str]:
-    """Give those that are ours, as we write them: a database may fold their letters."""
-    ours = {name.lower(): name for name in metadata.tables}
-    return (ours[name.lower()] for name in names if name.lower() in ours)
 
 
 S = TypeVar("S", Select[Any], Update)

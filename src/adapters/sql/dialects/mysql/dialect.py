@@ -1,11 +1,10 @@
 """MySQL 8.0 and MariaDB 10.6, or newer: any number of hosts. InnoDB's row locks keep them apart."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-import attrs
 import msgspec
 from sqlalchemy import (
     ColumnElement,
@@ -22,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.types import NullType, String
 
 from cronhare.domain.addresses import Host, LedgerServer
-from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Requirements
+from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
@@ -30,19 +29,11 @@ from cronhare.ports.errors import LedgerUnavailable
 
 from ...dialect import TransactionRolledBack, with_dialect
 from ...rows.executions import NEW_COLUMNS, REPLACE, new_values
-from ...schema.tables import FOUND_BY_KEY, executions, metadata, own_tables
-from ...schema.types import MakeRow, UtcDateTime, row_maker
-from ..batches import (
-    FRESH,
-    PLAN_COLUMNS,
-    ColumnTypes,
-    Rows,
-    TypeNames,
-    parameters_of,
-    rows_of,
-    with_columns,
-)
-from ..requirements import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
+from ...schema.tables import FOUND_BY_KEY, executions, metadata
+from ...schema.types import UtcDateTime, row_maker
+from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
+from ..requirements import REQUIREMENTS
+from ..servers import MIGRATION_SECONDS, ServerDialect
 from . import errors
 from .schema import MysqlSchema
 from .sessions import MysqlSessions, read_moment
@@ -53,10 +44,8 @@ T = TypeVar("T")
 #: even if the driver has to escape every letter.
 LARGEST_DOCUMENT: Final = 4 * 1024 * 1024
 
-#: Reads a JSON text as a list; asked for anew each time, msgspec takes four times as long.
+#: Reads a JSON text as a list; msgspec takes four times as long to be asked for it anew.
 as_list: Final = msgspec.json.Decoder(list[Any]).decode
-
-_PATIENT_SESSION: Final = "SET innodb_lock_wait_timeout = 60, lock_wait_timeout = 60"
 
 
 def open_engine(server: LedgerServer) -> Engine:
@@ -73,7 +62,7 @@ def open_engine(server: LedgerServer) -> Engine:
 
 _ROWS: Final = "rows"
 
-#: A text of another character set, or letters that the database's own lacks become ?
+#: In another character set, letters that the database's own lacks would become ?
 _TYPES: Final = TypeNames(
     moment="DATETIME(6)",
     number="BIGINT",
@@ -94,21 +83,22 @@ class JsonTable:
             yield {**rows.agreed, _ROWS: f"[{b','.join(part).decode()}]"}
 
     def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
-        values = ", ".join(value_of(name, differing) for name in columns)
+        values = ", ".join(_value_of(name, differing) for name in columns)
         table = _table(f"%({_ROWS})s", {name: columns[name] for name in differing})
         source = table if differing else "DUAL"
         return f"SELECT {values} FROM {source}"  # noqa: S608 - names of our own
 
-    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
+    def joined(self, statement: Update, columns: ColumnTypes) -> Update:
         """Have the rows read first, and each of ours found by its key.
 
-        Of a small table the server would rather read all rows, and wait for those that others hold.
+        The server would rather read all rows of a small table, and wait for those that are locked.
         """
-        known = parameters_of(statement)
-        rows = _table(f":{_ROWS}", {f"given_{name}": known[name] for name in differing})
-        columns = {name: literal_column(f"{FRESH}.given_{name}", known[name]) for name in differing}
+        rows = _table(f":{_ROWS}", {f"given_{name}": kind for name, kind in columns.items()})
+        given = {
+            name: literal_column(f"{FRESH}.given_{name}", kind) for name, kind in columns.items()
+        }
         return (
-            with_columns(statement, columns)
+            with_columns(statement, given)
             .prefix_with(text(f"{rows} STRAIGHT_JOIN"))
             .with_hint(FOUND_BY_KEY)
         )
@@ -117,8 +107,7 @@ class JsonTable:
 ROWS: Final = JsonTable()
 
 
-def value_of(name: str, differing: Collection[str]) -> str:
-    """Write the value of a column: of the rows where they differ, or the one that they agree in."""
+def _value_of(name: str, differing: Collection[str]) -> str:
     return f"{FRESH}.`{name}`" if name in differing else f"%({name})s"
 
 
@@ -131,7 +120,7 @@ def _table(parameter: str, columns: ColumnTypes) -> str:
 
 
 def parts_of(sized: Iterable[tuple[T, int]]) -> Iterator[Sequence[T]]:
-    """Divide what has a size in bytes, so that no part is much larger than the largest document."""
+    """Divide items with sizes in bytes, so that no part is much larger than `LARGEST_DOCUMENT`."""
     part: list[T] = []
     size = 0
     for item, more in sized:
@@ -147,7 +136,7 @@ def parts_of(sized: Iterable[tuple[T, int]]) -> Iterator[Sequence[T]]:
 @lru_cache(maxsize=64)
 def _set_plans(differing: tuple[str, ...]) -> str:
     changes = ", ".join(
-        f"{name} = {value_of(name, differing)}" for name in PLAN_COLUMNS if name != "scheduler_id"
+        f"{name} = {_value_of(name, differing)}" for name in PLAN_COLUMNS if name != "scheduler_id"
     )
     return (
         f"INSERT INTO `SchedulerPlan` ({', '.join(PLAN_COLUMNS)}) "
@@ -155,11 +144,10 @@ def _set_plans(differing: tuple[str, ...]) -> str:
     )
 
 
-# New executions are an INSERT ... VALUES: no other INSERT waits for it. MariaDB, and MySQL where it
-# is asked to (`innodb_autoinc_lock_mode` 1), keep the numbers of a table locked until an INSERT ...
-# SELECT has ended: also while it waits at a gap that somebody holds, and nobody else can insert
-# into that table. Of VALUES the server knows how many there are, and gives the numbers away at
-# once (ADR 11).
+# New executions are an INSERT ... VALUES: no other INSERT waits for it. MariaDB, and MySQL with
+# `innodb_autoinc_lock_mode` 1, keep the numbers of a table locked until an INSERT ... SELECT has
+# ended: also while it waits at a gap that somebody holds, and nobody else can insert into that
+# table. Of VALUES the server knows how many there are, and gives the numbers away at once (ADR 11).
 
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 _NEWER: Final = (  # as JSON: see `read`
@@ -174,15 +162,7 @@ _BYTES_OF_A_LETTER: Final = 4
 _BYTES_OF_ANOTHER: Final = 32
 
 
-@attrs.frozen
-class Insert:
-    """A statement and its parameters."""
-
-    text: str
-    parameters: dict[str, Any]
-
-
-def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
+def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give the statements that insert new executions, whose *values* are of `NEW_COLUMNS`.
 
     A duplicate updates itself to itself. INSERT IGNORE would swallow every other fault, too, and a
@@ -204,11 +184,11 @@ def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
             own = [f"{name}_{place}" for name in rows.differing]
             parameters.update(zip(own, row, strict=True))
             tuples.append(f"({', '.join((*said, *(f'%({name})s' for name in own)))})")
-        text = (
+        statement = (
             f"INSERT INTO `SchedulerExecution` ({columns}) "  # noqa: S608 - names of our own
             f"VALUES {', '.join(tuples)} ON DUPLICATE KEY UPDATE id = `SchedulerExecution`.id"
         )
-        yield Insert(text, parameters)
+        yield statement, parameters
 
 
 def _size(value: object) -> int:
@@ -217,27 +197,26 @@ def _size(value: object) -> int:
 
 # Rows that are read
 
-
-@attrs.frozen
-class Packed:
-    """A SELECT of rows as JSON, and how they are read. Rows are named tuples."""
-
-    statement: Select[Any]
-    row: MakeRow
-    moments: tuple[int, ...]
+#: Reads a row that was written as JSON.
+_Reader: TypeAlias = Callable[[str | None], Row[Any]]
 
 
 @lru_cache(maxsize=16)
-def _packed(statement: Select[Any]) -> Packed:
+def _packed(statement: Select[Any]) -> tuple[Select[Any], _Reader]:
+    """Turn a SELECT into one of rows as JSON, and give what reads these."""
     columns = list(statement.selected_columns)
+    make = row_maker(tuple(column.key or "" for column in columns))
+    moments = [place for place, each in enumerate(columns) if isinstance(each.type, UtcDateTime)]
+
+    def read(said: str | None) -> Row[Any]:
+        values = as_list(said or "")
+        for place in moments:
+            if values[place] is not None:
+                values[place] = read_moment(values[place])
+        return make(values)
+
     array = func.JSON_ARRAY(*map(_as_json, columns))
-    return Packed(
-        statement=statement.with_only_columns(array, maintain_column_froms=True),
-        row=row_maker(tuple(column.key or "" for column in columns)),
-        moments=tuple(
-            place for place, column in enumerate(columns) if isinstance(column.type, UtcDateTime)
-        ),
-    )
+    return statement.with_only_columns(array, maintain_column_froms=True), read
 
 
 def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -245,15 +224,6 @@ def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:
     if isinstance(column.type, String | NullType):
         return func.CONCAT(column, "")  # anything but a column is never taken for JSON
     return column
-
-
-def _unpacked(packed: Packed, texts: Iterable[Any]) -> Iterator[Row[Any]]:
-    for said in texts:
-        values = as_list(said or "")
-        for place in packed.moments:
-            if values[place] is not None:
-                values[place] = read_moment(values[place])
-        yield packed.row(values)
 
 
 # The dialect
@@ -266,19 +236,20 @@ class MysqlDialect(ServerDialect):
     errors = errors
     time = select(text("UTC_TIMESTAMP(6)"))
     rows = ROWS
+    plan_statement = staticmethod(_set_plans)
 
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """Read each row as one JSON text, and give named tuples.
+        """Read each row as one JSON text.
 
         PyMySQL takes the fields of a row apart one by one, in Python: 27 of them take 17 µs, one
         that msgspec takes apart 3.
         """
-        packed = _packed(statement)
-        texts = connection.scalars(packed.statement, parameters).all()
+        packed, read = _packed(statement)
+        texts = connection.scalars(packed, parameters).all()
         try:
-            return list(_unpacked(packed, texts))
+            return list(map(read, texts))
         except (msgspec.DecodeError, msgspec.ValidationError):
             # A row of 16 MB, whose JSON the server gave up. It is refused later, by its name.
             return connection.execute(statement, parameters).all()
@@ -294,9 +265,9 @@ class MysqlDialect(ServerDialect):
         """
         before = connection.scalars(_NEWEST).one()
         if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
-            raise LedgerUnavailable(errors.EXHAUSTED, changed_nothing=True)
+            raise LedgerUnavailable(errors.NUMBERS_END, changed_nothing=True)
         inserted = sum(
-            connection.exec_driver_sql(insert.text, insert.parameters).rowcount
+            connection.exec_driver_sql(*insert).rowcount
             for insert in inserts([new_values(one) for one in wanted])
         )
         newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
@@ -306,9 +277,6 @@ class MysqlDialect(ServerDialect):
         if len(ids) != inserted:
             raise TransactionRolledBack("somebody else claimed the same in this very moment")
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
-
-    def plan_statement(self, differing: tuple[str, ...]) -> str:
-        return _set_plans(differing)
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
@@ -322,50 +290,38 @@ class MysqlDialect(ServerDialect):
 
     def take_turn(self, connection: Connection) -> None:
         """Take a lock of the server's for this schema; it goes with the connection."""
-        connection.exec_driver_sql(_PATIENT_SESSION)
+        connection.exec_driver_sql("SET innodb_lock_wait_timeout = 60, lock_wait_timeout = 60")
         lock = f"cronhare-{sha256(self.sessions.server.database.encode()).hexdigest()[:32]}"
         if connection.scalar(select(func.get_lock(lock, MIGRATION_SECONDS))) != 1:
             raise LedgerUnavailable("another process has been upgrading this schema for hours")
 
     def facts(self, connection: Connection) -> DatabaseFacts:
         product, requirements = self.product(connection)
+        ours = {name.lower() for name in metadata.tables}
         return DatabaseFacts(
             product=product,
             version=str(connection.scalar(text("SELECT VERSION()"))),
             requirements=requirements,
-            settings=_variables(connection),
+            settings={str(name): str(value) for name, value in connection.execute(_VARIABLES)},
             link=_link(connection),
-            plain_tables=tuple(_plain_tables(connection)),
-            exhausted=tuple(_exhausted(connection)),
+            plain_tables=tuple(
+                name
+                for name, engine in connection.execute(_ENGINES)
+                if name.lower() in ours and engine != "InnoDB"
+            ),
         )
 
 
 # What it says of itself, for `cronhare doctor`
 
 _VARIABLES: Final = text(
-    "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', "
-    "'sql_mode', 'time_zone', 'character_set_connection', 'read_only', "
-    "'innodb_flush_log_at_trx_commit', 'max_allowed_packet')"
+    "SHOW SESSION VARIABLES WHERE Variable_name IN "
+    "('read_only', 'innodb_flush_log_at_trx_commit', 'max_allowed_packet')"
 )
 _ENGINES: Final = text(
     "SELECT table_name, engine FROM information_schema.tables "
     "WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"
 )
-_NUMBERED: Final = text(
-    "SELECT table_name FROM information_schema.tables "
-    "WHERE table_schema = DATABASE() AND auto_increment >= :last ORDER BY table_name"
-)
-
-
-def _exhausted(connection: Connection) -> Iterator[Exhausted]:
-    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
-        yield Exhausted(table, f"ALTER TABLE {table} AUTO_INCREMENT = 1")
-
-
-def _variables(connection: Connection) -> Mapping[str, str]:
-    said = {str(name): str(value) for name, value in connection.execute(_VARIABLES)}
-    older = said.pop("tx_isolation", None)  # MariaDB's only name for it before 11.1
-    return said if older is None else {"transaction_isolation": older, **said}
 
 
 def _link(connection: Connection) -> Link:
@@ -380,10 +336,3 @@ def _link(connection: Connection) -> Link:
         tls=str(version) or None,
         verified=bool(version) and context is not None and context.check_hostname,
     )
-
-
-def _plain_tables(connection: Connection) -> Iterator[str]:
-    ours = {name.lower() for name in metadata.tables}
-    for name, engine in connection.execute(_ENGINES):
-        if name.lower() in ours and engine != "InnoDB":
-            yield name

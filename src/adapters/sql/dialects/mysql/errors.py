@@ -3,7 +3,7 @@
 import re
 import ssl
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 from pymysql.constants import CR
@@ -23,20 +23,18 @@ NO_NUMBER_LEFT: Final = 167
 NOT_READY: Final = 1047  # a Galera node without the majority of its cluster, or not yet in it
 REFUSED_BY_THE_GROUP: Final = 3101  # group replication has certified another's transaction
 
-#: What a number means. The transaction is taken back by the server, or by the rollback that follows
-#: every error here. What a cluster does not certify ends at COMMIT as a deadlock, and no number can
-#: be had while an INSERT of many waits. A duplicate is what somebody else wrote in the same moment:
-#: the next look sees it.
+#: What a number means. The transaction is rolled back by the server, or by us after any error. What
+#: a cluster does not certify ends at its COMMIT as a deadlock. No number can be had while an INSERT
+#: of many rows waits.
 _MEANINGS: Final = {
     **dict.fromkeys(
-        (DEADLOCK, CHANGED_SINCE_READ, NO_NUMBER, NOT_READY, REFUSED_BY_THE_GROUP),
-        Meaning.TAKEN_BACK,
+        (DEADLOCK, CHANGED_SINCE_READ, NO_NUMBER, REFUSED_BY_THE_GROUP), Meaning.TAKEN_BACK
     ),
     LOCK_WAIT_TIMEOUT: Meaning.LOCKED,
     DUPLICATE: Meaning.DUPLICATE,
     # Closed by the server, killed, cut, or silent for too long.
     **dict.fromkeys((1053, 1927, 2006, 2013, 2014, 2055, 4031), Meaning.LOST),
-    **dict.fromkeys((1290, 1792, 1836, 3100), Meaning.READ_ONLY),
+    **dict.fromkeys((NOT_READY, 1290, 1792, 1836, 3100), Meaning.NO_WRITES),
     # A disk, a memory or a table that is full, the last number given away, a COMMIT that failed.
     **dict.fromkeys(
         (3, NO_NUMBER_LEFT, 1021, 1026, 1037, 1038, 1041, 1114, 1135, 1180), Meaning.OUTAGE
@@ -47,27 +45,26 @@ _MEANINGS: Final = {
     **dict.fromkeys((1146, 1054), Meaning.MISSING),  # no such table, no such column
 }
 
-#: A client's own numbers, and a proxy's: they could not even ask.
+#: A client's own numbers, and a proxy's: the server was not even asked.
 _UNASKED: Final = frozenset((0, *range(2000, 3000), *range(9000, 10_000)))
 
 _CAUSES: Final = {
-    2003: Cause.ABSENT,
-    2005: Cause.ABSENT,
-    1045: Cause.LOGIN,
-    1698: Cause.LOGIN,
-    CR.CR_AUTH_PLUGIN_ERR: Cause.LOGIN,
-    1044: Cause.PLACE,
-    1049: Cause.PLACE,
+    **dict.fromkeys((2003, 2005), Cause.ABSENT),
+    **dict.fromkeys((1045, 1698, CR.CR_AUTH_PLUGIN_ERR), Cause.LOGIN),
+    **dict.fromkeys((1044, 1049), Cause.PLACE),
 }
 
+#: A user in a sentence of the server's: a mistyped URL may have a password there.
 _USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
-EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare doctor` tells"
+NUMBERS_END: Final = (
+    "a table has given away its last number: delete the row that has it if somebody wrote it, then "
+    "`ALTER TABLE name AUTO_INCREMENT = 1`"
+)
 
 _ADVICE: Final = {
-    NO_NUMBER_LEFT: EXHAUSTED,
-    NO_NUMBER: "somebody keeps others from inserting into a table, or has given away its last "
-    "number: `cronhare doctor` tells",
+    NO_NUMBER_LEFT: NUMBERS_END,
+    NO_NUMBER: f"somebody keeps others from inserting into a table, or {NUMBERS_END}",
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
     LOCK_WAIT_TIMEOUT: "somebody keeps rows or a table locked: look in SHOW PROCESSLIST for a "
     "transaction that was left open",
@@ -92,8 +89,7 @@ _ADVICE: Final = {
 
 def number_of(error: BaseException | None) -> int:
     """Read an error's number; 0 where it has none."""
-    if isinstance(error, DBAPIError):
-        error = error.orig
+    error = _original(error)
     if isinstance(error, pymysql.MySQLError) and error.args and isinstance(error.args[0], int):
         return error.args[0]
     return 0
@@ -101,8 +97,7 @@ def number_of(error: BaseException | None) -> int:
 
 def meaning_of(error: BaseException | None) -> Meaning:
     """Tell by its number; the error of a closed connection has none."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    number = number_of(original)
+    original, number = _original(error), number_of(error)
     if number in _MEANINGS:
         return _MEANINGS[number]
     if isinstance(original, pymysql.InterfaceError) or (
@@ -114,54 +109,43 @@ def meaning_of(error: BaseException | None) -> Meaning:
     return Meaning.OUTAGE if number in _UNASKED else Meaning.FAILED
 
 
-def is_lost(error: BaseException | None) -> bool:
-    return meaning_of(error) is Meaning.LOST or number_of(error) == NOT_READY
-
-
-def cause_of(error: BaseException | None) -> Cause:
-    return _CAUSES.get(number_of(error), Cause.OTHER)
-
-
-def hint(cause: Cause) -> str:
-    return (
-        "`CREATE DATABASE name CHARACTER SET utf8mb4`, `GRANT ALL ON name.* TO user`"
-        if cause is Cause.PLACE
-        else ""
-    )
+def cause_of(error: BaseException | None) -> tuple[Cause, str]:
+    cause = _CAUSES.get(number_of(error), Cause.OTHER)
+    make = "`CREATE DATABASE name CHARACTER SET utf8mb4`, `GRANT ALL ON name.* TO user`"
+    return cause, make if cause is Cause.PLACE else ""
 
 
 def explain(error: SQLAlchemyError) -> str:
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
-    original = error.orig if isinstance(error, DBAPIError) else error
-    said = said_by(error)
-    if trouble := tls_trouble(original):
-        return f"{trouble} ({said})"
-    advice = _ADVICE.get(number_of(error))
-    if advice is None and is_lost(error):
+    original, number = _original(error), number_of(error)
+    advice = _tls_trouble(original) or _ADVICE.get(number)
+    if advice is None and meaning_of(error) is Meaning.LOST:
         advice = "the connection was lost"
-    if isinstance(original, pymysql.InternalError) and not number_of(error):
-        advice = "what answers there is not understood"  # of packets that are no server's
+    if advice is None and isinstance(original, pymysql.InternalError) and not number:
+        advice = "what answers there is not understood"  # packets of something else
+    said = said_by(error)
     return f"{advice} ({said})" if advice else said
 
 
 def said_by(error: BaseException | None) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else error
-    return " ".join(map(str, without_user(original.args))) if original is not None else ""
+    """Give the server's or the driver's own words, without the user."""
+    original = _original(error)
+    return _USER.sub("this user", " ".join(map(str, original.args))) if original else ""
 
 
 def none_usable(refusals: Sequence[Exception], text: str) -> Exception:
-    numbers = sorted(map(number_of, refusals), key=lambda each: each in {0, CR.CR_CONN_HOST_ERROR})
-    return pymysql.OperationalError(numbers[0] or CR.CR_CONN_HOST_ERROR, text)
+    """Make one error of several hosts', with the number of one that answered, if any did."""
+    absent = {0, CR.CR_CONN_HOST_ERROR}
+    numbers = (number for number in map(number_of, refusals) if number not in absent)
+    return pymysql.OperationalError(next(numbers, CR.CR_CONN_HOST_ERROR), text)
 
 
-def without_user(said: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Take the user out of what the server says: where passwords are mistyped, it may be one."""
-    return tuple(_USER.sub("this user", each) if isinstance(each, str) else each for each in said)
+def _original(error: BaseException | None) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else error
 
 
-def tls_trouble(error: BaseException | None) -> str | None:
-    """Say what is wrong with the encryption of a link, and what to do; None if that is not it."""
+def _tls_trouble(error: BaseException | None) -> str | None:
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (

@@ -41,8 +41,8 @@ _REFERENCES = sa.text(
 _COLUMNS = sa.text(
     "SELECT COLUMN_NAME AS name, DATA_TYPE AS kind, COLUMN_TYPE AS full_type, "
     "CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation, "
-    "CHARACTER_MAXIMUM_LENGTH AS length, DATETIME_PRECISION AS digits, "
-    "IS_NULLABLE = 'YES' AS nullable, COLUMN_DEFAULT AS initial "
+    "DATETIME_PRECISION AS digits, IS_NULLABLE = 'YES' AS nullable, "
+    "COLUMN_DEFAULT AS initial "
     "FROM information_schema.COLUMNS "
     "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :name ORDER BY ORDINAL_POSITION"
 )
@@ -115,9 +115,9 @@ class MysqlSchema:
 
 
 def _change(column: sa.Row[Any]) -> str | None:
-    """Say how a column must keep more: fractions of seconds, and keys letter by letter.
+    """Say how a column must change: to keep fractions of seconds, and keys letter by letter.
 
-    A bit it need not be: its 0 is read as a byte, which counts as true.
+    A flag may be no BIT: the driver reads it as a byte, and its schedule would be broken.
     """
     null = "NULL" if column.nullable else "NOT NULL"
     if column.name in _KEPT_UP:

@@ -1,4 +1,4 @@
-"""Sessions with MySQL and MariaDB, and the pool that keeps them.
+"""Sessions with MySQL and MariaDB.
 
 They depend on no administrator's settings: time zone, isolation, strictness and character set are
 ours.
@@ -19,7 +19,7 @@ from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from ...schema.types import read_moment as read_written
-from ..sessions import IDLE_SECONDS, LOCK_SECONDS, Sessions
+from ..servers import IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
 
 #: Strict, or too long a text would be cut in silence. Zero dates, which strict modes refuse as
@@ -40,10 +40,8 @@ _SESSION: Final = (
 )
 
 #: What decides whether a server takes writes, and whether it is a node of a Galera cluster.
-_STANDING: Final = (
-    "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'innodb_read_only', 'wsrep_on')"
-)
 _READ_ONLY: Final = ("read_only", "innodb_read_only")
+_STANDING: Final = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN {(*_READ_ONLY, 'wsrep_on')}"
 
 
 @lru_cache(maxsize=1024)
@@ -65,7 +63,9 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 }
 
 
-# The login: TLS as it is offered, and no password for a server that has proved nothing
+# The login: TLS as it is offered, and no password for a server that has proved nothing. While the
+# server is down, any user of its machine can answer at its port, and a machine in between at any
+# time, with a certificate or an RSA key of its own.
 
 Plugin: TypeAlias = "Callable[[pymysql.Connection[Any]], Any]"
 
@@ -74,10 +74,9 @@ _FAST: Final = b"\1\3"
 
 
 class Refusing:
-    """Stands for a plugin that sends the password, and sends nothing."""
+    """Stands for a plugin of the driver's that sends the password, and sends nothing."""
 
     def __init__(self, session: "pymysql.Connection[Any]") -> None:
-        """Keep the session that the driver logs in."""
         self._session: Any = session
 
     def authenticate(self, _packet: Any) -> Any:  # noqa: ANN401 - the driver's own
@@ -113,8 +112,6 @@ class FastOnly(Refusing):
         return session._read_packet()  # noqa: SLF001 - it has no other way
 
 
-#: Plugins by their names. While the server is down, any user of its machine can answer at its port,
-#: and a machine in between at any time; with a certificate, or an RSA key, of its own.
 REFUSING_THE_PASSWORD: Final[dict[str, Plugin]] = {
     "mysql_clear_password": Refusing,
     "dialog": Refusing,
@@ -127,9 +124,9 @@ class Session(pymysql.Connection):
     """A session of the driver, whose plugins are asked for any password."""
 
     def _get_server_information(self) -> None:
-        """Read the greeting. To this plugin's the driver would answer with the password.
+        """Read the greeting. The driver would answer one of this plugin's with the password.
 
-        It does so whatever plugins it was given; taken for another, the server says once more
+        It does so whatever plugins it was given; answered as another's, the server says once more
         what it wants.
         """
         super()._get_server_information()  # type: ignore[misc]
@@ -146,10 +143,7 @@ class Session(pymysql.Connection):
         return context
 
 
-# Sessions
-
-
-class MysqlSessions(Sessions[Session]):
+class MysqlSessions(Sessions):
     """Sessions of MariaDB and MySQL."""
 
     errors = errors
@@ -172,15 +166,11 @@ class MysqlSessions(Sessions[Session]):
         return create_engine(url, **options)
 
     def open(self, host: Host, answer_seconds: int | None) -> Session:
+        session = self._logged_in(host, answer_seconds)
         try:
-            session = self._logged_in(host, answer_seconds)
-            try:
-                self._set_up(session)
-            except BaseException:
-                session.close()
-                raise
-        except pymysql.MySQLError as error:
-            error.args = errors.without_user(error.args)
+            self._set_up(session)
+        except BaseException:
+            session.close()
             raise
         vars(session)["_read_timeout"] = answer_seconds
         return session
@@ -192,15 +182,13 @@ class MysqlSessions(Sessions[Session]):
         Or the start fence, on its node, would not find what a scheduler has claimed on its own.
         """
         with session.cursor() as cursor:
-            for statement in _SESSION:
+            for statement in (*_SESSION, _STANDING):
                 cursor.execute(statement)
-            cursor.execute(_STANDING)
             said = dict(cursor.fetchall())
-            if self.has_other_hosts:
-                for name in _READ_ONLY:
-                    if said.get(name, "OFF") != "OFF":
-                        text = f"it only reads ({name} is {said[name]})"
-                        raise pymysql.OperationalError(ER.OPTION_PREVENTS_STATEMENT, text)
+            for name in _READ_ONLY if self.has_other_hosts else ():
+                if said.get(name, "OFF") != "OFF":
+                    text = f"it only reads ({name} is {said[name]})"
+                    raise pymysql.OperationalError(ER.OPTION_PREVENTS_STATEMENT, text)
             if said.get("wsrep_on") == "ON":
                 cursor.execute("SHOW STATUS LIKE 'wsrep_ready'")
                 if cursor.fetchall() != (("wsrep_ready", "ON"),):
@@ -210,6 +198,11 @@ class MysqlSessions(Sessions[Session]):
 
     def _logged_in(self, host: Host, answer_seconds: int | None) -> Session:
         server, seconds = self.server, self.connect_seconds
+        encryption: dict[Tls, dict[str, Any]] = {
+            Tls.VERIFIED: {"ssl": self._verifying},
+            Tls.OFFERED: {},
+            Tls.OFF: {"ssl_disabled": True},
+        }
         return Session(
             host=host.name,
             port=host.port,
@@ -227,14 +220,5 @@ class MysqlSessions(Sessions[Session]):
             client_flag=0,
             conv=_CONVERSIONS,
             auth_plugin_map={} if server.is_proven(host) else REFUSING_THE_PASSWORD,
-            **self._tls(host),
+            **encryption[server.tls_to(host)],
         )
-
-    def _tls(self, host: Host) -> dict[str, Any]:
-        match self.server.tls_to(host):
-            case Tls.VERIFIED:
-                return {"ssl": self._verifying}
-            case Tls.OFF:
-                return {"ssl_disabled": True}
-            case Tls.OFFERED:
-                return {}

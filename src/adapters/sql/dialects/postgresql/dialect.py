@@ -23,26 +23,17 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from cronhare.domain.addresses import Host, LedgerServer
-from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted, Requirements
+from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.ids import LARGEST_ID
 
 from ...dialect import with_dialect
 from ...rows.executions import NEW_COLUMNS, new_values
-from ...schema.tables import executions, outputs, own_tables
+from ...schema.tables import executions, outputs
 from ...schema.types import IsOneOf
-from ..batches import (
-    FRESH,
-    PLAN_COLUMNS,
-    ColumnTypes,
-    Rows,
-    TypeNames,
-    parameters_of,
-    rows_of,
-    with_columns,
-)
-from ..requirements import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
+from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
+from ..requirements import REQUIREMENTS
+from ..servers import MIGRATION_SECONDS, ServerDialect
 from . import errors
 from .schema import PostgresqlSchema
 from .sessions import PostgresqlSessions
@@ -108,12 +99,11 @@ class Arrays:
         rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
         return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own
 
-    def joined(self, statement: Update, differing: tuple[str, ...]) -> Update:
-        types = parameters_of(statement)
-        arrays = [text(f"CAST(:{name} AS {_TYPES.of(types[name])}[])") for name in differing]
-        given = [column(f"given_{name}", types[name]) for name in differing]
+    def joined(self, statement: Update, columns: ColumnTypes) -> Update:
+        arrays = [text(f"CAST(:{name} AS {_TYPES.of(kind)}[])") for name, kind in columns.items()]
+        given = [column(f"given_{name}", kind) for name, kind in columns.items()]
         fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
-        return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in differing})
+        return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in columns})
 
 
 ROWS: Final = Arrays()
@@ -151,6 +141,7 @@ class PostgresqlDialect(ServerDialect):
     errors = errors
     time = select(text("clock_timestamp()"))
     rows = ROWS
+    plan_statement = staticmethod(_set_plans)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
@@ -159,9 +150,6 @@ class PostgresqlDialect(ServerDialect):
             inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
             ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
-
-    def plan_statement(self, differing: tuple[str, ...]) -> str:
-        return _set_plans(differing)
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(_KEEP_OUTPUT, list(rows))
@@ -186,31 +174,18 @@ class PostgresqlDialect(ServerDialect):
             requirements=requirements,
             settings={str(name): str(value) for name, value in connection.execute(_SETTINGS)},
             link=_link(connection),
-            exhausted=tuple(_exhausted(connection)),
         )
 
 
+# What it says of itself, for `cronhare doctor`
+
 _SETTINGS: Final = text(
-    "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('transaction_isolation', "
-    "'TimeZone', 'server_encoding', 'transaction_read_only', 'synchronous_commit', 'fsync', "
-    "'full_page_writes', 'max_connections') UNION ALL "
+    "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_encoding', "
+    "'transaction_read_only', 'synchronous_commit', 'fsync', 'full_page_writes', "
+    "'max_connections') UNION ALL "
     "SELECT 'in_recovery', CASE WHEN pg_is_in_recovery() THEN 'on' ELSE 'off' END"
 )
 _TLS: Final = text("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl")
-_NUMBERED: Final = text(
-    "SELECT t.relname FROM pg_sequences s JOIN pg_class c ON c.relname = s.sequencename "
-    "AND c.relnamespace = s.schemaname::regnamespace "
-    "JOIN pg_depend d ON d.objid = c.oid AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0 "
-    "JOIN pg_class t ON t.oid = d.refobjid "
-    "WHERE s.schemaname = current_schema() AND s.last_value >= :last ORDER BY t.relname"
-)
-
-
-def _exhausted(connection: Connection) -> Iterator[Exhausted]:
-    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
-        newest = f"(SELECT coalesce(max(id), 0) + 1 FROM {table})"  # noqa: S608 - our own name
-        sequence = f"pg_get_serial_sequence('{table}', 'id')"
-        yield Exhausted(table, f"SELECT setval({sequence}, {newest}, false)")
 
 
 def _link(connection: Connection) -> Link:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import psycopg
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.domain.diagnosis.servers import Cause
@@ -18,16 +18,15 @@ UNIQUE_VIOLATION: Final = "23505"
 READ_ONLY: Final = "25006"
 NO_NUMBER_LEFT: Final = "2200H"
 
-#: What a state means, by how it begins. The transaction is taken back by the server, or by the
-#: rollback that follows every error here. A duplicate is what somebody else wrote in the same
-#: moment: the next look sees it.
+#: What a state means, by how it begins. The transaction is rolled back by the server, or by us
+#: after any error.
 _MEANINGS: Final = {
     "40": Meaning.TAKEN_BACK,
     LOCK_NOT_AVAILABLE: Meaning.LOCKED,
     UNIQUE_VIOLATION: Meaning.DUPLICATE,
     # The server was shut down or restarted, or it has ended our session.
     **dict.fromkeys(("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"), Meaning.LOST),
-    READ_ONLY: Meaning.READ_ONLY,
+    READ_ONLY: Meaning.NO_WRITES,
     "53": Meaning.OUTAGE,  # a disk or a memory is full, or there are too many sessions
     NO_NUMBER_LEFT: Meaning.OUTAGE,
     **dict.fromkeys(("42P01", "42703"), Meaning.MISSING),  # no such table, no such column
@@ -36,13 +35,11 @@ _MEANINGS: Final = {
 
 _CAUSES: Final = {"28": Cause.LOGIN, "3D000": Cause.PLACE, "42501": Cause.PLACE}
 
-_USER: Final = re.compile(r'((?:user|role) )"[^"]*"', re.IGNORECASE)
-
 _ADVICE: Final = {
     DEADLOCK: "it met others again and again: look at the server's log",
     LOCK_NOT_AVAILABLE: "somebody keeps rows or a table locked: look in pg_stat_activity for a "
     "transaction that was left open",
-    NO_NUMBER_LEFT: "somebody gave a row the last number that there is: `cronhare doctor` tells",
+    NO_NUMBER_LEFT: "a table has given away its last number: set its sequence back by setval",
     READ_ONLY: "the server only reads: name the primary in the URL",
     "28": "the server refuses this user or password: look at the URL, and at pg_hba.conf",
     "3D000": "there is no such database: CREATE DATABASE it",
@@ -53,120 +50,96 @@ _ADVICE: Final = {
     "57P03": "the server starts or stops just now",
 }
 
+#: What a server says to a login has no state in the driver: it is read from the sentence.
+_STATES_SAID: Final = {
+    "password authentication failed|no password supplied": "28P01",
+    "no pg_hba.conf entry|authentication failed|is not permitted to log in": "28000",
+    'role "[^"]*" does not exist': "28000",
+    "too many|remaining connection slots": "53300",
+    "the database system is": "57P03",
+    "session is read-only": READ_ONLY,
+    'database "[^"]*" does not exist': "3D000",
+}
+
 _CANNOT_REACH: Final = re.compile(
     r"could not translate|Name or service|Connection refused|No route|Network is unreachable|"
     r"No such file|timeout expired|could not connect|failed to resolve"
 )
 
+_TLS_TROUBLE: Final = {
+    "certificate verify failed|does not match host name": "its certificate is refused. Name the CA "
+    "that signed it by ?ssl_ca=/path/ca.pem, and the server as its certificate does",
+    "server does not support SSL|SSL error": "the server speaks no TLS that we accept: turn it on "
+    "there (ssl, ssl_cert_file, ssl_key_file), or add ?tls=off to the URL if the network between "
+    "is your own",
+    "authentication method requirement": "what answers there asks for the password in clear text, "
+    "and could be anybody: have it verified (?ssl_ca=/path/ca.pem), or name its socket "
+    "(?unix_socket=)",
+}
+
+#: A user in a sentence of the server's: a mistyped URL may have a password there.
+_USER: Final = re.compile(r'((?:user|role) )"[^"]*"', re.IGNORECASE)
+
 
 def state_of(error: BaseException | None) -> str:
-    """Read an error's SQLSTATE; empty where it has none, as of a connection that is gone.
-
-    What a server says to a login has none in the driver: it is read from its sentence.
-    """
-    if isinstance(error, DBAPIError):
-        error = error.orig
-    if not isinstance(error, psycopg.Error):
+    """Read an error's SQLSTATE; empty where it has none, as of a connection that is gone."""
+    original = _original(error)
+    if not isinstance(original, psycopg.Error):
         return ""
-    return error.sqlstate or _state_said(str(error))
-
-
-def _state_said(said: str) -> str:
-    for words, state in (
-        ("password authentication failed", "28P01"),
-        ("no pg_hba.conf entry", "28000"),
-        ("authentication failed", "28000"),
-        ("no password supplied", "28P01"),
-        ("is not permitted to log in", "28000"),
-        ("too many", "53300"),
-        ("remaining connection slots", "53300"),
-        ("the database system is", "57P03"),
-        ("session is read-only", READ_ONLY),
-    ):
-        if words in said:
-            return state
-    if re.search(r'database "[^"]*" does not exist', said):
-        return "3D000"
-    if re.search(r'role "[^"]*" does not exist', said):
-        return "28000"
-    return ""
+    return original.sqlstate or _first_found(_STATES_SAID, str(original)) or ""
 
 
 def meaning_of(error: BaseException | None) -> Meaning:
-    state = state_of(error)
-    if state:
+    if state := state_of(error):
         found = (each for known, each in _MEANINGS.items() if state.startswith(known))
         return next(found, Meaning.FAILED)
-    original = error.orig if isinstance(error, DBAPIError) else error
-    is_lost = isinstance(original, psycopg.OperationalError | psycopg.InterfaceError) or (
+    is_lost = isinstance(_original(error), psycopg.OperationalError | psycopg.InterfaceError) or (
         isinstance(error, DBAPIError) and error.connection_invalidated
     )
     return Meaning.LOST if is_lost else Meaning.OUTAGE
 
 
-def is_lost(error: BaseException | None) -> bool:
-    return meaning_of(error) is Meaning.LOST
-
-
-def is_absent(error: BaseException | None) -> bool:
-    """Tell that nobody answers where a server should be."""
-    return not state_of(error) and _CANNOT_REACH.search(said_by(error)) is not None
-
-
-def cause_of(error: BaseException | None) -> Cause:
-    if is_absent(error):
-        return Cause.ABSENT
+def cause_of(error: BaseException | None) -> tuple[Cause, str]:
+    if _is_absent(error):
+        return Cause.ABSENT, ""
     state = state_of(error)
-    return next((c for known, c in _CAUSES.items() if state.startswith(known)), Cause.OTHER)
+    cause = next((c for known, c in _CAUSES.items() if state.startswith(known)), Cause.OTHER)
+    return cause, "`CREATE DATABASE name OWNER user`" if cause is Cause.PLACE else ""
 
 
-def hint(cause: Cause) -> str:
-    return "`CREATE DATABASE name OWNER user`" if cause is Cause.PLACE else ""
-
-
-def explain(error: BaseException) -> str:
+def explain(error: SQLAlchemyError) -> str:
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
-    said = said_by(error)
-    if trouble := tls_trouble(said):
+    said, state = said_by(error), state_of(error)
+    if trouble := _first_found(_TLS_TROUBLE, said):
         return f"{trouble} ({said})"
-    state = state_of(error)
     advice = next((each for known, each in _ADVICE.items() if state.startswith(known)), None)
-    if not state and is_absent(error):
+    if advice is None and _is_absent(error):
         advice = "the server cannot be reached: see that it runs, and that the URL names it"
-    elif advice is None and is_lost(error):
+    elif advice is None and meaning_of(error) is Meaning.LOST:
         advice = "the connection was lost, or the server did not answer in time"
     told = f"{state} {said}".strip()
     return f"{advice} ({told})" if advice else told
 
 
 def said_by(error: BaseException | None) -> str:
-    """Give what was said, without the user: where passwords are mistyped, it may be one."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    lines = (line.strip() for line in str(original or "").splitlines())
-    return _USER.sub(r"\1", " ".join(line for line in lines if line)).replace("  ", " ")
+    """Give the server's or the driver's own words, without the user."""
+    words = " ".join(str(_original(error) or "").split())
+    return _USER.sub(r"\1", words).replace("  ", " ")
 
 
 def none_usable(refusals: Sequence[Exception], text: str) -> Exception:  # noqa: ARG001
-    """Make one error: what a server says to a login is read from its sentence."""
+    """Make one error of several hosts': what it is is read from its sentence."""
     return psycopg.OperationalError(text)
 
 
-def tls_trouble(said: str) -> str | None:
-    """Say what is wrong with the encryption of a link, and what to do; None if that is not it."""
-    if "certificate verify failed" in said or "does not match host name" in said:
-        return (
-            "its certificate is refused. Name the CA that signed it by ?ssl_ca=/path/ca.pem, and "
-            "the server as its certificate does"
-        )
-    if "server does not support SSL" in said or "SSL error" in said:
-        return (
-            "the server speaks no TLS that we accept: turn it on there (ssl, ssl_cert_file, "
-            "ssl_key_file), or add ?tls=off to the URL if the network between is your own"
-        )
-    if "authentication method requirement" in said:
-        return (
-            "what answers there asks for the password in clear text, and could be anybody: have it "
-            "verified (?ssl_ca=/path/ca.pem), or name its socket (?unix_socket=)"
-        )
-    return None
+def _original(error: BaseException | None) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
+def _is_absent(error: BaseException | None) -> bool:
+    return not state_of(error) and _CANNOT_REACH.search(said_by(error)) is not None
+
+
+def _first_found(known: dict[str, str], said: str) -> str | None:
+    return next((each for pattern, each in known.items() if re.search(pattern, said)), None)

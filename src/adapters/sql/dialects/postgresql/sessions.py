@@ -1,7 +1,7 @@
-"""Sessions with PostgreSQL, and the pool that keeps them.
+"""Sessions with PostgreSQL.
 
-They depend on no administrator's settings: time zone, isolation, forms and waits are ours. Nor do
-they on the environment, or on files in a home, that the driver would read.
+They depend on no administrator's settings: time zone, isolation, forms and waits are ours; nor on
+the environment variables and files in a home that the driver would read.
 """
 
 import ssl
@@ -21,7 +21,7 @@ from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from ...schema.types import read_moment as read_written
-from ..sessions import ANSWER_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, LOCK_SECONDS, Sessions
+from ..servers import ANSWER_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
 from .schema import COLLATION
 
@@ -79,22 +79,12 @@ class Session(psycopg.Connection[Any]):
             text = f"the server did not answer within {seconds:g} s"
             raise psycopg.OperationalError(text) from error
 
-    def adapt_values(self) -> None:
-        """Read moments, and write texts, as below."""
-        self.adapters.register_loader("timestamptz", Moment)
-        self.adapters.register_dumper(str, Text)
-
 
 @lru_cache(maxsize=1024)
 def read_moment(said: bytes) -> datetime | str:
     """Read a moment; `infinity`, and a year that Python has not, is none and stays as it is.
 
     A busy minute has few different moments.
-
-    >>> read_moment(b"2025-12-12 08:00:00.5+00").isoformat()
-    '2025-12-12T08:00:00.500000+00:00'
-    >>> read_moment(b"infinity")
-    'infinity'
     """
     text = said.decode()
     return read_written(text) or text
@@ -104,15 +94,13 @@ class Moment(Loader):
     """Reads a timestamp with a time zone; the session's is UTC."""
 
     def load(self, data: Any) -> datetime | str:  # noqa: ANN401 - a buffer
-        """Read it."""
         return read_moment(bytes(data))
 
 
 class Text(Dumper):
-    """Writes text."""
+    """Writes text, without NUL."""
 
     def dump(self, obj: str) -> bytes:
-        """Write it."""
         return (obj.replace("\0", NUL) if "\0" in obj else obj).encode()
 
 
@@ -131,17 +119,15 @@ class PlainNames(PGIdentifierPreparer_psycopg):
 
 
 class PlainDialect(PGDialect_psycopg):
-    """SQLAlchemy's dialect for psycopg, with names that are folded."""
+    """SQLAlchemy's dialect for psycopg, which looks for names as the server has folded them."""
 
     preparer = PlainNames
     supports_statement_cache = True
 
     def has_table(self, connection: Any, table_name: str, *args: Any, **more: Any) -> Any:  # noqa: ANN401
-        """Look for a table by its name as the server has it."""
         return super().has_table(connection, table_name.lower(), *args, **more)  # type: ignore[no-untyped-call]
 
     def get_indexes(self, connection: Any, table_name: str, *args: Any, **more: Any) -> Any:  # noqa: ANN401
-        """Look for indexes likewise."""
         return super().get_indexes(connection, table_name.lower(), *args, **more)  # type: ignore[no-untyped-call]
 
 
@@ -151,7 +137,7 @@ registry.register("postgresql.cronhare", __name__, PlainDialect.__name__)
 # Sessions with any of the hosts
 
 
-class PostgresqlSessions(Sessions[Session]):
+class PostgresqlSessions(Sessions):
     """Sessions of PostgreSQL."""
 
     errors = errors
@@ -164,9 +150,7 @@ class PostgresqlSessions(Sessions[Session]):
         """
         super().__init__(server)
         if server.certificates.named:
-            tls.client_context(
-                server.certificates
-            )  # the driver would find out late that they are none
+            tls.client_context(server.certificates)  # the driver would read them late
 
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
         return create_engine(f"{DRIVER}://", use_native_hstore=False, **options)
@@ -178,7 +162,8 @@ class PostgresqlSessions(Sessions[Session]):
             session.execute(_SESSION)
             if answer_seconds is not None:
                 session.execute(f"SET statement_timeout = '{answer_seconds}s'")
-            session.adapt_values()
+            session.adapters.register_loader("timestamptz", Moment)
+            session.adapters.register_dumper(str, Text)
             session.autocommit = False
         except BaseException:
             session.close()
@@ -219,10 +204,10 @@ class PostgresqlSessions(Sessions[Session]):
         match self.server.tls_to(host):
             case Tls.VERIFIED:
                 return {**own, "sslmode": "verify-full", "sslrootcert": named.ca or _roots()}
-            case Tls.OFF:
-                return {"sslmode": "disable"}
             case Tls.OFFERED:
                 return {**own, "sslmode": "prefer"}
+            case Tls.OFF:
+                return {"sslmode": "disable"}
 
 
 def _roots() -> str:

@@ -1,7 +1,6 @@
 """SQLite: one file, one writer at a time, any number of processes on one host."""
 
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,33 +21,29 @@ from sqlalchemy import (
     event,
     func,
     select,
-    text,
 )
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
-from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.errors import LedgerUnmade
 from cronhare.ports.system import ClockPort
 
-from ...dialect import UPGRADE, Connect, Meaning, PlanRow, with_dialect
+from ...dialect import UPGRADE, Connect, PlanRow, with_dialect
 from ...rows.executions import (
     NEW_COLUMNS,
     RARELY_SET,
     REPLACE,
     new_values,
 )
-from ...schema.tables import executions, own_tables
+from ...schema.tables import executions
 from ...schema.types import named_rows
 from ..batches import PLAN_COLUMNS, as_texts, plan_values
 from . import errors
-from .file import is_there, located, make_file
+from .file import connect, is_there, located, make_file, prepare
 from .schema import SqliteSchema
 
 if TYPE_CHECKING:
-    from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted
+    from cronhare.domain.diagnosis.database import DatabaseFacts
     from cronhare.domain.diagnosis.ledger import LedgerFacts
 
 
@@ -102,13 +97,8 @@ class SqliteDialect:
         return ledger.LedgerFacts(database=_facts(), schema=fault)
 
     def facts(self, connection: Connection) -> "DatabaseFacts":
-        return _facts(
-            settings={
-                name: str(connection.exec_driver_sql(f"PRAGMA {name}").scalar())
-                for name in ("journal_mode", "synchronous", "foreign_keys")
-            },
-            exhausted=tuple(_exhausted(connection)),
-        )
+        mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+        return _facts(settings={"journal_mode": str(mode)})
 
     @property
     def place(self) -> str:
@@ -130,9 +120,6 @@ class SqliteDialect:
     ) -> Sequence[Row[Any]]:
         """Read them as they are: the driver is fast enough."""
         return named_rows(connection, statement, parameters)
-
-    def meaning_of(self, error: SQLAlchemyError) -> Meaning:
-        return errors.meaning_of(error)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """Insert them; the writer is alone, so what is newer now is its own."""
@@ -179,69 +166,9 @@ def open_engine(file: LedgerFile) -> Engine:
     """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
     path = Path(file.path)
     located(path)  # without a working directory a relative path leads nowhere
-    engine = create_engine(
-        URL.create("sqlite", database=file.path), creator=partial(_connect, path)
-    )
+    engine = create_engine(URL.create("sqlite", database=file.path), creator=partial(connect, path))
     event.listen(engine, "connect", lambda connection, _record: prepare(connection))
     return with_dialect(engine, SqliteDialect(file))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open a file that is there: a reader makes none.
-
-    Raises:
-        LedgerUnmade: there is none.
-        LedgerOutdated: there is something that is no file.
-        LedgerUnavailable: there can be none.
-    """
-    if not is_there(path):
-        raise LedgerUnmade(
-            f"there is no ledger at {located(path)}. To use another, set CRON_DATABASE_URL, or "
-            f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
-        )
-    uri = f"{located(path).as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, timeout=errors.BUSY_SECONDS, check_same_thread=False)
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    """Set up a new connection.
-
-    WAL lets readers go on beside the writer. With synchronous=NORMAL a commit outlives kill -9
-    too, but after a power loss the last ones may be gone: their instants would be claimed, and
-    run, a second time. FULL flushes the log with each commit: 0.1 ms on an idle disk, a few on a
-    busy one.
-    """
-    # One row with a text that is no UTF-8 would keep all the others from being read.
-    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    connection.isolation_level = None  # transactions begin where we say, not where the driver does
-    cursor = connection.cursor()
-    _into_wal(cursor)
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
-
-
-def _into_wal(cursor: sqlite3.Cursor) -> None:
-    """Switch the file to WAL. The switch does not wait for others by itself, so we do."""
-    give_up_at = time.monotonic() + errors.BUSY_SECONDS
-    while True:
-        try:
-            [mode] = cursor.execute("PRAGMA journal_mode").fetchone()
-            if mode != "wal":
-                cursor.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            busy = error.sqlite_errorname.startswith("SQLITE_BUSY")
-            if not busy or time.monotonic() > give_up_at:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-# What it says of itself, for `cronhare doctor`
-
-_COUNTS: Final = text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
-_NUMBERED: Final = text("SELECT name FROM sqlite_sequence WHERE seq >= :last ORDER BY name")
 
 
 def _facts(**said: Any) -> "DatabaseFacts":  # noqa: ANN401 - of `DatabaseFacts`
@@ -253,15 +180,3 @@ def _facts(**said: Any) -> "DatabaseFacts":  # noqa: ANN401 - of `DatabaseFacts`
     return database.DatabaseFacts(
         product=product, version=version, requirements=REQUIREMENTS[product], **said
     )
-
-
-def _exhausted(connection: Connection) -> "Iterator[Exhausted]":
-    """Name the tables that can number no other row. An empty file counts nothing yet."""
-    from cronhare.domain.diagnosis.database import Exhausted  # noqa: PLC0415 - as above
-
-    if not connection.scalar(_COUNTS):
-        return
-    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
-        newest = f"(SELECT MAX(id) FROM {table})"  # noqa: S608 - a name of our own
-        cure = f"UPDATE sqlite_sequence SET seq = {newest} WHERE name = '{table}'"  # noqa: S608
-        yield Exhausted(table, cure)

@@ -1,17 +1,51 @@
-"""The file of an SQLite ledger: made for its owner alone, copied, and locked by who is alone."""
+"""The file of an SQLite ledger: made for its owner alone, opened, copied, and locked."""
 
 import errno
 import fcntl
 import os
 import sqlite3
-import stat
 import struct
+import time
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from cronhare.domain.texts.echo import shown
-from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.errors import LedgerUnavailable, LedgerUnmade
+
+from ...dialect import UPGRADE
+from . import errors
+
+
+def located(path: Path) -> Path:
+    """Give a file's absolute path.
+
+    Raises:
+        LedgerUnavailable: the working directory is gone.
+    """
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        raise LedgerUnavailable(
+            f"looking for the ledger {path}: the folder that this command was started in is gone"
+        ) from error
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file.
+
+    Raises:
+        LedgerUnavailable: there can be none: the path is too long, or closed to us.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        where = shown(str(located(path)))
+        raise LedgerUnavailable(f"looking for the ledger {where}: {error.strerror}") from error
+    return True
 
 
 def make_file(path: Path) -> None:
@@ -24,15 +58,65 @@ def make_file(path: Path) -> None:
     under us. So a file that is there is not opened.
 
     Raises:
-        LedgerOutdated: there is something that is no file.
         LedgerUnavailable: it cannot be made.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_there(path):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a file that is there: a reader makes none.
+
+    Raises:
+        LedgerUnmade: there is none.
+        LedgerUnavailable: there can be none.
+    """
+    if not is_there(path):
+        raise LedgerUnmade(
+            f"there is no ledger at {located(path)}. To use another, set CRON_DATABASE_URL, or "
+            f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
+        )
+    uri = f"{located(path).as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=errors.BUSY_SECONDS, check_same_thread=False)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Set up a new connection.
+
+    WAL lets readers go on beside the writer. With synchronous=NORMAL a commit outlives kill -9
+    too, but after a power loss the last ones may be gone: their instants would be claimed, and
+    run, a second time. FULL flushes the log with each commit: 0.1 ms on an idle disk, a few on a
+    busy one.
+    """
+    # One row with a text that is no UTF-8 would keep all the others from being read.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    connection.isolation_level = None  # transactions begin where we say, not where the driver does
+    cursor = connection.cursor()
+    _into_wal(cursor)
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+def _into_wal(cursor: sqlite3.Cursor) -> None:
+    """Switch the file to WAL. The switch does not wait for others by itself, so we do."""
+    give_up_at = time.monotonic() + errors.BUSY_SECONDS
+    while True:
+        try:
+            [mode] = cursor.execute("PRAGMA journal_mode").fetchone()
+            if mode != "wal":
+                cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorname.startswith("SQLITE_BUSY")
+            if not busy or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def copy_to(path: Path, target: Path) -> int:
@@ -67,42 +151,6 @@ def copy_to(path: Path, target: Path) -> int:
         return os.fstat(file.fileno()).st_size
 
 
-def located(path: Path) -> Path:
-    """Give a file's absolute path.
-
-    Raises:
-        LedgerUnavailable: the working directory is gone.
-    """
-    try:
-        return path.absolute()
-    except FileNotFoundError as error:
-        raise LedgerUnavailable(
-            f"looking for the ledger {path}: the folder that this command was started in is gone"
-        ) from error
-
-
-def is_there(path: Path) -> bool:
-    """Whether there is a file; what SQLite would wait for, or we would change, is refused.
-
-    Raises:
-        LedgerOutdated: there is something that is no file: a fifo, a device, a folder.
-        LedgerUnavailable: there can be none: the path is too long, or closed to us.
-    """
-    try:
-        mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        where = shown(str(located(path)))
-        raise LedgerUnavailable(f"looking for the ledger {where}: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise LedgerOutdated(
-            f"there is no ledger at {located(path)}, but something that is no plain file. "
-            "To use another, set CRON_DATABASE_URL, or database_url in a settings file"
-        )
-    return True
-
-
 # The lock of a `cronhare up` that is alone on a ledger, as no other process hears of its broker. It
 # is on the ledger itself, whatever names lead to it, and leaves nothing behind: a byte far beyond
 # the largest file of SQLite, by a lock of the open file (fcntl(2), F_OFD_SETLK), which no other
@@ -123,12 +171,11 @@ def occupy(ledger: Path, *, alone: bool) -> int:
 
     Raises:
         Occupied: see there.
-        LedgerOutdated: there is something that is no file.
         LedgerUnavailable: it can be neither made nor locked.
     """
     make_file(ledger)
     try:
-        descriptor = os.open(ledger, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(ledger, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise LedgerUnavailable(f"opening the ledger {ledger}: {error.strerror}") from error
     try:

@@ -1,0 +1,233 @@
+"""What all databases on servers share: sessions with one of the hosts, and most of `Dialect`."""
+
+import logging
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, Protocol
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    ExceptionContext,
+    NullPool,
+    QueuePool,
+    Row,
+    Select,
+    Update,
+    event,
+)
+
+from cronhare.application.logs import say
+from cronhare.domain.addresses import Host, LedgerServer
+from cronhare.domain.diagnosis.database import Requirements
+from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports.system import ClockPort
+
+from ..database import connect
+from ..dialect import Connect, Errors, Meaning, PlanRow, dialect_of, with_dialect
+from ..schema.types import named_rows
+from .batches import PLAN_COLUMNS, RowSource, plan_values, rows_of, update_many
+
+log = logging.getLogger(__name__)
+
+#: A server may take so long for an answer. A worker whose lease could not be renewed for two thirds
+#: of its 30 s ends its tasks: a silent server has to be noticed well before.
+ANSWER_SECONDS: Final = 10
+CONNECT_SECONDS: Final = 5
+
+#: Of several hosts a silent one is passed over sooner: the others wait to be asked.
+ONE_OF_SEVERAL_SECONDS: Final = 2
+
+#: A statement waits so long for rows that others hold; MySQL knows no shorter wait. Then a batch
+#: goes on in halves, so each level of them costs as much.
+LOCK_SECONDS: Final = 1
+
+#: The server ends a session of MySQL's, or a transaction of PostgreSQL's, that is silent for so
+#: long, and with it the locks of a host that vanished. By default it does after eight hours, or
+#: never. A worker at rest asks for the time every 30 s.
+IDLE_SECONDS: Final = 45
+
+#: Another process may take so long to migrate: tables may be large.
+MIGRATION_SECONDS: Final = 3_600
+
+
+class ServerErrors(Errors, Protocol):
+    """What the errors of one kind of server mean."""
+
+    def said_by(self, error: BaseException | None) -> str:
+        """Give the server's or the driver's own words, without the user."""
+        ...
+
+    def none_usable(self, refusals: Sequence[Exception], text: str) -> Exception:
+        """Make the driver's error for several hosts that all failed."""
+        ...
+
+
+class Sessions(ABC):
+    """Opens sessions with one of the hosts of a database, and makes engines that keep them."""
+
+    errors: ServerErrors
+
+    def __init__(self, server: LedgerServer) -> None:
+        """Connects to nothing yet."""
+        self.server = server
+        self.has_other_hosts = len(server.hosts) > 1
+        #: How long one host may take to connect.
+        self.connect_seconds = ONE_OF_SEVERAL_SECONDS if self.has_other_hosts else CONNECT_SECONDS
+        self._passed_over = set[Host]()
+
+    @abstractmethod
+    def open(self, host: Host, answer_seconds: int | None) -> Any:  # noqa: ANN401 - the driver's own
+        """Open a session with one host, whose answers may take *answer_seconds* each.
+
+        Raises:
+            Exception: it is away or refuses us; or, of several hosts, it only reads.
+        """
+
+    @abstractmethod
+    def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401 - SQLAlchemy's own
+        """Make an engine. Its URL names the kind of database alone, so it can show no secret."""
+
+    def pooled_engine(self) -> Engine:
+        """Make an engine that keeps its sessions. The last that was given back is lent first.
+
+        So one stays awake. What is lent is not tested: the first statement on a session that was
+        lost fails, the pool drops it with all that are older, and the call is repeated.
+        """
+        return self._engine(
+            ANSWER_SECONDS, poolclass=QueuePool, pool_timeout=ANSWER_SECONDS, pool_use_lifo=True
+        )
+
+    def unbounded_engine(self) -> Engine:
+        """Make an engine without a bound for answers, whose sessions end with their use."""
+        return self._engine(None, poolclass=NullPool)
+
+    def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
+        """Make an engine. Nothing is reset on return: our transactions end before."""
+        engine = self.make_engine(
+            creator=partial(self._connect, answer_seconds),
+            pool_reset_on_return=None,
+            hide_parameters=True,
+            **pooling,
+        )
+        event.listen(engine, "handle_error", self._drop_session)
+        return engine
+
+    def _connect(self, answer_seconds: int | None) -> Any:  # noqa: ANN401 - the driver's own
+        """Open a session with the only host, or with any that takes writes, tried at random."""
+        hosts = self.server.hosts
+        if len(hosts) == 1:
+            return self.open(hosts[0], answer_seconds)
+        refusals = dict[Host, Exception]()
+        for host in random.sample(hosts, len(hosts)):
+            try:
+                session = self.open(host, answer_seconds)
+            except Exception as error:  # noqa: BLE001 - whatever answers there
+                refusals[host] = error
+                if host not in self._passed_over:
+                    self._passed_over.add(host)
+                    text = f"Database host {host} is passed over: {self.errors.said_by(error)}"
+                    say(log, logging.WARNING, "database.passed-over", text)
+            else:
+                if host in self._passed_over:
+                    self._passed_over.discard(host)
+                    text = f"Database host {host} is used again"
+                    say(log, logging.INFO, "database.back", text)
+                return session
+        told = "; ".join(f"{host}: {self.errors.said_by(refusals[host])}" for host in hosts)
+        text = f"none of the hosts can be used: {told}"
+        raise self.errors.none_usable([*refusals.values()], text)
+
+    def _drop_session(self, context: ExceptionContext) -> None:
+        """Let the pool drop sessions of no use of which SQLAlchemy does not know."""
+        meaning = self.errors.meaning_of(context.original_exception)
+        if meaning in {Meaning.LOST, Meaning.NO_WRITES}:
+            context.is_disconnect = True
+
+
+class ServerDialect(ABC):
+    """The part of `Dialect` that is the same for all servers. Row locks keep replicas apart."""
+
+    errors: ServerErrors
+
+    #: Asks the server for its time.
+    time: Select[Any]
+
+    #: How it makes rows of parameters.
+    rows: RowSource
+
+    #: Writes the statement that inserts or replaces plans, for the columns that differ in them.
+    plan_statement: Callable[[tuple[str, ...]], str]
+
+    def __init__(self, sessions: Sessions) -> None:
+        """*sessions* makes the connections, for migrations too."""
+        self.sessions = sessions
+
+    @property
+    def place(self) -> str:
+        return str(self.sessions.server)
+
+    def missing(self) -> None:  # noqa: B027
+        """Only the server itself can tell."""
+
+    def now(self, clock: ClockPort, connect: Connect) -> datetime:  # noqa: ARG002
+        """Ask the server: one clock for all hosts."""
+        with connect() as connection:
+            time: datetime = connection.execute(self.time).scalar_one()
+        return time
+
+    def write_lock(self) -> AbstractContextManager[object]:
+        """The server keeps threads apart as it does hosts."""
+        return nullcontext()
+
+    def begin(self, connection: Connection) -> None:  # noqa: B027
+        """The first statement begins the transaction: the driver does not commit by itself."""
+
+    def read(
+        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        return named_rows(connection, statement, parameters)
+
+    def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
+        fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
+        for parameters in self.rows.parameters(fresh):
+            connection.exec_driver_sql(self.plan_statement(fresh.differing), parameters)
+
+    def update_many(
+        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        update_many(connection, self.rows, statement, rows)
+
+    @contextmanager
+    def migrating(self, engine: Engine) -> Iterator[Connection]:
+        """Migrate without a bound for answers: tables may be large.
+
+        Raises:
+            LedgerUnavailable: the server is too old, or another process has been at it for hours.
+        """
+        own = with_dialect(self.sessions.unbounded_engine(), dialect_of(engine))
+        with connect(own, "upgrading the schema") as connection, connection.begin():
+            product, required = self.product(connection)
+            version = tuple(connection.dialect.server_version_info or ())
+            if version < required.oldest:
+                found, oldest = (".".join(map(str, each)) for each in (version, required.oldest))
+                raise LedgerUnavailable(
+                    f"{product} {found} cannot keep the ledger: {oldest} or newer is needed"
+                )
+            self.take_turn(connection)
+            yield connection
+
+    @abstractmethod
+    def take_turn(self, connection: Connection) -> None:
+        """Wait for `MIGRATION_SECONDS` until no other process upgrades this schema.
+
+        Afterwards DDL waits for 60 s for what others hold.
+        """
+
+    @abstractmethod
+    def product(self, connection: Connection) -> tuple[str, Requirements]:
+        """Tell which product it is, and what that must be."""
