@@ -131,12 +131,6 @@ def test_tls_can_be_demanded_on_this_machine_too(
     assert "certificate is refused" in refusal(url(secured, "127.0.0.1", "?tls=verified"))
 
 
-@pytest.mark.parametrize("options", ["?ssl_disabled=false", "?ssl_disabled=true", "?ssl=true"])
-def test_no_option_of_the_driver_turns_it_off(secured: mariadb.Private, options: str) -> None:
-    with pytest.raises(ValueError, match="known are tls, ssl_ca, ssl_cert, ssl_key, unix_socket"):
-        open_engine(url(secured, NAME, options))
-
-
 def test_a_certificate_file_that_is_missing_or_none_is_told_before_anything_is_connected(
     tmp_path: Path,
 ) -> None:

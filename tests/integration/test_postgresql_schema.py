@@ -5,17 +5,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import attrs
 import psycopg
 import pytest
 from sqlalchemy import URL, Engine, inspect
 
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
-from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.domain.execution import State
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import sql_ledger
@@ -65,14 +61,6 @@ def test_what_is_paged_by_a_moment_and_an_id_has_an_index_of_both(engine: Engine
         of_pages = [each["column_names"] for each in inspect(engine).get_indexes(table)]
         assert [moment, id_] in of_pages
         assert [moment] not in of_pages
-
-
-def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    newer = attrs.evolve(REQUIREMENTS["PostgreSQL"], oldest=(99,))
-    monkeypatch.setattr(postgresql, "REQUIREMENTS", {"PostgreSQL": newer})
-
-    with pytest.raises(LedgerUnavailable, match="cannot keep the ledger: 99 or newer is needed"):
-        upgrade(engine)
 
 
 def test_tables_that_were_here_before_are_taken_over_with_their_rows(
