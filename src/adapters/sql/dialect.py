@@ -49,11 +49,12 @@ Connect = Callable[[], AbstractContextManager[Connection]]
 
 @attrs.frozen(kw_only=True)
 class Columns:
-    """The types of one database's columns.
+    """The types of one database's columns, and what else its tables are made of.
 
     *id* takes numbers that the database gives; *moment* keeps UTC with microseconds; *flag* is 1 or
     0; *text* has any length; *string* makes the type of a text with a largest length. Texts compare
-    letter by letter. *reads_moments*: the driver reads moments as UTC by itself.
+    letter by letter. *reads_moments*: the driver reads moments as UTC by itself. *check* gives the
+    CHECK that keeps other types out of a column, where it takes any.
     """
 
     id: TypeEngine[Any]
@@ -62,38 +63,33 @@ class Columns:
     text: TypeEngine[Any]
     string: Callable[[int], TypeEngine[Any]]
     reads_moments: bool
+    check: Callable[[Column[Any]], str | None] = lambda _: None
+
+    #: The type and defaults of `created_at` and `updated_at` in the table that people write.
+    kept_up: TypeEngine[Any]
+    created_at: str
+    updated_at: str
+
+    #: Whether executions and plans refer to their schedules by foreign keys. Not on a server: each
+    #: claim would lock its schedule's row, and a person who leaves an edit open would stop
+    #: everything. A plan without a schedule is dropped when it is found.
+    references_schedules: bool = False
+
+    #: Whether an index may cover some of the rows only.
+    has_partial_indexes: bool = True
+
+    #: Whether an index orders rows that are equal in it by their ids.
+    indexes_end_with_ids: bool = True
 
 
 class Schema(Protocol):
-    """How tables are made and adopted. Migrations ask, and are the same everywhere."""
-
-    @property
-    def references_schedules(self) -> bool:
-        """Whether executions and plans refer to their schedules by foreign keys.
-
-        Not on a server: each claim would lock its schedule's row, and a person who leaves an edit
-        open would stop everything. A plan without a schedule is dropped when it is found.
-        """
-
-    @property
-    def has_partial_indexes(self) -> bool:
-        """Whether an index may cover some of the rows only."""
-
-    @property
-    def indexes_end_with_ids(self) -> bool:
-        """Whether an index orders rows that are equal in it by their ids."""
+    """How tables are adopted and kept up. A module will do."""
 
     def prepare_adoption(self, connection: Connection) -> None:
         """Change adopted tables so that they can hold our values. They stay usable meanwhile."""
 
     def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
         """Give the type of executions' ids, to which our tables refer; adopted ones keep theirs."""
-
-    def timestamp_columns(self) -> list[Column[Any]]:
-        """Give created_at and updated_at as the database fills them in rows that people write."""
-
-    def type_check(self, column: Column[Any]) -> str | None:
-        """Give the CHECK that keeps other types out; None where columns have types."""
 
     def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
         """Let an UPDATE of these columns by people, and no other, set updated_at."""

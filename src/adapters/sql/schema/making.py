@@ -7,6 +7,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Connection,
+    DefaultClause,
     Index,
     MetaData,
     String,
@@ -20,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateColumn, CreateTable
 from sqlalchemy.types import TypeEngine
 
-from ..dialect import Columns, Schema
+from ..dialect import Columns
 from .tables import IX_LEASE, metadata
 
 #: People write these, so no check keeps anything out of them.
@@ -41,11 +42,11 @@ EDITABLE: Final = [
 _PAGED: Final = {"ix_scheduler_updated_at": "id", "ix_plan_next_due_at": "scheduler_id"}
 
 
-def tables_in(schema: Schema, columns: Columns) -> MetaData:
+def tables_in(columns: Columns) -> MetaData:
     """Give all tables as they are made in one database."""
     made = MetaData()
     for each in metadata.sorted_tables:
-        _adjust(each.to_metadata(made), schema, columns)
+        _adjust(each.to_metadata(made), columns)
     return made
 
 
@@ -93,28 +94,29 @@ def _lacking(connection: Connection, wanted: Table) -> list[Column[Any]]:
     return [column for column in wanted.c if column.name not in there]
 
 
-def _adjust(made: Table, schema: Schema, columns: Columns) -> None:
+def _adjust(made: Table, columns: Columns) -> None:
     made.dialect_kwargs.update(
         sqlite_autoincrement=len(made.primary_key) == 1,
         mysql_engine="InnoDB",
         mysql_charset="utf8mb4",
         mysql_collate="utf8mb4_bin",
     )
-    kept_up = {each.name: each for each in schema.timestamp_columns()}
+    defaults = {"created_at": columns.created_at, "updated_at": columns.updated_at}
     for column in made.c:
         column.type = _type_in(columns, column.type)
-        if made.name == "Scheduler" and (given := kept_up.get(column.name)) is not None:
-            column.type, column.server_default = given.type, given.server_default
-        if made.name not in _OF_PEOPLE and (check := schema.type_check(column)) is not None:
+        if made.name == "Scheduler" and column.name in defaults:
+            column.type = columns.kept_up
+            column.server_default = DefaultClause(text(defaults[column.name]))
+        if made.name not in _OF_PEOPLE and (check := columns.check(column)) is not None:
             made.append_constraint(CheckConstraint(check))
-    if not schema.references_schedules:
+    if not columns.references_schedules:
         for constraint in made.foreign_key_constraints:
             if constraint.referred_table.name == "Scheduler":
                 made.constraints.discard(constraint)
     for index in list(made.indexes):
-        if index.name == IX_LEASE and not schema.has_partial_indexes:
+        if index.name == IX_LEASE and not columns.has_partial_indexes:
             made.indexes.discard(index)
-        elif index.name in _PAGED and not schema.indexes_end_with_ids:
+        elif index.name in _PAGED and not columns.indexes_end_with_ids:
             made.indexes.discard(index)
             Index(index.name, *index.columns, made.c[_PAGED[index.name]])
 

@@ -34,8 +34,7 @@ from ...schema.types import UtcDateTime, row_maker
 from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
 from ..requirements import REQUIREMENTS
 from ..servers import MIGRATION_SECONDS, ServerDialect
-from . import errors
-from .schema import MysqlSchema
+from . import errors, schema
 from .sessions import MysqlSessions, read_moment
 
 T = TypeVar("T")
@@ -232,7 +231,7 @@ def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:
 class MysqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
-    schema = MysqlSchema()
+    schema = schema
     errors = errors
     time = select(text("UTC_TIMESTAMP(6)"))
     rows = ROWS

@@ -21,17 +21,18 @@ COLUMNS: Final = Columns(
     text=mysql.MEDIUMTEXT(collation=COLLATION),  # MySQL's own TEXT ends at 64 KB
     string=partial(mysql.VARCHAR, collation=COLLATION),
     reads_moments=True,
+    # Not DATETIME: a TIMESTAMP is UTC whatever the time zone of the session that edits; an edit
+    # hours ahead would keep a schedule from running until then. Servers that end it in 2038 have a
+    # way to go until this table must change.
+    kept_up=mysql.TIMESTAMP(fsp=6),
+    created_at="CURRENT_TIMESTAMP(6)",
+    updated_at="CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)",
+    has_partial_indexes=False,
 )
 
 _ADOPTED = ("Scheduler", "SchedulerExecution")
 
-_KEPT_UP = frozenset({"created_at", "updated_at"})
-
-# TIMESTAMP, not DATETIME as everywhere else: it is UTC whatever the time zone of the session that
-# edits; an edit hours ahead would keep a schedule from running until then. Servers that end it in
-# 2038 have a way to go until this table must change.
-_CREATED = sa.text("CURRENT_TIMESTAMP(6)")
-_UPDATED = sa.text("CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)")
+_KEPT_UP = {"created_at": COLUMNS.created_at, "updated_at": COLUMNS.updated_at}
 
 _REFERENCES = sa.text(
     "SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "
@@ -48,70 +49,35 @@ _COLUMNS = sa.text(
 )
 
 
-class MysqlSchema:
-    """Satisfies `Schema`. DDL commits by itself here."""
-
-    references_schedules = False
-    has_partial_indexes = False
-    indexes_end_with_ids = True
-
-    def prepare_adoption(self, connection: sa.Connection) -> None:
-        for constraint in connection.scalars(_REFERENCES).all():
+def prepare_adoption(connection: sa.Connection) -> None:
+    """DDL commits by itself here: each step may find itself done."""
+    for constraint in connection.scalars(_REFERENCES).all():
+        connection.exec_driver_sql(
+            f"ALTER TABLE `SchedulerExecution` DROP FOREIGN KEY `{constraint}`"
+        )
+    for table in _ADOPTED:
+        columns = connection.execute(_COLUMNS, {"name": table}).all()
+        if any(column.charset not in (None, "utf8mb4") for column in columns):
             connection.exec_driver_sql(
-                f"ALTER TABLE `SchedulerExecution` DROP FOREIGN KEY `{constraint}`"
+                f"ALTER TABLE `{table}` CONVERT TO CHARACTER SET utf8mb4 COLLATE {COLLATION}"
             )
-        for table in _ADOPTED:
             columns = connection.execute(_COLUMNS, {"name": table}).all()
-            if any(column.charset not in (None, "utf8mb4") for column in columns):
-                connection.exec_driver_sql(
-                    f"ALTER TABLE `{table}` CONVERT TO CHARACTER SET utf8mb4 COLLATE {COLLATION}"
-                )
-                columns = connection.execute(_COLUMNS, {"name": table}).all()
-            for column in columns:
-                if change := _change(column):
-                    alter = f"ALTER TABLE `{table}` MODIFY `{column.name}` {change}"
-                    connection.exec_driver_sql(alter)
-        self._keep_up_times_of_their_own(connection)
+        for column in columns:
+            if change := _change(column):
+                alter = f"ALTER TABLE `{table}` MODIFY `{column.name}` {change}"
+                connection.exec_driver_sql(alter)
+    _keep_up_times_of_their_own(connection)
 
-    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
-        rows = connection.execute(_COLUMNS, {"name": "SchedulerExecution"})
-        full_type = next(row.full_type for row in rows if row.name == "id")
-        unsigned = "unsigned" in full_type
-        if full_type.startswith("int"):
-            return mysql.INTEGER(unsigned=unsigned)
-        return mysql.BIGINT(unsigned=unsigned)
 
-    def timestamp_columns(self) -> list[sa.Column[Any]]:
-        moment = mysql.TIMESTAMP(fsp=6)
-        return [
-            sa.Column("created_at", moment, nullable=False, server_default=_CREATED),
-            sa.Column("updated_at", moment, nullable=False, server_default=_UPDATED),
-        ]
+def execution_id_type(connection: sa.Connection) -> TypeEngine[Any]:
+    rows = connection.execute(_COLUMNS, {"name": "SchedulerExecution"})
+    kind = next(row.full_type for row in rows if row.name == "id")
+    made = mysql.INTEGER if kind.startswith("int") else mysql.BIGINT
+    return made(unsigned="unsigned" in kind)
 
-    def type_check(self, column: sa.Column[Any]) -> None:
-        """The columns have types."""
 
-    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        """The columns do so by themselves, at any UPDATE; ours keep them where it is no edit."""
-
-    def _keep_up_times_of_their_own(self, connection: sa.Connection) -> None:
-        """Let columns that were there already, under our names, be kept up as ours are."""
-        there = {
-            column.name: column for column in connection.execute(_COLUMNS, {"name": "Scheduler"})
-        }
-        for column in self.timestamp_columns():
-            known = there.get(column.name)
-            if known is None or (known.kind == "timestamp" and known.digits):
-                continue
-            default = column.server_default.arg  # type: ignore[union-attr]
-            connection.exec_driver_sql(
-                f"UPDATE `Scheduler` SET `{column.name}` = UTC_TIMESTAMP()"  # noqa: S608 - ours
-                f" WHERE `{column.name}` IS NULL"
-            )
-            connection.exec_driver_sql(
-                f"ALTER TABLE `Scheduler` MODIFY `{column.name}` "
-                f"TIMESTAMP(6) NOT NULL DEFAULT {default}"
-            )
+def create_timestamp_triggers(connection: sa.Connection, editable: Sequence[str]) -> None:
+    """The columns do so by themselves, at any UPDATE; ours keep them where it is no edit."""
 
 
 def _change(column: sa.Row[Any]) -> str | None:
@@ -130,3 +96,17 @@ def _change(column: sa.Row[Any]) -> str | None:
     if column.name in {"execution_key", "container_id"} and column.collation != COLLATION:
         return f"{column.full_type} CHARACTER SET utf8mb4 COLLATE {COLLATION} {null}"
     return None
+
+
+def _keep_up_times_of_their_own(connection: sa.Connection) -> None:
+    """Let columns that were there already, under our names, be kept up as ours are."""
+    for column in connection.execute(_COLUMNS, {"name": "Scheduler"}).all():
+        name, default = column.name, _KEPT_UP.get(column.name)
+        if default is None or (column.kind == "timestamp" and column.digits):
+            continue
+        connection.exec_driver_sql(
+            f"UPDATE `Scheduler` SET `{name}` = UTC_TIMESTAMP() WHERE `{name}` IS NULL"  # noqa: S608
+        )
+        connection.exec_driver_sql(
+            f"ALTER TABLE `Scheduler` MODIFY `{name}` TIMESTAMP(6) NOT NULL DEFAULT {default}"
+        )

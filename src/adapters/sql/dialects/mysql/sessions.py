@@ -26,17 +26,17 @@ from . import errors
 #: well, may stand in rows that people wrote: the plans quote them.
 SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
+#: MariaDB makes a join of an IN with 1,000 values, which reads all rows of a small table and keeps
+#: them locked: whoever passes over what others hold would find none of its own. From 11.6.2 on an
+#: UPDATE with a subquery would fail (1020) beside somebody who writes.
 _SESSION: Final = (
-    f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}'",
-    f"SET innodb_lock_wait_timeout = {LOCK_SECONDS}, wait_timeout = {IDLE_SECONDS}",
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    # MariaDB makes a join of an IN with 1,000 values, which reads all rows of a small table and
-    # keeps them locked: whoever passes over what others hold would find none of its own.
-    # From 11.6.2 on an UPDATE with a subquery would fail (1020) beside somebody who writes.
     (
-        "SET /*M!100303 in_predicate_conversion_threshold = 0, */"
-        " /*M!110600 innodb_snapshot_isolation = OFF, */ @cronhare = NULL"
+        f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}', "
+        f"innodb_lock_wait_timeout = {LOCK_SECONDS}, wait_timeout = {IDLE_SECONDS} "
+        "/*M!100303 , in_predicate_conversion_threshold = 0 */ "
+        "/*M!110600 , innodb_snapshot_isolation = OFF */"
     ),
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
 
 #: What decides whether a server takes writes, and whether it is a node of a Galera cluster.

@@ -34,8 +34,7 @@ from ...schema.types import IsOneOf
 from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
 from ..requirements import REQUIREMENTS
 from ..servers import MIGRATION_SECONDS, ServerDialect
-from . import errors
-from .schema import PostgresqlSchema
+from . import errors, schema
 from .sessions import PostgresqlSessions
 
 _NEW: Final = {name: executions.c[name].type for name in NEW_COLUMNS}
@@ -137,7 +136,7 @@ def _set_plans(differing: tuple[str, ...]) -> str:
 class PostgresqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
-    schema = PostgresqlSchema()
+    schema = schema
     errors = errors
     time = select(text("clock_timestamp()"))
     rows = ROWS

@@ -14,6 +14,8 @@ from ...dialect import Columns
 #: collations.
 COLLATION: Final = "C"
 
+_NOW: Final = "clock_timestamp()"
+
 COLUMNS: Final = Columns(
     id=sa.BigInteger(),
     moment=TIMESTAMP(timezone=True),
@@ -21,9 +23,11 @@ COLUMNS: Final = Columns(
     text=TEXT(collation=COLLATION),
     string=partial(VARCHAR, collation=COLLATION),
     reads_moments=True,
+    kept_up=TIMESTAMP(timezone=True),
+    created_at=_NOW,
+    updated_at=_NOW,
+    indexes_end_with_ids=False,
 )
-
-_NOW: Final = sa.text("clock_timestamp()")
 
 # What an edit leaves as it was is given the time, and a later one than before: a plan knows an edit
 # by inequality alone. Our own writes set updated_at, from the ledger's clock: they are left alone.
@@ -42,7 +46,6 @@ _TRIGGER: Final = (
     "FOR EACH ROW EXECUTE FUNCTION scheduler_updated()"
 )
 
-#: The columns of an adopted table, by their types.
 _COLUMNS: Final = sa.text(
     "SELECT column_name AS name, data_type AS kind, collation_name AS collation, "
     "character_maximum_length AS length, column_default AS initial "
@@ -56,53 +59,38 @@ _REFERENCES: Final = sa.text(
 _ADOPTED: Final = ("scheduler", "schedulerexecution")
 
 
-class PostgresqlSchema:
-    """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
+def prepare_adoption(connection: sa.Connection) -> None:
+    for constraint in connection.scalars(_REFERENCES).all():
+        connection.exec_driver_sql(f'ALTER TABLE SchedulerExecution DROP CONSTRAINT "{constraint}"')
+    for table in _ADOPTED:
+        changes = list(_changes(connection.execute(_COLUMNS, {"name": table}).all()))
+        if changes:
+            connection.exec_driver_sql(f"ALTER TABLE {table} {', '.join(changes)}")
+    _keep_up_times_of_their_own(connection)
 
-    references_schedules = False
-    has_partial_indexes = True
-    indexes_end_with_ids = False
 
-    def prepare_adoption(self, connection: sa.Connection) -> None:
-        for constraint in connection.scalars(_REFERENCES).all():
-            connection.exec_driver_sql(
-                f'ALTER TABLE SchedulerExecution DROP CONSTRAINT "{constraint}"'
-            )
-        for table in _ADOPTED:
-            changes = list(_changes(connection.execute(_COLUMNS, {"name": table}).all()))
-            if changes:
-                connection.exec_driver_sql(f"ALTER TABLE {table} {', '.join(changes)}")
-        self._keep_up_times_of_their_own(connection)
+def execution_id_type(connection: sa.Connection) -> TypeEngine[Any]:
+    rows = connection.execute(_COLUMNS, {"name": "schedulerexecution"})
+    kind = next(row.kind for row in rows if row.name == "id")
+    return sa.Integer() if kind == "integer" else COLUMNS.id
 
-    def _keep_up_times_of_their_own(self, connection: sa.Connection) -> None:
-        """Let columns that were there already, under our names, be kept up as ours are."""
-        there = {row.name for row in connection.execute(_COLUMNS, {"name": "scheduler"})}
-        for name in there & {column.name for column in self.timestamp_columns()}:
-            connection.exec_driver_sql(
-                f"UPDATE Scheduler SET {name} = {_NOW} WHERE {name} IS NULL"  # noqa: S608 - ours
-            )
-            connection.exec_driver_sql(
-                f"ALTER TABLE Scheduler ALTER COLUMN {name} SET DEFAULT {_NOW}, "
-                f"ALTER COLUMN {name} SET NOT NULL"
-            )
 
-    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
-        rows = connection.execute(_COLUMNS, {"name": "schedulerexecution"})
-        kind = next(row.kind for row in rows if row.name == "id")
-        return sa.Integer() if kind == "integer" else COLUMNS.id
+def create_timestamp_triggers(connection: sa.Connection, editable: Sequence[str]) -> None:
+    connection.exec_driver_sql(_FUNCTION)
+    connection.exec_driver_sql(_TRIGGER.format(", ".join(editable)))
 
-    def timestamp_columns(self) -> list[sa.Column[Any]]:
-        return [
-            sa.Column(name, COLUMNS.moment, nullable=False, server_default=_NOW)
-            for name in ("created_at", "updated_at")
-        ]
 
-    def type_check(self, column: sa.Column[Any]) -> None:
-        """The columns have types."""
-
-    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        connection.exec_driver_sql(_FUNCTION)
-        connection.exec_driver_sql(_TRIGGER.format(", ".join(editable)))
+def _keep_up_times_of_their_own(connection: sa.Connection) -> None:
+    """Let columns that were there already, under our names, be kept up as ours are."""
+    there = {row.name for row in connection.execute(_COLUMNS, {"name": "scheduler"})}
+    for name in there & {"created_at", "updated_at"}:
+        connection.exec_driver_sql(
+            f"UPDATE Scheduler SET {name} = {_NOW} WHERE {name} IS NULL"  # noqa: S608 - ours
+        )
+        connection.exec_driver_sql(
+            f"ALTER TABLE Scheduler ALTER COLUMN {name} SET DEFAULT {_NOW}, "
+            f"ALTER COLUMN {name} SET NOT NULL"
+        )
 
 
 def _changes(columns: Sequence[sa.Row[Any]]) -> Iterator[str]:

@@ -38,9 +38,8 @@ from ...rows.executions import (
 from ...schema.tables import executions
 from ...schema.types import named_rows
 from ..batches import PLAN_COLUMNS, as_texts, plan_values
-from . import errors
+from . import errors, schema
 from .file import connect, is_there, located, make_file, prepare
-from .schema import SqliteSchema
 
 if TYPE_CHECKING:
     from cronhare.domain.diagnosis.database import DatabaseFacts
@@ -83,7 +82,7 @@ class SqliteDialect:
         # Threads of one process queue here, in microseconds; SQLite's own waiting sleeps.
         self._lock = Lock()
 
-    schema = SqliteSchema()
+    schema = schema
     errors = errors
 
     def missing(self) -> "LedgerFacts | None":

@@ -9,6 +9,13 @@ from sqlalchemy.types import TypeEngine
 from ...dialect import Columns
 from ...schema.types import LENGTH, HandWritten, UtcDateTime
 
+
+def _check(column: sa.Column[Any]) -> str | None:
+    """Look at moments alone: to look at each value would take as long as to write it."""
+    is_ours = isinstance(column.type, UtcDateTime) and not isinstance(column.type, HandWritten)
+    return f"length({column.name}) = {LENGTH}" if is_ours else None
+
+
 #: The types are but a hint: each column takes values of any type.
 COLUMNS: Final = Columns(
     id=sa.Integer(),  # only an INTEGER PRIMARY KEY is numbered by itself
@@ -17,6 +24,11 @@ COLUMNS: Final = Columns(
     text=sa.Text(),
     string=sa.String,
     reads_moments=False,
+    check=_check,
+    kept_up=sa.String(LENGTH),
+    created_at="''",  # until a trigger fills it: no computed default can be added to a table
+    updated_at="''",
+    references_schedules=True,
 )
 
 _NOW: Final = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # to the millisecond
@@ -49,31 +61,14 @@ _UPDATED: Final = f"""
     END"""  # noqa: S608 - likewise
 
 
-class SqliteSchema:
-    """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
+def prepare_adoption(connection: sa.Connection) -> None:
+    """Whatever a column is declared as, it takes our values."""
 
-    references_schedules = True
-    has_partial_indexes = True
-    indexes_end_with_ids = True
 
-    def prepare_adoption(self, connection: sa.Connection) -> None:
-        """Whatever a column is declared as, it takes our values."""
+def execution_id_type(connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG001
+    return COLUMNS.id
 
-    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG002
-        return COLUMNS.id
 
-    def timestamp_columns(self) -> list[sa.Column[Any]]:
-        """Leave them empty until a trigger fills them: no computed default can be added."""
-        return [
-            sa.Column(name, COLUMNS.moment, nullable=False, server_default="")
-            for name in ("created_at", "updated_at")
-        ]
-
-    def type_check(self, column: sa.Column[Any]) -> str | None:
-        """Keep to moments alone: to look at each value would take as long as to write it."""
-        is_ours = isinstance(column.type, UtcDateTime) and not isinstance(column.type, HandWritten)
-        return f"length({column.name}) = {LENGTH}" if is_ours else None
-
-    def create_timestamp_triggers(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        for statement in (_CREATED, _UPDATED.replace("@EDITABLE", ", ".join(editable), 1)):
-            connection.exec_driver_sql(statement)
+def create_timestamp_triggers(connection: sa.Connection, editable: Sequence[str]) -> None:
+    for statement in (_CREATED, _UPDATED.replace("@EDITABLE", ", ".join(editable), 1)):
+        connection.exec_driver_sql(statement)

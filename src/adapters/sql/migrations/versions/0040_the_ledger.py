@@ -28,7 +28,7 @@ def upgrade() -> None:
     now: datetime = context.config.attributes["now"]
     connection = op.get_bind()
     schema = dialect_of(connection.engine).schema
-    made = making.tables_in(schema, columns_in(connection.dialect.name))
+    made = making.tables_in(columns_in(connection.dialect.name))
     schedulers, executions = made.tables["Scheduler"], made.tables["SchedulerExecution"]
 
     schema.prepare_adoption(connection)
