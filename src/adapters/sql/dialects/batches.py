@@ -1,19 +1,19 @@
 """Many rows in one statement: values that all rows share are said once, the others come as rows.
 
-A server makes rows of its parameters, as its dialect says (`RowSource`): 1,000 rows take a few
-milliseconds, over any distance. Each column of them costs the server more than all else that it
-does with a row, and in a batch most columns are the same in all rows.
+A server makes rows of its parameters: 1,000 rows take a few milliseconds, over any distance. Each
+column of them costs the server more than all else that it does with a row, and in a batch most
+columns are the same in all rows.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import attrs
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Dialect, Update
+from sqlalchemy import ColumnElement, Dialect, Update
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
@@ -74,47 +74,15 @@ def as_texts(values: Iterable[object]) -> list[object]:
 # Statements of one row as statements of many
 
 
-class RowSource(Protocol):
-    """How a server makes rows of parameters."""
-
-    def __hash__(self) -> int:
-        """What it makes of a statement is cached."""
-        ...
-
-    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        """Give the parameters of each statement that is needed; none for no rows."""
-        ...
-
-    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
-        """Write the SELECT of such rows; columns that are not *differing* are parameters."""
-        ...
-
-    def joined(self, statement: Update, columns: ColumnTypes) -> Update:
-        """Turn an UPDATE of one row into one of many: parameters become *columns* of rows."""
-        ...
-
-
-def update_many(
-    connection: Connection,
-    source: RowSource,
-    statement: Update,
-    rows: Sequence[Mapping[str, Any]],
-) -> None:
-    """Execute an UPDATE of one row for all *rows*, as one statement where they differ."""
-    names = parameters_of(statement, connection.dialect)
-    fresh = rows_of(names, [[row[name] for name in names] for row in rows])
-    if fresh.differing:
-        statement = _joined(source, statement, connection.dialect, fresh.differing)
-    for parameters in source.parameters(fresh):
-        connection.execute(statement, parameters)
+#: Turns an UPDATE of one row into one of many: parameters become columns of rows.
+Join = Callable[[Update, ColumnTypes], Update]
 
 
 @lru_cache(maxsize=256)
-def _joined(
-    source: RowSource, statement: Update, dialect: Dialect, differing: tuple[str, ...]
-) -> Update:
+def joined(join: Join, statement: Update, dialect: Dialect, differing: tuple[str, ...]) -> Update:
+    """Let the *differing* parameters of a statement be columns."""
     types = parameters_of(statement, dialect)
-    return source.joined(statement, {name: types[name] for name in differing})
+    return join(statement, {name: types[name] for name in differing})
 
 
 @lru_cache(maxsize=64)

@@ -30,7 +30,7 @@ from cronhare.ports.system import ClockPort
 from ..database import connect
 from ..dialect import Connect, Errors, Meaning, PlanRow, dialect_of, with_dialect
 from ..schema.types import named_rows
-from .batches import PLAN_COLUMNS, RowSource, plan_values, rows_of, update_many
+from .batches import PLAN_COLUMNS, Join, Rows, joined, parameters_of, plan_values, rows_of
 
 log = logging.getLogger(__name__)
 
@@ -157,8 +157,10 @@ class ServerDialect(ABC):
     #: Asks the server for its time.
     time: Select[Any]
 
-    #: How it makes rows of parameters.
-    rows: RowSource
+    #: Gives the parameters of each statement that rows take; none for no rows.
+    parameters: Callable[[Rows], Iterator[dict[str, Any]]]
+
+    join: Join
 
     #: Writes the statement that inserts or replaces plans, for the columns that differ in them.
     plan_statement: Callable[[tuple[str, ...]], str]
@@ -194,13 +196,19 @@ class ServerDialect(ABC):
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
         fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
-        for parameters in self.rows.parameters(fresh):
+        for parameters in self.parameters(fresh):
             connection.exec_driver_sql(self.plan_statement(fresh.differing), parameters)
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        update_many(connection, self.rows, statement, rows)
+        """Execute it as one statement where the rows differ."""
+        names = parameters_of(statement, connection.dialect)
+        fresh = rows_of(names, [[row[name] for name in names] for row in rows])
+        if fresh.differing:
+            statement = joined(self.join, statement, connection.dialect, fresh.differing)
+        for parameters in self.parameters(fresh):
+            connection.execute(statement, parameters)
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:

@@ -1,6 +1,6 @@
 """MySQL 8.0 and MariaDB 10.6, or newer: any number of hosts. InnoDB's row locks keep them apart."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -70,44 +70,28 @@ _TYPES: Final = TypeNames(
 )
 
 
-class JsonTable:
-    """Rows of one parameter: a JSON array of arrays. Satisfies `RowSource`."""
-
-    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        if rows.agreed and not rows.differing:
-            yield dict(rows.agreed)
-            return
-        written = map(msgspec.json.encode, rows.differences)
-        for part in parts_of((piece, len(piece) + 1) for piece in written):
-            yield {**rows.agreed, _ROWS: f"[{b','.join(part).decode()}]"}
-
-    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
-        values = ", ".join(_value_of(name, differing) for name in columns)
-        table = _table(f"%({_ROWS})s", {name: columns[name] for name in differing})
-        source = table if differing else "DUAL"
-        return f"SELECT {values} FROM {source}"  # noqa: S608 - names of our own
-
-    def joined(self, statement: Update, columns: ColumnTypes) -> Update:
-        """Have the rows read first, and each of ours found by its key.
-
-        The server would rather read all rows of a small table, and wait for those that are locked.
-        """
-        rows = _table(f":{_ROWS}", {f"given_{name}": kind for name, kind in columns.items()})
-        given = {
-            name: literal_column(f"{FRESH}.given_{name}", kind) for name, kind in columns.items()
-        }
-        return (
-            with_columns(statement, given)
-            .prefix_with(text(f"{rows} STRAIGHT_JOIN"))
-            .with_hint(FOUND_BY_KEY)
-        )
+def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Give rows as one parameter: a JSON array of arrays."""
+    if rows.agreed and not rows.differing:
+        yield dict(rows.agreed)
+        return
+    written = map(msgspec.json.encode, rows.differences)
+    for part in parts_of((piece, len(piece) + 1) for piece in written):
+        yield {**rows.agreed, _ROWS: f"[{b','.join(part).decode()}]"}
 
 
-ROWS: Final = JsonTable()
+def _join(statement: Update, columns: ColumnTypes) -> Update:
+    """Have the rows read first, and each of ours found by its key.
 
-
-def _value_of(name: str, differing: Collection[str]) -> str:
-    return f"{FRESH}.`{name}`" if name in differing else f"%({name})s"
+    The server would rather read all rows of a small table, and wait for those that are locked.
+    """
+    rows = _table(f":{_ROWS}", {f"given_{name}": kind for name, kind in columns.items()})
+    given = {name: literal_column(f"{FRESH}.given_{name}", kind) for name, kind in columns.items()}
+    return (
+        with_columns(statement, given)
+        .prefix_with(text(f"{rows} STRAIGHT_JOIN"))
+        .with_hint(FOUND_BY_KEY)
+    )
 
 
 def _table(parameter: str, columns: ColumnTypes) -> str:
@@ -134,12 +118,15 @@ def parts_of(sized: Iterable[tuple[T, int]]) -> Iterator[Sequence[T]]:
 
 @lru_cache(maxsize=64)
 def _set_plans(differing: tuple[str, ...]) -> str:
-    changes = ", ".join(
-        f"{name} = {_value_of(name, differing)}" for name in PLAN_COLUMNS if name != "scheduler_id"
-    )
+    values = {
+        name: f"{FRESH}.`{name}`" if name in differing else f"%({name})s" for name in PLAN_COLUMNS
+    }
+    table = _table(f"%({_ROWS})s", {name: PLAN_COLUMNS[name] for name in differing})
+    changes = (f"{name} = {value}" for name, value in values.items() if name != "scheduler_id")
     return (
-        f"INSERT INTO `SchedulerPlan` ({', '.join(PLAN_COLUMNS)}) "
-        f"{ROWS.select(PLAN_COLUMNS, differing)} ON DUPLICATE KEY UPDATE {changes}"
+        f"INSERT INTO `SchedulerPlan` ({', '.join(values)}) "  # noqa: S608 - names of our own
+        f"SELECT {', '.join(values.values())} FROM {table if differing else 'DUAL'} "
+        f"ON DUPLICATE KEY UPDATE {', '.join(changes)}"
     )
 
 
@@ -234,7 +221,8 @@ class MysqlDialect(ServerDialect):
     schema = schema
     errors = errors
     time = select(text("UTC_TIMESTAMP(6)"))
-    rows = ROWS
+    parameters = staticmethod(_parameters)
+    join = staticmethod(_join)
     plan_statement = staticmethod(_set_plans)
 
     def read(

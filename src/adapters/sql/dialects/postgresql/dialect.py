@@ -77,42 +77,39 @@ _TYPES: Final = TypeNames(
 )
 
 
-class Arrays:
-    """Rows of an array for each column in which they differ. Satisfies `RowSource`."""
-
-    def parameters(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        if rows.differences:
-            arrays = zip(*rows.differences, strict=True) if rows.differing else ()
-            yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
-
-    def select(self, columns: ColumnTypes, differing: Collection[str]) -> str:
-        """Keep the rows in their order."""
-        values = ", ".join(
-            f"{FRESH}.{name}" if name in differing else f"%({name})s::{_TYPES.of(kind)}"
-            for name, kind in columns.items()
-        )
-        if not differing:
-            return f"SELECT {values}"
-        arrays = ", ".join(f"%({name})s::{_TYPES.of(columns[name])}[]" for name in differing)
-        names = ", ".join((*differing, _PLACE))
-        rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
-        return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own
-
-    def joined(self, statement: Update, columns: ColumnTypes) -> Update:
-        arrays = [text(f"CAST(:{name} AS {_TYPES.of(kind)}[])") for name, kind in columns.items()]
-        given = [column(f"given_{name}", kind) for name, kind in columns.items()]
-        fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
-        return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in columns})
+def _parameters(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Give rows as an array for each column in which they differ."""
+    if rows.differences:
+        arrays = zip(*rows.differences, strict=True) if rows.differing else ()
+        yield {**rows.agreed, **dict(zip(rows.differing, map(list, arrays), strict=True))}
 
 
-ROWS: Final = Arrays()
+def _join(statement: Update, columns: ColumnTypes) -> Update:
+    arrays = [text(f"CAST(:{name} AS {_TYPES.of(kind)}[])") for name, kind in columns.items()]
+    given = [column(f"given_{name}", kind) for name, kind in columns.items()]
+    fresh = func.unnest(*arrays).table_valued(*given, name=FRESH).render_derived()
+    return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in columns})
+
+
+def _select(columns: ColumnTypes, differing: Collection[str]) -> str:
+    """Write the SELECT of rows, in their order; columns that are not *differing* are parameters."""
+    values = ", ".join(
+        f"{FRESH}.{name}" if name in differing else f"%({name})s::{_TYPES.of(kind)}"
+        for name, kind in columns.items()
+    )
+    if not differing:
+        return f"SELECT {values}"
+    arrays = ", ".join(f"%({name})s::{_TYPES.of(columns[name])}[]" for name in differing)
+    names = ", ".join((*differing, _PLACE))
+    rows = f"unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names})"
+    return f"SELECT {values} FROM {rows} ORDER BY {_PLACE}"  # noqa: S608 - names of our own
 
 
 @lru_cache(maxsize=64)
 def _insert(differing: tuple[str, ...]) -> str:
     return (
         f"INSERT INTO SchedulerExecution ({', '.join(NEW_COLUMNS)}) "
-        f"{ROWS.select(_NEW, differing)} "
+        f"{_select(_NEW, differing)} "
         "ON CONFLICT (scheduler_id, execution_key) DO NOTHING "
         "RETURNING id, scheduler_id, execution_key"
     )
@@ -125,7 +122,7 @@ def _set_plans(differing: tuple[str, ...]) -> str:
     )
     return (
         f"INSERT INTO SchedulerPlan ({', '.join(PLAN_COLUMNS)}) "
-        f"{ROWS.select(PLAN_COLUMNS, differing)} "
+        f"{_select(PLAN_COLUMNS, differing)} "
         f"ON CONFLICT (scheduler_id) DO UPDATE SET {changes}"
     )
 
@@ -139,13 +136,14 @@ class PostgresqlDialect(ServerDialect):
     schema = schema
     errors = errors
     time = select(text("clock_timestamp()"))
-    rows = ROWS
+    parameters = staticmethod(_parameters)
+    join = staticmethod(_join)
     plan_statement = staticmethod(_set_plans)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
         ids = {}
-        for parameters in ROWS.parameters(rows):
+        for parameters in _parameters(rows):
             inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
             ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
