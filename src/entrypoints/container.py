@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from cronhare.adapters.notify.reminders import ReminderRunner
     from cronhare.adapters.process.runner import ProcessRunner
     from cronhare.adapters.prometheus.counting import PrometheusMetrics
-    from cronhare.adapters.sql.access import SqlAccessStore
+    from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
     from cronhare.adapters.sql.attempts.store import SqlAttemptStore, SqlRedeliveryStore
-    from cronhare.adapters.sql.audit import SqlAuditStore
     from cronhare.adapters.sql.claims.store import SqlClaimStore
     from cronhare.adapters.sql.database import SqlLedgerTime
     from cronhare.adapters.sql.dialects import open_engine

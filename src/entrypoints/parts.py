@@ -22,7 +22,7 @@ _PLACES: Final = (
     "cronhare.adapters.sql.access:SqlAccessStore",
     "cronhare.adapters.sql.events.alerts:SqlAlertStore",
     "cronhare.adapters.sql.attempts.store:SqlAttemptStore",
-    "cronhare.adapters.sql.audit:SqlAuditStore",
+    "cronhare.adapters.sql.access:SqlAuditStore",
     "cronhare.adapters.sql.claims.store:SqlClaimStore",
     "cronhare.adapters.sql.events.outbox:SqlEventStore",
     "cronhare.adapters.sql.database:SqlLedgerTime",

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.sql.access import SqlAccessStore
+from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
 from cronhare.adapters.sql.attempts.store import SqlAttemptStore, SqlRedeliveryStore
-from cronhare.adapters.sql.audit import SqlAuditStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.adapters.sql.dialects import open_engine

@@ -17,7 +17,7 @@ from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
-from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
+from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.schema.tables import metadata

@@ -14,8 +14,8 @@ from sqlalchemy import Engine
 
 from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
+from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
-from cronhare.adapters.sql.audit import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.lists import SqlNames
 from cronhare.adapters.sql.rows.changes import ARCHIVE, archive_values

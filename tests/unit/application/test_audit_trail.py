@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from cronhare.adapters.sql.audit import SqlAuditStore
+from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.application.administration.audit_queries import AuditQueries
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import CannotPause

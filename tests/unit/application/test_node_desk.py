@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.sql.audit import SqlAuditStore
+from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.lookup import NotFound

@@ -20,8 +20,7 @@ from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
-from ..access import TOKEN
-from ..audit import ENTRY
+from ..access import ENTRY, TOKEN
 from ..database import Database
 from ..dialect import dialect_of
 from ..events.alerts import ALERT

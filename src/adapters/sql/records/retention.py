@@ -21,7 +21,7 @@ from cronhare.domain.schedules.keys import BOOT
 from cronhare.domain.schedules.retention import LATELY, KeptClass, by_class
 from cronhare.ports.records import Retention
 
-from ..audit import forget_audit
+from ..access import forget_audit
 from ..database import Database, repeatable_unless_locked
 from ..gates import forget_gates
 from ..isolation import Written, write_each

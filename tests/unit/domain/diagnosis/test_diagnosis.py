@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.rabbitmq.topology.guide import guide
-from cronhare.adapters.sql.dialects.requirements import REQUIREMENTS
+from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.database import DatabaseFacts, judge_database
 from cronhare.domain.diagnosis.finding import Finding, Severity

@@ -32,8 +32,7 @@ from ...rows.executions import NEW_COLUMNS, REPLACE, new_values
 from ...schema.tables import FOUND_BY_KEY, executions, metadata
 from ...schema.types import UtcDateTime, row_maker
 from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
-from ..requirements import REQUIREMENTS
-from ..servers import MIGRATION_SECONDS, ServerDialect
+from ..servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 from . import errors, schema
 from .sessions import MysqlSessions, read_moment
 

@@ -32,8 +32,7 @@ from ...rows.executions import NEW_COLUMNS, new_values
 from ...schema.tables import executions, outputs
 from ...schema.types import IsOneOf
 from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
-from ..requirements import REQUIREMENTS
-from ..servers import MIGRATION_SECONDS, ServerDialect
+from ..servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 from . import errors, schema
 from .sessions import PostgresqlSessions
 

@@ -173,7 +173,7 @@ def open_engine(file: LedgerFile) -> Engine:
 def _facts(**said: Any) -> "DatabaseFacts":  # noqa: ANN401 - of `DatabaseFacts`
     from cronhare.domain.diagnosis import database  # noqa: PLC0415 - only `doctor` asks
 
-    from ..requirements import REQUIREMENTS  # noqa: PLC0415 - as above
+    from ..servers import REQUIREMENTS  # noqa: PLC0415 - as above
 
     product, version = "SQLite", sqlite3.sqlite_version
     return database.DatabaseFacts(
