@@ -333,8 +333,8 @@ def _refuse_namesakes(found: Iterable[Row[Any]], names: Collection[str]) -> None
     ]
     if told:
         raise LedgerRefused(
-            f"saving schedules: {listed(told)}, which the table takes for a new name: "
-            "rename or delete it. Nothing was saved"
+            f"saving schedules: {listed(told)}, and the table takes that for the name of a new "
+            "schedule: rename or delete it. Nothing was saved"
         )
 
 
