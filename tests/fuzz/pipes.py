@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 
-from cronhare.adapters.process.output.ipc_messages import LONGEST_MESSAGE
+from cronhare.adapters.process.messages import LONGEST_MESSAGE
 from cronhare.domain.retries.outcome import LONGEST_CODE, LONGEST_STACK
 from cronhare.domain.retries.outcome import LONGEST_MESSAGE as LONGEST_SENTENCE
 from cronhare.domain.task_report import LARGEST_PROGRESS, LARGEST_RESULT

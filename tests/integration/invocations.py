@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from cronhare.adapters.process.attempt import attempt as running
+from cronhare.adapters.process import attempt as running
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.attempt import attempt
-from cronhare.adapters.process.output.attempt_log import BURST, PER_SECOND
+from cronhare.adapters.process import attempt, link
+from cronhare.adapters.process.output import BURST, PER_SECOND
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.adapters.process.warden import link
 from cronhare.domain.retries.outcome import Ending
 from cronhare.ports.runner import StopReason
 from tests.integration.invocations import alive, invocation, shell, until_file

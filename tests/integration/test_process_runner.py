@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.attempt import attempt
-from cronhare.adapters.process.attempt.attempt import GRACE
+from cronhare.adapters.process import attempt
+from cronhare.adapters.process.attempt import GRACE
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Captured, StopReason

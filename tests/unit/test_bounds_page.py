@@ -12,9 +12,8 @@ from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import exchange, requests
 from cronhare.adapters.jobs import ics, targets
 from cronhare.adapters.jobs import limits as jobs_limits
-from cronhare.adapters.process.attempt import attempt
-from cronhare.adapters.process.output import attempt_log, capture
-from cronhare.adapters.process.output import ipc_messages as ipc
+from cronhare.adapters.process import attempt, output
+from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.wire import versions
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.records import retention as retention_steps
@@ -114,12 +113,12 @@ MOMENTS = [moment_of(minute).date().isoformat() for minute in (FIRST_MINUTE, LAS
 #: is a number that nobody holds.
 BOUNDS: dict[str, list[str]] = {
     "log lines of an attempt": [
-        size(attempt_log.BURST),
-        f"{size(attempt_log.PER_SECOND)} a second",
-        f"{attempt_log.LINE} bytes for each line",
+        size(output.BURST),
+        f"{size(output.PER_SECOND)} a second",
+        f"{output.LINE} bytes for each line",
     ],
-    "a line of a task's output": [size(capture.LOG_LINE_LIMIT)],
-    "a task's output": [size(capture.KEPT)],
+    "a line of a task's output": [size(output.LOG_LINE_LIMIT)],
+    "a task's output": [size(output.KEPT)],
     "a message on a task's pipe": [
         size(ipc.LONGEST_MESSAGE),
         f"a result up to {size(task_report.LARGEST_RESULT)}",

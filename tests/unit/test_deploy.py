@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.adapters.process.attempt.attempt import GRACE
+from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.entrypoints.cli.command_tree import Commands
 from cronhare.entrypoints.probes.application import HEALTH, READINESS

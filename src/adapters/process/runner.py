@@ -12,9 +12,8 @@ from functools import partial
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import outcomes
-from .attempt.attempt import Attempt
-from .attempt.environment import (
+from .attempt import Attempt, not_started, user_unavailable
+from .environment import (
     Account,
     LookupTimedOut,
     UnknownUser,
@@ -25,9 +24,8 @@ from .attempt.environment import (
 )
 from .folders.folder import Folder, FolderPool
 from .folders.remover import Remover
-from .warden.link import Link
-from .warden.orphans import kill_orphans
-from .warden.warden import Frame
+from .link import Link, kill_orphans
+from .warden import Frame
 
 log = logging.getLogger(__name__)
 
@@ -219,11 +217,11 @@ def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> Attem
     """
     match error:
         case UnknownUser():
-            outcome = outcomes.user_unavailable(invocation.task, str(error), ErrorClass.PERMANENT)
+            outcome = user_unavailable(invocation.task, str(error), ErrorClass.PERMANENT)
         case LookupTimedOut():
-            outcome = outcomes.user_unavailable(invocation.task, str(error), ErrorClass.TRANSIENT)
+            outcome = user_unavailable(invocation.task, str(error), ErrorClass.TRANSIENT)
         case NotAllowed():
-            outcome = outcomes.not_started(invocation.task, "user", errno.EPERM)
+            outcome = not_started(invocation.task, "user", errno.EPERM)
         case _:
-            outcome = outcomes.not_started(invocation.task, "preparing", error.errno or errno.EIO)
+            outcome = not_started(invocation.task, "preparing", error.errno or errno.EIO)
     return AttemptResult(outcome=outcome)

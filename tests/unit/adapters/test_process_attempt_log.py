@@ -4,12 +4,11 @@ import logging
 
 import pytest
 
-from cronhare.adapters.process.output.attempt_log import (
+from cronhare.adapters.process.messages import MOST_BROKEN, MessageReader
+from cronhare.adapters.process.output import (
     BURST,
-    MOST_BROKEN,
     PER_SECOND,
     AttemptLog,
-    MessageReader,
     Output,
 )
 from tests.integration.invocations import invocation

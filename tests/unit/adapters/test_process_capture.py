@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.process.output.capture import Capture
+from cronhare.adapters.process.output import Capture
 from cronhare.ports.runner import Captured
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from cronhare.adapters.process.attempt.environment import environment, passed_environment
+from cronhare.adapters.process.environment import environment, passed_environment
 from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.process.output.capture import Line
-from cronhare.adapters.process.output.ipc_messages import (
+from cronhare.adapters.process.messages import (
     BrokenMessage,
     Failed,
     Finished,
@@ -14,6 +13,7 @@ from cronhare.adapters.process.output.ipc_messages import (
     Result,
     read_message,
 )
+from cronhare.adapters.process.output import Line
 from cronhare.domain.retries.outcome import (
     LONGEST_CODE,
     LONGEST_MESSAGE,

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.process.output.capture import LOG_LINE_LIMIT, Line, LineSplitter, loggable
+from cronhare.adapters.process.output import LOG_LINE_LIMIT, Line, LineSplitter, loggable
 
 
 def split(*chunks: bytes, limit: int = 8) -> list[Line]:

@@ -4,12 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.process.attempt.outcomes import (
-    not_started,
-    of_exit,
-    stopped,
-    timed_out,
-)
+from cronhare.adapters.process.attempt import not_started, of_exit, stopped, timed_out
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import StopReason

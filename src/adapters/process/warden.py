@@ -477,7 +477,7 @@ def _remove(folder: str) -> None:
     """Remove *folder* in a process that may outlive us; wait a second for it."""
     child = os.fork()
     if child == 0:
-        process = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib is heavy
+        process = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is heavy
         removal = f"{process}/folders/removal.py"
         try:
             os.execv(sys.executable, [sys.executable, "-I", "-S", removal, folder])  # noqa: S606

@@ -14,7 +14,7 @@ from cronhare.domain.texts.moments import iso_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import Invocation
 
-from ..warden.warden import IPC_FD
+from .warden import IPC_FD
 
 #: Seconds to look up a user, who may be in a remote directory.
 TIMEOUT = 10.0

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -16,10 +16,14 @@ from cronhare.domain.retries.retry_after import plausible_wait, read_retry_after
 from cronhare.domain.task_report import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
 from cronhare.domain.texts.printable import printable, shortened
 
-from .capture import Line
+from .output import AttemptLog, Line, LineSplitter
 
 #: Bytes of a line: a result, and what is around it. Other texts are cut to less: see `TaskError`.
 LONGEST_MESSAGE = LARGEST_RESULT + 1024
+#: Broken messages that are logged; a task may send any number.
+_MOST_WARNINGS = 10
+#: After so many broken messages no other is read: the task's end is seen without them.
+MOST_BROKEN = 1000
 #: How the line of a result begins.
 _RESULT = re.compile(rb'\s*\{\s*"result"\s*:')
 
@@ -175,3 +179,44 @@ def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()
+
+
+class MessageReader:
+    """Reads the task's IPC messages. A broken one is logged and skipped: nothing is raised.
+
+    So is a result that cannot be kept, but it is passed on.
+    """
+
+    def __init__(self, log: AttemptLog) -> None:
+        self._log = log
+        self._lines = LineSplitter(LONGEST_MESSAGE)
+        self._broken = 0
+
+    def feed(self, chunk: bytes) -> list[Message]:
+        """Take in what the task wrote; return the messages that are complete."""
+        return list(self._read(self._lines.feed(chunk)))
+
+    def end(self) -> list[Message]:
+        """Return a last message that has no line end."""
+        return list(self._read(self._lines.rest()))
+
+    def _read(self, lines: Iterable[Line]) -> Iterator[Message]:
+        for line in lines:
+            if self._broken >= MOST_BROKEN:
+                continue
+            try:
+                message = read_message(line)
+            except BrokenMessage as error:
+                self._warn(f"Ignored an IPC message: {error}")
+                continue
+            if isinstance(message, RefusedResult):
+                self._warn(f"The result is not kept: {message.why}")
+            yield message
+
+    def _warn(self, why: str) -> None:
+        self._broken += 1
+        if self._broken == MOST_BROKEN:
+            self._log.warn(f"{MOST_BROKEN} broken IPC messages: no other is read")
+        if self._broken <= _MOST_WARNINGS:
+            last = " (no more of these are logged)" if self._broken == _MOST_WARNINGS else ""
+            self._log.warn(f"{why}{last}")
