@@ -151,14 +151,25 @@ async def test_parameters_come_on_stdin_and_in_a_file_that_only_the_owner_may_re
 
     modes_and_path = ran.stdout.head.split()
     assert json.loads(ran.stderr.head + ran.stderr.tail) == params
-    assert modes_and_path[:2] == ["600", "700"]
+    assert modes_and_path[:2] == ["600", "711"]
     assert not exists(modes_and_path[2])
 
 
-async def test_what_a_task_leaves_in_its_folder_goes_with_it(runner: ProcessRunner) -> None:
-    ran = await runner.run(shell('cd "${CRON_PARAMS_FILE%/*}"; mkdir -p a/b; touch a/b/c; pwd'))
+async def test_a_task_that_removes_the_parameters_of_all_fails_no_later_one(
+    runner: ProcessRunner,
+) -> None:
+    clears = await runner.run(shell('rm -rf "${CRON_PARAMS_FILE%/*}"'))
+    after = await runner.run(invocation("cat", params={"n": 1}))
+
+    assert clears.outcome.ending is after.outcome.ending is Ending.SUCCEEDED, after
+    assert after.stdout.head == '{"n":1}\n'
+
+
+async def test_a_runner_leaves_no_parameters_behind(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell('echo "${CRON_PARAMS_FILE%/*}"; touch "$CRON_PARAMS_FILE.new"'))
     await runner.close()
 
+    assert ran.outcome.ending is Ending.SUCCEEDED
     assert not exists(ran.stdout.head.strip())
 
 

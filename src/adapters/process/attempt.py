@@ -37,10 +37,7 @@ _PROBABLY: dict[int, str] = {
     signal.SIGXFSZ: ": by the kernel, over its limit for the size of a file",
 }
 
-RIGHTS = (
-    "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN and "
-    "CAP_DAC_OVERRIDE"
-)
+RIGHTS = "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_CHOWN"
 
 _NO_INTERPRETER = (
     "the file is there, but the interpreter that its #! line names is not{}; a carriage return at "

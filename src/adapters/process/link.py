@@ -3,6 +3,7 @@
 import array
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -17,14 +18,15 @@ from pathlib import Path
 from subprocess import Popen
 from typing import NamedTuple
 
-from .folders.folder import FolderPool
-from .folders.remover import Remover
-from .warden import Frame, Unpacker, pack
+import msgspec
+
+from .warden import Frame, Unpacker, pack, remove_folder
 
 log = logging.getLogger(__name__)
 
 _WARDEN = Path(__file__).with_name("warden.py")
 _RECEIVE = 1 << 16
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _TIMEOUT = 5.0  # seconds for a warden to go
 #: Seconds between two pings, each of which continues a warden that was stopped.
 EVERY = 0.5
@@ -32,14 +34,19 @@ EVERY = 0.5
 UNANSWERED = 30
 #: Seconds between two warnings of a warden that is stopped again and again.
 QUIET = 10.0
+#: Where parameters are while they are needed, if we may write there: on a disk, to make and to
+#: remove a file takes a third of a short attempt.
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - our folder there is made as in any other
 
 
 class Link:
     """Starts a warden and talks to it, until one of the two ends.
 
     *on_frame* is called for each report. *on_lost* is called once, with the link's folder, if the
-    warden vanishes before `close`, or is killed as it does not answer while it is *needed*. The
-    warden removes the folder at its end, even if we are killed; if it is lost, *on_lost* has to.
+    warden vanishes before `close`, or is killed as it does not answer while it is *needed*.
+
+    The folder holds the parameters of each attempt. The warden removes it at its end, even if we
+    are killed; if the warden is lost, *on_lost* has to.
     """
 
     def __init__(
@@ -48,25 +55,47 @@ class Link:
         on_lost: Callable[[str], None],
         *,
         needed: Callable[[], bool],
-        remover: Remover,
     ) -> None:
-        self._remover = remover
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._unpacker = Unpacker()
         self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
         self._is_stuck = False
-        self.folder = tempfile.mkdtemp(prefix="cronhare-")
-        self.folders = FolderPool(self.folder, remover)
+        in_memory = os.access(_IN_MEMORY, os.W_OK | os.X_OK)
+        parent = _IN_MEMORY if in_memory else tempfile.gettempdir()
+        self.folder = f"{parent}/cronhare-{os.urandom(8).hex()}"
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = _start_warden(theirs, self.folder)
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
-        self._liveness = LivenessCheck(
-            self._process, ask=lambda: self._post({"ping": True}), needed=needed
-        )
+        self._liveness = LivenessCheck(self._process, ask=self._ping, needed=needed)
+
+    def params_file(self, id_: int) -> str:
+        """The path for the parameters of the attempt with this id."""
+        return f"{self.folder}/{id_}.json"
+
+    def write_params(self, path: str, params: object) -> int:
+        """Write parameters as JSON; return a descriptor that stands at their beginning.
+
+        Raises:
+            OSError: no space, or no permission.
+        """
+        try:
+            fd = os.open(path, _NEW_FILE, 0o600)
+        except FileNotFoundError:  # the first, or a task or a cleaner has removed the folder
+            os.mkdir(self.folder, 0o700)  # noqa: PTH102 - a name here, not a path
+            os.chmod(self.folder, 0o711)  # noqa: PTH101, S103 - others may pass, and not list it
+            fd = os.open(path, _NEW_FILE, 0o600)
+        try:
+            text = msgspec.json.encode(params) + b"\n"
+            if os.pwrite(fd, text, 0) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - as of write
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
 
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send a frame with *descriptors*, which are closed here once they are sent."""
@@ -77,6 +106,9 @@ class Link:
         self._outbox.append((pack(frame), descriptors))
         if len(self._outbox) == 1:
             self._flush()
+
+    def _ping(self) -> None:
+        self._post({"ping": True})
         self._wake()
 
     def _wake(self) -> None:
@@ -95,7 +127,7 @@ class Link:
             await self._wait_for_exit(pidfd)
         self._reap()
         if self._process.returncode:  # else it removes the folder itself
-            self._remover.remove(self.folder)
+            remove_folder(self.folder)
 
     async def _wait_for_exit(self, pidfd: int) -> None:
         gone = asyncio.Event()

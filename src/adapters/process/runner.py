@@ -22,21 +22,17 @@ from .environment import (
     own_login,
     passed_environment,
 )
-from .folders.folder import Folder, FolderPool
-from .folders.remover import Remover
 from .link import Link, kill_orphans
-from .warden import Frame
+from .warden import Frame, remove_folder
 
 log = logging.getLogger(__name__)
 
 #: Seconds that `close` waits for what it killed.
 CLOSING = 5.0
-#: Seconds that `close` waits for folders to be removed.
-_REMOVING = 1.0
 
 
 class NotAllowed(PermissionError):
-    """We may not give a folder to another user."""
+    """We may not give a file to another user."""
 
 
 class ProcessRunner:
@@ -52,29 +48,28 @@ class ProcessRunner:
         self._attempts: dict[int, Attempt] = {}
         self._link: Link | None = None
         self._cleanups: set[asyncio.Task[None]] = set()
-        self._remover = Remover()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`. If this call is cancelled, it first kills the attempt."""
         id_ = next(self._ids)
+        attempt = Attempt(invocation, partial(self._signal, id_))
+        params_file = None
         try:
             account = await other_account(invocation.task.user)
             link = self._warden()
-            folder = link.folders.acquire(invocation.params)
+            params_file = link.params_file(id_)
+            self._attempts[id_] = attempt
+            self._start(link, id_, attempt, params_file, account)
         except (OSError, UnknownUser) as error:
-            return _not_prepared(invocation, error)
-        attempt = Attempt(invocation, partial(self._signal, id_))
-        self._attempts[id_] = attempt
-        try:
-            self._start(link, id_, attempt, folder, account)
-        except OSError as error:
             return _not_prepared(invocation, error)
         else:
             return await _result_of(attempt)
         finally:
-            del self._attempts[id_]
+            self._attempts.pop(id_, None)
             attempt.release()
-            link.folders.release(folder)
+            if params_file is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         running = self._attempts_of(execution_id)
@@ -101,7 +96,6 @@ class ProcessRunner:
             await asyncio.wait(self._cleanups, timeout=CLOSING)
         for attempt in running:
             attempt.abandon("its end could not be waited for", is_over=True)
-        await self._remover.idle(_REMOVING)
 
     def _attempts_of(self, execution_id: int) -> list[Attempt]:
         return [
@@ -112,33 +106,28 @@ class ProcessRunner:
 
     def _warden(self) -> Link:
         if self._link is None:
-            self._link = Link(
-                self._on_frame,
-                self._on_lost,
-                needed=lambda: bool(self._attempts),
-                remover=self._remover,
-            )
+            self._link = Link(self._on_frame, self._on_lost, needed=lambda: bool(self._attempts))
         return self._link
 
     def _start(
-        self, link: Link, id_: int, attempt: Attempt, folder: Folder, account: Account | None
+        self, link: Link, id_: int, attempt: Attempt, params_file: str, account: Account | None
     ) -> None:
         task = attempt.invocation.task
-        descriptors = [folder.open_params()]
+        descriptors: list[int] = []
         try:
-            if account is not None:
-                _give_folder(link.folders, folder, account, params=descriptors[0])
+            descriptors.append(link.write_params(params_file, attempt.invocation.params))
             descriptors += attempt.open_pipes()
+            if account is not None:
+                _give(descriptors, account)
         except OSError:
-            os.close(descriptors[0])
+            for fd in descriptors:
+                os.close(fd)
             raise
-        if account is not None:
-            _give_pipes(descriptors[1:], account)
         env = environment(
             attempt.invocation,
             passed=self._passed,
             ours=self._ours,
-            params_file=folder.params_file,
+            params_file=params_file,
             account=None if account is None else account.environment,
         )
         frame = {
@@ -182,7 +171,7 @@ class ProcessRunner:
         finally:
             for attempt in attempts:
                 attempt.lost("lost: the warden that watched over its process was killed")
-            self._remover.remove(folder)
+            remove_folder(folder)
 
 
 async def _result_of(attempt: Attempt) -> AttemptResult:
@@ -194,18 +183,15 @@ async def _result_of(attempt: Attempt) -> AttemptResult:
         raise
 
 
-def _give_folder(folders: FolderPool, folder: Folder, account: Account, *, params: int) -> None:
+def _give(descriptors: Collection[int], account: Account) -> None:
+    """Let another user read the parameters by name, and open its output so, as `/dev/stderr`."""
+    params, *pipes = descriptors
     try:
-        folders.let_others_pass()
-        folder.hand_over(account.uid, account.gid, params=params)
+        os.fchown(params, account.uid, account.gid)
     except OSError as error:
         raise NotAllowed from error
-
-
-def _give_pipes(writers: Collection[int], account: Account) -> None:
-    """Let the task open them by name too, as `/dev/stderr`. It can write to them anyhow."""
-    with contextlib.suppress(OSError):
-        for fd in writers:
+    with contextlib.suppress(OSError):  # it can write to them anyhow
+        for fd in pipes:
             os.fchown(fd, account.uid, account.gid)
 
 

@@ -24,6 +24,7 @@ ends are one interpreter:
     warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}; {"pong": true}
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -48,7 +49,6 @@ _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 
 _LENGTH = struct.Struct("!I")
 _CONTROL_FD = 10
-_REMOVING = 1000  # milliseconds
 _RECEIVE = 1 << 16
 
 _PR_SET_PDEATHSIG = 1
@@ -473,19 +473,13 @@ def _set_up_descriptors(inherited: int) -> socket.socket:
     return socket.socket(fileno=control)
 
 
-def _remove(folder: str) -> None:
-    """Remove *folder* in a process that may outlive us; wait a second for it."""
-    child = os.fork()
-    if child == 0:
-        process = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is heavy
-        removal = f"{process}/folders/removal.py"
-        try:
-            os.execv(sys.executable, [sys.executable, "-I", "-S", removal, folder])  # noqa: S606
-        finally:
-            os._exit(127)
-    ending = select.poll()
-    ending.register(os.pidfd_open(child), select.POLLIN)
-    ending.poll(_REMOVING)
+def remove_folder(path: str) -> None:
+    """Remove a folder with the parameters in it. A folder that a task has made there stays."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):  # noqa: PTH208 - pathlib is heavy
+            with contextlib.suppress(OSError):
+                os.unlink(f"{path}/{name}")  # noqa: PTH108 - as above
+        os.rmdir(path)  # noqa: PTH106 - as above
 
 
 def main() -> None:
@@ -502,7 +496,7 @@ def main() -> None:
     warden = Warden(control)
     gc.freeze()  # collections touch, and forks copy, nothing that is loaded by now
     warden.run()
-    _remove(sys.argv[2])
+    remove_folder(sys.argv[2])
 
 
 if __name__ == "__main__":
