@@ -25,7 +25,7 @@ help:  ## list the targets
 .PHONY: install
 install: $(EQUIPPED)  ## make the environment in .venv, with all that checks need
 
-$(INSTALLED): requirements/with-page.lock requirements/build.lock pyproject.toml
+$(INSTALLED): requirements/with-page.lock requirements/build.lock pyproject.toml hatch_build.py src/adapters/process/vfork.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "cronhare needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@scripts/make-venv "$(PYTHON)" .venv

@@ -29,6 +29,7 @@ from tests.integration.invocations import (
     until_asleep,
     until_file,
 )
+from tests.integration.starting import started_by
 
 pytestmark = pytest.mark.integration
 
@@ -40,11 +41,12 @@ SECRETS = {
 }
 
 
-@pytest.fixture
-async def runner() -> AsyncIterator[ProcessRunner]:
-    runner = ProcessRunner(environ=os.environ | SECRETS)
-    yield runner
-    await runner.close()
+@pytest.fixture(params=["fork", "vfork"])
+async def runner(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ProcessRunner]:
+    async for runner in started_by(request.param, monkeypatch, os.environ | SECRETS):
+        yield runner
 
 
 # Starting

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import attrs
 import pytest
 
-from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort
 from tests.integration.invocations import shell
+from tests.integration.starting import started_by
 from tests.scripted_runner import ScriptedRunner
 
 
@@ -76,10 +76,15 @@ def said(invocation: Invocation) -> str:
 
 
 @pytest.fixture
-async def process_runner() -> AsyncIterator[TaskRunnerPort]:
-    runner = ProcessRunner()
-    yield runner
-    await runner.close()
+async def forking_runner(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TaskRunnerPort]:
+    async for runner in started_by("fork", monkeypatch):
+        yield runner
+
+
+@pytest.fixture
+async def vforking_runner(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TaskRunnerPort]:
+    async for runner in started_by("vfork", monkeypatch):
+        yield runner
 
 
 @pytest.fixture
@@ -92,16 +97,19 @@ def scripted_holding_runner() -> TaskRunnerPort:
     return ScriptedRunner(told, holds=True, says=said)
 
 
-_PROCESS = pytest.param("process_runner", marks=pytest.mark.integration)
+_PROCESSES = [
+    pytest.param(name, marks=pytest.mark.integration)
+    for name in ("forking_runner", "vforking_runner")
+]
 
 
-@pytest.fixture(params=["scripted_runner", _PROCESS])
+@pytest.fixture(params=["scripted_runner", *_PROCESSES])
 def runner(request: pytest.FixtureRequest) -> TaskRunnerPort:
     runner: TaskRunnerPort = request.getfixturevalue(request.param)
     return runner
 
 
-@pytest.fixture(params=["scripted_holding_runner", _PROCESS])
+@pytest.fixture(params=["scripted_holding_runner", *_PROCESSES])
 def endless(request: pytest.FixtureRequest) -> TaskRunnerPort:
     """A runner whose attempts run until they are stopped."""
     runner: TaskRunnerPort = request.getfixturevalue(request.param)

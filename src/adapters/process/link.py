@@ -25,6 +25,8 @@ from .warden import Frame, Unpacker, pack, remove_folder
 log = logging.getLogger(__name__)
 
 _WARDEN = Path(__file__).with_name("warden.py")
+#: What `hatch_build.py` has compiled, where there was a compiler; a warden without it forks.
+_VFORK = Path(__file__).with_name("vfork.so")
 _RECEIVE = 1 << 16
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _TIMEOUT = 5.0  # seconds for a warden to go
@@ -210,7 +212,7 @@ def _start_warden(line: socket.socket, folder: str) -> "Popen[bytes]":
     libraries = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"}
     flags = ("-I", "-S", "-X", "utf8")
     return Popen(  # noqa: S603 - our own file
-        [sys.executable, *flags, str(_WARDEN), str(line.fileno()), folder],
+        [sys.executable, *flags, str(_WARDEN), str(line.fileno()), folder, str(_VFORK)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(line.fileno(),),

@@ -73,6 +73,7 @@ _SPACE = socket.CMSG_SPACE(16 * DESCRIPTORS)
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 Frame = dict[str, Any]
+_Command = tuple[str, str]
 
 
 def pack(frame: Frame) -> bytes:
@@ -108,10 +109,11 @@ class Unpacker:
 class _Attempt:
     """A main process, from its fork until no descendant is left."""
 
-    __slots__ = ("ended", "id", "pid", "remnants", "signalled")
+    __slots__ = ("ended", "id", "pid", "remnants", "signalled", "task")
 
-    def __init__(self, id_: int, pid: int) -> None:
-        self.id = id_
+    def __init__(self, task: Frame, pid: int) -> None:
+        self.task = task
+        self.id = task["spawn"]
         self.pid = pid
         self.signalled = False
         self.remnants: set[int] = set()
@@ -121,8 +123,9 @@ class _Attempt:
 class Warden:
     """The loop: takes requests, reaps children, sends reports."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, vfork: "Vfork") -> None:
         self._control = control
+        self._vfork = vfork
         self._unpacker = Unpacker()
         self._descriptors: list[int] = []
         self._outbox = bytearray()
@@ -187,13 +190,15 @@ class Warden:
         # The socket keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
         try:
-            pid = os.fork()
+            pid = self._vfork.start(task, fds)
+            if pid == 0:
+                pid = os.fork()
+                if pid == 0:
+                    _exec_command(task, fds, self._failures, self._pid)
         except OSError as error:
             self._send({"ended": task["spawn"], "failure": ["fork", error.errno]})
         else:
-            if pid == 0:
-                _exec_command(task, fds, self._failures, self._pid)
-            self._running[pid] = _Attempt(task["spawn"], pid)
+            self._running[pid] = _Attempt(task, pid)
             self._send({"started": task["spawn"], "pid": pid})
         for fd in fds:
             os.close(fd)
@@ -233,6 +238,8 @@ class Warden:
                 # A child that could not exec ended with 127: only then the pipe is read.
                 "failure": self._failures.of(pid) if status else None,
             }
+            if attempt.ended["failure"] is None:
+                self._vfork.learn(attempt.task)
             self._ending.append(attempt)
 
     def _count_left(self, leader: int) -> int:
@@ -323,6 +330,71 @@ class _Failures:
         except BlockingIOError:
             pass
         return self._said.pop(pid, None)
+
+
+class Vfork:
+    """Starts a command by `vfork.c`, where nothing that it needs can hang; see there for the gain.
+
+    vfork stops us until the child has become the command, which no file system of a network may
+    do to us. So it is for programs on this host's own disks, and whether one is, is looked up once
+    it has run by a fork.
+    """
+
+    def __init__(self, library: str) -> None:
+        """*library* is the path of `vfork.c` compiled, if there is any."""
+        self._start: Any = None
+        self._is_local: dict[_Command, bool] = {}
+        self._pid = os.getpid()
+        with contextlib.suppress(OSError):
+            self._start = ctypes.PyDLL(library).start
+            size, integers = ctypes.c_size_t, ctypes.POINTER(ctypes.c_int)
+            text = ctypes.c_char_p
+            self._start.argtypes = (text, text, size, size, size, integers, ctypes.c_int)
+
+    def start(self, task: Frame, fds: Sequence[int]) -> int:
+        """Start a task and return its pid; 0 if it takes a fork."""
+        command = _command_of(task)
+        if command is None or not self._is_local.get(command):
+            return 0
+        program = next((path for path in _places(*command) if os.access(path, os.X_OK)), None)
+        if program is None:
+            return 0
+        argv, env = task["argv"], task["env"]
+        block = "\0".join((*argv, *map("=".join, env.items()), "")).encode(errors="surrogateescape")
+        path = program.encode(errors="surrogateescape")
+        numbers = (ctypes.c_int * DESCRIPTORS)(*fds)
+        pid: int = self._start(path, block, len(block), len(argv), len(env), numbers, self._pid)
+        return pid
+
+    def learn(self, task: Frame) -> None:
+        """Note whether a command that has run may be started by vfork."""
+        command = _command_of(task)
+        if command is not None and self._start is not None and command not in self._is_local:
+            self._is_local[command] = False
+            with contextlib.suppress(OSError):
+                self._is_local[command] = _is_local(_places(*command))
+
+
+def _command_of(task: Frame) -> _Command | None:
+    """What is looked up where; None for what takes a fork, as it goes elsewhere or is another."""
+    if task["cwd"] is None and task["ids"] is None:
+        return task["argv"][0], task["env"].get("PATH", os.defpath)
+    return None
+
+
+def _is_local(paths: Sequence[str]) -> bool:
+    """Whether the first of *paths* that is there is a program, on a disk as all folders before."""
+    root = os.stat("/").st_dev  # noqa: PTH116 - pathlib is heavy
+    for path in paths:
+        for each in (path.rpartition("/")[0] or "/", path):
+            if os.access(each, os.F_OK):
+                device = os.stat(each).st_dev  # noqa: PTH116 - as above
+                if device != root and os.major(device) == 0:
+                    return False
+        if os.access(path, os.X_OK):
+            with open(path, "rb") as program:  # noqa: PTH123 - as above
+                return program.read(4) == b"\x7fELF"  # a script's interpreter may be anywhere
+    return False
 
 
 class _Children:
@@ -419,18 +491,23 @@ def _may_kill_others() -> bool:
 
 def _exec(argv: list[str], env: Mapping[str, str]) -> NoReturn:
     """Replace this process; the name is looked up in the PATH that the command will see."""
-    name = argv[0]
-    if "/" in name:
-        os.execve(name, argv, env)  # noqa: S606 - never a shell
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, env)  # noqa: S606 - never a shell
     failure: OSError = FileNotFoundError(errno.ENOENT, "not in PATH")
-    for folder in env.get("PATH", os.defpath).split(":"):
-        path = f"{folder or '.'}/{name}"
+    for path in _places(argv[0], env.get("PATH", os.defpath)):
         if os.access(path, os.F_OK):
             try:
                 os.execve(path, argv, env)  # noqa: S606 - never a shell
             except PermissionError as error:  # as execvp: try the other folders first
                 failure = error
     raise failure
+
+
+def _places(name: str, search: str) -> list[str]:
+    """Where a command may be, with *search* as its PATH."""
+    if "/" in name:
+        return [name]
+    return [f"{folder or '.'}/{name}" for folder in search.split(":")]
 
 
 def _signal_group(leader: int, signum: int) -> None:
@@ -483,7 +560,7 @@ def remove_folder(path: str) -> None:
 
 
 def main() -> None:
-    """Run as `python -I -S warden.py SOCKET FOLDER`. Removes FOLDER at its end."""
+    """Run as `python -I -S warden.py SOCKET FOLDER VFORK`. Removes FOLDER at its end."""
     control = _set_up_descriptors(int(sys.argv[1]))
     _set_up_signals()
     with open("/proc/self/comm", "w") as name:  # noqa: PTH123 - pathlib is heavy
@@ -493,7 +570,7 @@ def main() -> None:
     _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # parameters are for their task alone
     # If a task has stopped us, our worker's end continues us.
     _prctl(_PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
-    warden = Warden(control)
+    warden = Warden(control, Vfork(sys.argv[3]))
     gc.freeze()  # collections touch, and forks copy, nothing that is loaded by now
     warden.run()
     remove_folder(sys.argv[2])
