@@ -16,7 +16,7 @@
 /* Start the program at `path`, and return its pid; 0 if it cannot be started so.
  *
  * `block` holds `arguments` and then `variables`, each with a NUL behind it, in `size` bytes. `fds`
- * become the descriptors 0 to 3. Of all signals SIGCHLD alone has a handler in the warden. */
+ * become the descriptors 0 to 3. No signal has a handler in the warden. */
 int start(const char *path, char *block, size_t size, size_t arguments, size_t variables,
           const int *fds, pid_t warden) {
     size_t count = 0;
@@ -33,11 +33,8 @@ int start(const char *path, char *block, size_t size, size_t arguments, size_t v
     }
     argv[arguments] = envp[variables] = NULL;
 
-    sigset_t all, none, before;
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigfillset(&all);
+    sigset_t none;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &all, &before); /* no handler runs in the child on our memory */
     volatile int failed = 0;
     pid_t child = vfork();
     if (child == 0) {
@@ -47,13 +44,11 @@ int start(const char *path, char *block, size_t size, size_t arguments, size_t v
         if (getppid() != warden) _exit(1); /* it died before we asked */
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         for (int target = 0; target < 4; target++) dup2(fds[target], target);
-        sigaction(SIGCHLD, &standard, NULL);
         sigprocmask(SIG_SETMASK, &none, NULL);
         execve(path, argv, envp);
         failed = 1;
         _exit(127);
     }
-    sigprocmask(SIG_SETMASK, &before, NULL);
     free(strings);
     if (child > 0 && failed) waitpid(child, NULL, 0);
     return child < 0 || failed ? 0 : child;

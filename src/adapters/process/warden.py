@@ -139,25 +139,27 @@ class Warden:
         self._pid = os.getpid()
         self._children = _Children()
         self._poll = select.poll()
-        self._wakeup = _wake_up_on_sigchld()
+        self._ends = _ends_of_children()
         self._parent = os.pidfd_open(os.getppid())
 
     def run(self) -> None:
         """Serve until the worker is gone, then until no process of its tasks is left."""
         # The parent as well as the socket, whose end a process that it forked may hold open.
-        for fd in (self._control.fileno(), self._parent, self._wakeup):
+        for fd in (self._control.fileno(), self._parent, self._ends):
             self._poll.register(fd, select.POLLIN)
         while not self._shutting_down or self._running or self._killed:
             for fd, event in self._poll.poll():
-                if fd == self._wakeup:
+                if fd == self._ends:
                     os.read(fd, _RECEIVE)
+                    self._reap()
                 elif fd == self._parent:
                     self._shut_down()
                 elif event & ~select.POLLOUT and not self._shutting_down:
                     # All that is there, so that less happens between two forks.
                     while self._receive():
                         pass
-            self._reap()
+            if self._shutting_down:
+                self._kill_remnants()
             self._flush()
 
     def _receive(self) -> bool:
@@ -217,7 +219,7 @@ class Warden:
                 self._reap_one(dead.si_pid)
         except ChildProcessError:  # none is left
             pass
-        if self._ending or self._shutting_down:
+        if self._ending:
             self._kill_remnants()
 
     def _reap_one(self, pid: int) -> None:
@@ -356,9 +358,11 @@ class Vfork:
         command = _command_of(task)
         if command is None or not self._is_local.get(command):
             return 0
-        program = next((path for path in _places(*command) if os.access(path, os.X_OK)), None)
-        if program is None:
-            return 0
+        if "/" in command[0]:
+            program = command[0]
+        else:
+            places = _places(*command)
+            program = next((path for path in places if os.access(path, os.X_OK)), "")
         argv, env = task["argv"], task["env"]
         block = "\0".join((*argv, *map("=".join, env.items()), "")).encode(errors="surrogateescape")
         path = program.encode(errors="surrogateescape")
@@ -520,23 +524,23 @@ def _signal_group(leader: int, signum: int) -> None:
         pass
 
 
-def _wake_up_on_sigchld() -> int:
-    readable, writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    return readable
+def _ends_of_children() -> int:
+    """A descriptor that is readable when a child has ended; a handler would cost each of them."""
+    sigchld = struct.pack("@L", 1 << (signal.SIGCHLD - 1)).ljust(len(_NO_SIGNALS), b"\0")
+    return int(ctypes.PyDLL(None).signalfd(-1, sigchld, os.O_CLOEXEC | os.O_NONBLOCK))
 
 
 def _set_up_signals() -> None:
     """Let our children begin with default signals, and block all that a task may send to us.
 
     Our end would end every other task. Blocked rather than ignored or handled: a signal to a child
-    between fork and exec waits until it may take effect.
+    between fork and exec waits until it may take effect. No signal has a handler, so none can run
+    in a child of vfork, on our memory.
     """
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if signal.getsignal(signum) is not signal.SIG_DFL:
             signal.signal(signum, signal.SIG_DFL)
-    ours = {signal.SIGCHLD, signal.SIGCONT, *_FAULTS}
+    ours = {signal.SIGCONT, *_FAULTS}
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - ours)
 
 
