@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -109,24 +108,21 @@ async def test_what_hangs_after_its_kill_gives_its_place_away(
     assert "hangs in the kernel" in caplog.text
 
 
-async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_warden_that_answers_nothing_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = tmp_path / "silent.py"
+    silent.write_text("import time; time.sleep(300)")
+    monkeypatch.setattr(link, "_WARDEN", silent)
     monkeypatch.setattr(link, "EVERY", 0.02)
-    asked = 0
+    lost = asyncio.Queue[str]()
+    asks = link.Link(lambda _: None, lost.put_nowait, needed=lambda: True)
 
-    def ask() -> None:
-        nonlocal asked
-        asked += 1
+    asks.send({"ping": True})
+    async with asyncio.timeout(60):
+        folder = await lost.get()
 
-    with subprocess.Popen(["sleep", "300"]) as silent:  # noqa: ASYNC220 - to be killed
-        beating = link.LivenessCheck(silent, ask=ask, needed=lambda: True)
-        beating.begin()
-        async with asyncio.timeout(60):
-            while silent.poll() is None:  # noqa: ASYNC110 - a process ends
-                await asyncio.sleep(0.01)
-        beating.stop()
-
-    assert silent.returncode == -signal.SIGKILL
-    assert asked == link.UNANSWERED
+    assert folder == asks.folder
 
 
 async def test_a_runner_closes_though_its_warden_is_stopped(

@@ -4,9 +4,7 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Callable
-from datetime import timedelta
-from functools import partial
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -17,144 +15,10 @@ from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
+from .environment import UserUnavailable
 from .messages import Failed, Finished, Message, MessageReader, Progress, RefusedResult, Result
 from .output import CHUNK, AttemptLog, Output, Pipe
 from .warden import Frame
-
-#: Errors that may pass until the next attempt.
-_TRANSIENT = frozenset(
-    {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOSPC}
-    | {errno.EINTR, errno.ETXTBSY, errno.ESTALE, errno.ETIMEDOUT}
-)
-
-#: Characters of stderr's last line in the failure's sentence; its stack has all the last lines.
-LONGEST_LAST_LINE = 200
-
-#: Where a signal that was not ours comes from, as a rule.
-_PROBABLY: dict[int, str] = {
-    signal.SIGKILL: ": by the kernel, out of memory, unless somebody did",
-    signal.SIGXCPU: ": by the kernel, over its limit of CPU time",
-    signal.SIGXFSZ: ": by the kernel, over its limit for the size of a file",
-}
-
-RIGHTS = "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_CHOWN"
-
-_NO_INTERPRETER = (
-    "the file is there, but the interpreter that its #! line names is not{}; a carriage return at "
-    "the end of that line, as Windows writes it, counts as part of the name"
-)
-_NO_PROGRAM = (
-    "it has no #! line and is no program of this machine: begin it with a line such as #!/bin/sh, "
-    'or name what runs it: command = ["sh", "…"]'
-)
-
-_STOPPED = {
-    StopReason.CANCELLED: "cancelled",
-    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
-    StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
-    StopReason.LEASE_LOST: "ended: the worker lost its lease",
-}
-
-
-def of_exit(status: int, *, failed: TaskError | None = None, stderr_tail: str = "") -> Outcome:
-    """The outcome of a task that ended by itself, with *status* as wait(2) gives it.
-
-    *failed* is the task's own report, which outweighs its status; *stderr_tail* may be empty.
-    """
-    stack = stderr_tail or None
-    exit_code, signum = _code_and_signal(status)
-    if failed is not None:
-        ending, error = Ending.FAILED, failed
-    elif signum is not None:
-        message = f"killed by signal {signal_name(signum)}{_PROBABLY.get(signum, '')}"
-        ending, error = Ending.CRASHED, TaskError(message=message, stack=stack)
-    elif exit_code:
-        message = f"exited with code {exit_code}{_last_line(stderr_tail)}"
-        ending, error = Ending.FAILED, TaskError(message=message, stack=stack)
-    else:
-        return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
-    return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
-
-
-def _last_line(stderr: str) -> str:
-    r"""The last line of stderr, for a failure's sentence.
-
-    >>> _last_line("usage: tar\ntar: \x1b[31mno such file\n\n")
-    ': tar: \\x1b[31mno such file'
-    """
-    lines = stderr.strip().splitlines()
-    return f": {shortened(printable(lines[-1].strip()), LONGEST_LAST_LINE)}" if lines else ""
-
-
-def stopped(reason: StopReason, status: int | None) -> Outcome:
-    """The outcome of a task that we ended for *reason*; *status* if its end was seen."""
-    return _ended_by_us(reason.ending, _STOPPED[reason], status)
-
-
-def timed_out(timeout: timedelta, status: int | None) -> Outcome:
-    """The outcome of a task that we ended at its deadline; *status* if its end was seen."""
-    return _ended_by_us(Ending.TIMED_OUT, f"timed out after {timeout.total_seconds():g} s", status)
-
-
-def _ended_by_us(ending: Ending, message: str, status: int | None) -> Outcome:
-    exit_code, signum = (None, None) if status is None else _code_and_signal(status)
-    error = TaskError(message=message)
-    return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
-
-
-def _code_and_signal(status: int) -> tuple[int, None] | tuple[None, int]:
-    code = os.waitstatus_to_exitcode(status)
-    return (code, None) if code >= 0 else (None, -code)
-
-
-def not_started(task: Task, step: str, number: int) -> Outcome:
-    """The outcome of a command that could not be started.
-
-    *step* failed with errno *number*: user, cwd, exec, interpreter (the command is there, and what
-    its first line names is not; that line may follow), or one that is not the task's fault.
-    """
-    step, _, first_line = step.partition(" ")
-    command = task.command[0]
-    subject = {
-        "cwd": f"working directory {task.cwd}",
-        "exec": f"command {command!r}",
-        "user": f"user {task.user}: {RIGHTS}",
-    }
-    if step == "interpreter":
-        problem = f"command {command!r}: {_NO_INTERPRETER.format(first_line and f': {first_line}')}"
-    elif step == "exec" and number == errno.ENOENT and "/" not in command:
-        problem = f"command not found: {command}"
-    elif step == "exec" and number == errno.ENOEXEC:
-        problem = f"command {command!r}: {_NO_PROGRAM}"
-    else:
-        problem = f"{subject.get(step, step)}: {os.strerror(number)}"
-    is_transient = number in _TRANSIENT or step not in (*subject, "interpreter")
-    error = TaskError(
-        message=f"cannot be started: {problem}",
-        code=errno.errorcode.get(number),
-        error_class=ErrorClass.TRANSIENT if is_transient else ErrorClass.PERMANENT,
-    )
-    return Outcome(ending=Ending.FAILED, error=error)
-
-
-def user_unavailable(task: Task, why: str, error_class: ErrorClass) -> Outcome:
-    """The outcome of a task whose user this host does not have, or did not find in time."""
-    message = f"cannot be started: user {task.user}: {why}"
-    return Outcome(ending=Ending.FAILED, error=TaskError(message=message, error_class=error_class))
-
-
-def lost(why: str) -> Outcome:
-    """The outcome of an attempt whose end was not seen."""
-    return Outcome(ending=Ending.LOST, error=TaskError(message=why))
-
-
-def signal_name(signum: int) -> str:
-    """`SIGKILL` for 9; a number that has no name as it is."""
-    try:
-        return signal.Signals(signum).name
-    except ValueError:
-        return f"SIG{signum}"
-
 
 #: Seconds between SIGTERM and SIGKILL.
 GRACE = TERM_TO_KILL.total_seconds()
@@ -167,6 +31,15 @@ LISTEN_DELAY = 0.05
 _IPC_CHUNK = 8 * 1024
 _LAST_LINES = 20
 _LAST_BYTES = 4 * 1024
+
+RIGHTS = "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_CHOWN"
+
+_STOPPED = {
+    StopReason.CANCELLED: "cancelled",
+    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
+    StopReason.WINDING_DOWN: "interrupted: the worker shuts down",
+    StopReason.LEASE_LOST: "ended: the worker lost its lease",
+}
 
 
 class Attempt:
@@ -188,30 +61,19 @@ class Attempt:
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._hanging: asyncio.TimerHandle | None = None
-        # Makes the outcome of an attempt that our signal ends, from its status if that is known.
-        self._ending: Callable[[int | None], Outcome] | None = None
+        # What becomes of it if it is our signal that ends it, and why.
+        self._ending: tuple[Ending, str] | None = None
         self._winds_down = False
 
-    def open_pipes(self) -> list[int]:
-        """Make the pipes; return the ends for the task's stdout, stderr and IPC.
-
-        Raises:
-            OSError: too many files are open.
-        """
-        writers = []
-        try:
-            for sink, chunk in (
-                (self._stdout.feed, CHUNK),
-                (self._stderr.feed, CHUNK),
-                (self._on_ipc, _IPC_CHUNK),
-            ):
-                self._pipes.append(Pipe(sink, chunk=chunk))
-                writers.append(self._pipes[-1].writer)
-        except OSError:
-            for fd in writers:
-                os.close(fd)
-            raise
-        return writers
+    def open_pipes(self) -> Iterator[int]:
+        """Make the pipes; yield the ends for the task's stdout, stderr and IPC."""
+        for sink, chunk in (
+            (self._stdout.feed, CHUNK),
+            (self._stderr.feed, CHUNK),
+            (self._on_ipc, _IPC_CHUNK),
+        ):
+            self._pipes.append(Pipe(sink, chunk=chunk))
+            yield self._pipes[-1].writer
 
     def started(self, pid: int) -> None:
         """Start the timeout of the main process, which now exists."""
@@ -240,7 +102,7 @@ class Attempt:
 
         So does each other one that of winding down.
         """
-        ending = partial(stopped, reason)
+        ending = reason.ending, _STOPPED[reason]
         if reason is StopReason.LEASE_LOST:
             self._ending = ending
             self._kill()
@@ -256,7 +118,7 @@ class Attempt:
     def kill(self) -> None:
         """Kill it, because we shut down."""
         if self._ending is None:
-            self._ending = partial(stopped, StopReason.INTERRUPTED)
+            self._ending = Ending.INTERRUPTED, _STOPPED[StopReason.INTERRUPTED]
         self._kill()
 
     def ended(self, report: Frame) -> None:
@@ -270,32 +132,27 @@ class Attempt:
         if left := report.get("left"):
             self._log.warn(f"Processes of another user are left: {left}")
         if failure is not None:  # all that ran was the warden's child, before its exec
-            ran = AttemptResult(outcome=not_started(self.invocation.task, *failure))
+            self._settle(AttemptResult(outcome=not_started(self.invocation.task, *failure)))
+        elif self._ending is not None and report["signalled"]:
+            self._settle(self._result(ended_by_us(*self._ending, report["status"]), report))
         else:
-            ran = self._result(self._outcome(report))
-            ran = attrs.evolve(
-                ran,
-                peak_memory=report["max_rss"],
-                cpu_seconds=report["cpu"],
-                left_running=report["left_running"],
-            )
-        self._settle(ran)
+            tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
+            outcome = of_exit(report["status"], failed=self._failed, stderr_tail=tail)
+            self._settle(self._result(outcome, report))
 
     def lost(self, why: str) -> None:
         """Settle it without a status: its processes are gone, but the warden died before."""
         self._read_the_rest()
-        outcome = lost(why) if self._ending is None else self._ending(None)
-        self._settle(self._result(outcome))
+        self._settle(self._result(self._unseen_end(why), {}))
 
     def abandon(self, why: str, *, is_over: bool) -> None:
         """End it as lost, whatever its state. *is_over*: no report will come any more."""
-        if self._ending is None:
-            self._ending = lambda _: lost(why)
         if not is_over:
+            self._ending = self._ending or (Ending.LOST, why)
             self._kill()
         elif not self.over.done():
             self.release()
-            self.over.set_result(AttemptResult(outcome=self._ending(None), pid=self.pid))
+            self.over.set_result(AttemptResult(outcome=self._unseen_end(why), pid=self.pid))
 
     def release(self) -> None:
         """Let go of pipes and timers. Safe to repeat."""
@@ -305,16 +162,19 @@ class Attempt:
         for pipe in self._pipes:
             pipe.close()
 
-    def _outcome(self, report: Frame) -> Outcome:
-        if self._ending is not None and report["signalled"]:
-            return self._ending(report["status"])
-        stderr_tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
-        return of_exit(report["status"], failed=self._failed, stderr_tail=stderr_tail)
+    def _unseen_end(self, why: str) -> Outcome:
+        return ended_by_us(*(self._ending or (Ending.LOST, why)), None)
 
-    def _result(self, outcome: Outcome) -> AttemptResult:
-        stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
+    def _result(self, outcome: Outcome, report: Frame) -> AttemptResult:
         return AttemptResult(
-            outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr, report=self._report
+            outcome=outcome,
+            pid=self.pid,
+            peak_memory=report.get("max_rss"),
+            cpu_seconds=report.get("cpu"),
+            left_running=report.get("left_running"),
+            stdout=self._stdout.capture.result(),
+            stderr=self._stderr.capture.result(),
+            report=self._report,
         )
 
     def _settle(self, ran: AttemptResult) -> None:
@@ -371,9 +231,10 @@ class Attempt:
         if self._loop.time() < self._deadline:  # there was progress since the timer was set
             self._timer = self._loop.call_at(self._deadline, self._check_deadline)
         elif self._ending is None:
-            self._terminate(partial(timed_out, self.invocation.task.timeout))
+            seconds = self.invocation.task.timeout.total_seconds()
+            self._terminate((Ending.TIMED_OUT, f"timed out after {seconds:g} s"))
 
-    def _terminate(self, ending: Callable[[int | None], Outcome]) -> None:
+    def _terminate(self, ending: tuple[Ending, str]) -> None:
         self._ending = ending
         self._send_signal(signal.SIGTERM)
         self._listen()
@@ -401,3 +262,116 @@ def _end_line(outcome: Outcome) -> str:
     if outcome.exit_code is not None:
         return f"Process exited with code {outcome.exit_code}"
     return f"Process {outcome.error.message if outcome.error else outcome.ending}"
+
+
+#: Errors that may pass until the next attempt.
+_TRANSIENT = frozenset(
+    {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOSPC}
+    | {errno.EINTR, errno.ETXTBSY, errno.ESTALE, errno.ETIMEDOUT}
+)
+
+#: Characters of stderr's last line in the failure's sentence; its stack has all the last lines.
+LONGEST_LAST_LINE = 200
+
+#: Where a signal that was not ours comes from, as a rule.
+_PROBABLY: dict[int, str] = {
+    signal.SIGKILL: ": by the kernel, out of memory, unless somebody did",
+    signal.SIGXCPU: ": by the kernel, over its limit of CPU time",
+    signal.SIGXFSZ: ": by the kernel, over its limit for the size of a file",
+}
+
+_NO_INTERPRETER = (
+    "the file is there, but the interpreter that its #! line names is not{}; a carriage return at "
+    "the end of that line, as Windows writes it, counts as part of the name"
+)
+_NO_PROGRAM = (
+    "it has no #! line and is no program of this machine: begin it with a line such as #!/bin/sh, "
+    'or name what runs it: command = ["sh", "…"]'
+)
+
+
+def of_exit(status: int, *, failed: TaskError | None = None, stderr_tail: str = "") -> Outcome:
+    """The outcome of a task that ended by itself, with *status* as wait(2) gives it.
+
+    *failed* is the task's own report, which outweighs its status; *stderr_tail* may be empty.
+    """
+    stack = stderr_tail or None
+    exit_code, signum = _code_and_signal(status)
+    if failed is not None:
+        ending, error = Ending.FAILED, failed
+    elif signum is not None:
+        message = f"killed by signal {signal_name(signum)}{_PROBABLY.get(signum, '')}"
+        ending, error = Ending.CRASHED, TaskError(message=message, stack=stack)
+    elif exit_code:
+        message = f"exited with code {exit_code}{_last_line(stderr_tail)}"
+        ending, error = Ending.FAILED, TaskError(message=message, stack=stack)
+    else:
+        return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+    return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
+
+
+def _last_line(stderr: str) -> str:
+    r"""The last line of stderr, for a failure's sentence.
+
+    >>> _last_line("usage: tar\ntar: \x1b[31mno such file\n\n")
+    ': tar: \\x1b[31mno such file'
+    """
+    lines = stderr.strip().splitlines()
+    return f": {shortened(printable(lines[-1].strip()), LONGEST_LAST_LINE)}" if lines else ""
+
+
+def ended_by_us(ending: Ending, message: str, status: int | None) -> Outcome:
+    """The outcome of a task that we ended; *status* if its end was seen."""
+    exit_code, signum = (None, None) if status is None else _code_and_signal(status)
+    error = TaskError(message=message)
+    return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
+
+
+def _code_and_signal(status: int) -> tuple[int, None] | tuple[None, int]:
+    code = os.waitstatus_to_exitcode(status)
+    return (code, None) if code >= 0 else (None, -code)
+
+
+def not_started(task: Task, step: str, number: int) -> Outcome:
+    """The outcome of a command that could not be started.
+
+    *step* failed with errno *number*: user, cwd, exec, interpreter (the command is there, and what
+    its first line names is not; that line may follow), or one that is not the task's fault.
+    """
+    step, _, first_line = step.partition(" ")
+    command = task.command[0]
+    subject = {
+        "cwd": f"working directory {task.cwd}",
+        "exec": f"command {command!r}",
+        "user": f"user {task.user}: {RIGHTS}",
+    }
+    if step == "interpreter":
+        problem = f"command {command!r}: {_NO_INTERPRETER.format(first_line and f': {first_line}')}"
+    elif step == "exec" and number == errno.ENOENT and "/" not in command:
+        problem = f"command not found: {command}"
+    elif step == "exec" and number == errno.ENOEXEC:
+        problem = f"command {command!r}: {_NO_PROGRAM}"
+    else:
+        problem = f"{subject.get(step, step)}: {os.strerror(number)}"
+    is_transient = number in _TRANSIENT or step not in (*subject, "interpreter")
+    error = TaskError(
+        message=f"cannot be started: {problem}",
+        code=errno.errorcode.get(number),
+        error_class=ErrorClass.TRANSIENT if is_transient else ErrorClass.PERMANENT,
+    )
+    return Outcome(ending=Ending.FAILED, error=error)
+
+
+def user_unavailable(task: Task, error: UserUnavailable) -> Outcome:
+    """The outcome of a task that cannot run as its user."""
+    message = f"cannot be started: user {task.user}: {error}"
+    told = TaskError(message=message, code=error.code, error_class=error.error_class)
+    return Outcome(ending=Ending.FAILED, error=told)
+
+
+def signal_name(signum: int) -> str:
+    """`SIGKILL` for 9; a number that has no name as it is."""
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"SIG{signum}"

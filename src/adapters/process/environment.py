@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from cronhare.domain.environment import ATTEMPT_VARIABLES
+from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import Invocation
@@ -92,36 +93,47 @@ def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, st
     return {name: str(value) for name, value in told if value is not None}
 
 
-class UnknownUser(LookupError):
-    """This host has no such user."""
+class UserUnavailable(LookupError):
+    """A task cannot run as its user; *error_class* says whether it may at another time."""
 
-
-class LookupTimedOut(TimeoutError):
-    """The host did not answer in time whether there is such a user."""
+    def __init__(self, why: str, error_class: ErrorClass, code: str | None = None) -> None:
+        super().__init__(why)
+        self.error_class = error_class
+        self.code = code
 
 
 @attrs.frozen(kw_only=True)
 class Account:
-    """A user of this host, with all groups, and the variables that a login sets."""
+    """A user of this host: numbers of user, group and all groups, and what a login sets."""
 
-    uid: int
-    gid: int
-    groups: Sequence[int]
+    ids: Sequence[int]
     environment: Mapping[str, str]
 
 
-def find(name: str) -> Account:
-    """Look a user up.
+async def other_account(name: str | None) -> Account | None:
+    """Look up the user to run as; None if it is our own.
 
     Raises:
-        UnknownUser: this host knows no such user.
+        UserUnavailable: this host knows no such user, or did not answer within `TIMEOUT`.
     """
+    if name is None:
+        return None
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            account = await asyncio.to_thread(_find, name)
+    except TimeoutError as error:
+        why = f"this host did not find it within {TIMEOUT:g} s"
+        raise UserUnavailable(why, ErrorClass.TRANSIENT) from error
+    return None if account.ids[0] == os.geteuid() else account
+
+
+def _find(name: str) -> Account:
     try:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError) as error:
-        raise UnknownUser(f"this host has no user {name}") from error
+        raise UserUnavailable(f"this host has no user {name}", ErrorClass.PERMANENT) from error
     groups = os.getgrouplist(name, found.pw_gid)
-    return Account(uid=found.pw_uid, gid=found.pw_gid, groups=groups, environment=_login(found))
+    return Account(ids=[found.pw_uid, found.pw_gid, *groups], environment=_login(found))
 
 
 def own_login() -> Mapping[str, str]:
@@ -134,20 +146,3 @@ def own_login() -> Mapping[str, str]:
 
 def _login(found: pwd.struct_passwd) -> Mapping[str, str]:
     return {"HOME": found.pw_dir, "USER": found.pw_name, "LOGNAME": found.pw_name}
-
-
-async def other_account(name: str | None) -> Account | None:
-    """Look up the user to run as; None if it is our own.
-
-    Raises:
-        UnknownUser: this host knows no such user.
-        LookupTimedOut: it did not answer within `TIMEOUT`.
-    """
-    if name is None:
-        return None
-    try:
-        async with asyncio.timeout(TIMEOUT):
-            account = await asyncio.to_thread(find, name)
-    except TimeoutError as error:
-        raise LookupTimedOut(f"this host did not find it within {TIMEOUT:g} s") from error
-    return None if account.uid == os.geteuid() else account

@@ -13,10 +13,8 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from subprocess import Popen
-from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +37,8 @@ QUIET = 10.0
 #: Where parameters are while they are needed, if we may write there: on a disk, to make and to
 #: remove a file takes a third of a short attempt.
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - our folder there is made as in any other
+#: Seconds between two looks for orphans, and for all of them.
+_PAUSE, _KILLING = 0.01, 10.0
 
 
 class Link:
@@ -60,10 +60,14 @@ class Link:
     ) -> None:
         self._on_frame = on_frame
         self._on_lost = on_lost
+        self._needed = needed
         self._loop = asyncio.get_running_loop()
         self._unpacker = Unpacker()
         self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
         self._is_stuck = False
+        self._ping_timer: asyncio.TimerHandle | None = None
+        self._unanswered = 0
+        self._warned_at = -QUIET
         in_memory = os.access(_IN_MEMORY, os.W_OK | os.X_OK)
         parent = _IN_MEMORY if in_memory else tempfile.gettempdir()
         self.folder = f"{parent}/cronhare-{os.urandom(8).hex()}"
@@ -72,7 +76,6 @@ class Link:
             self._process = _start_warden(theirs, self.folder)
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
-        self._liveness = LivenessCheck(self._process, ask=self._ping, needed=needed)
 
     def params_file(self, id_: int) -> str:
         """The path for the parameters of the attempt with this id."""
@@ -90,8 +93,8 @@ class Link:
             os.mkdir(self.folder, 0o700)  # noqa: PTH102 - a name here, not a path
             os.chmod(self.folder, 0o711)  # noqa: PTH101, S103 - others may pass, and not list it
             fd = os.open(path, _NEW_FILE, 0o600)
+        text = msgspec.json.encode(params) + b"\n"
         try:
-            text = msgspec.json.encode(params) + b"\n"
             if os.pwrite(fd, text, 0) < len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - as of write
         except OSError:
@@ -101,47 +104,22 @@ class Link:
 
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send a frame with *descriptors*, which are closed here once they are sent."""
-        self._post(frame, descriptors)
-        self._liveness.begin()
-
-    def _post(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         self._outbox.append((pack(frame), descriptors))
         if len(self._outbox) == 1:
             self._flush()
-
-    def _ping(self) -> None:
-        self._post({"ping": True})
-        self._wake()
-
-    def _wake(self) -> None:
-        """Continue the warden, in case a task has stopped it."""
-        self._process.send_signal(signal.SIGCONT)
+        if self._ping_timer is None:
+            self._ping_timer = self._loop.call_later(EVERY, self._check)
 
     async def close(self) -> None:
         """Disconnect, and wait up to 10 s for the warden to kill what still runs and to end."""
         self._disconnect()
-        self._wake()
+        self._process.send_signal(signal.SIGCONT)
         try:
-            pidfd = os.pidfd_open(self._process.pid)
-        except ProcessLookupError:  # it has ended, and `_wake` has reaped it
-            pass
-        else:
-            await self._wait_for_exit(pidfd)
-        self._reap()
+            await asyncio.to_thread(self._process.wait, _TIMEOUT)
+        except subprocess.TimeoutExpired:  # a process that it killed hangs in the kernel
+            self._kill()
         if self._process.returncode:  # else it removes the folder itself
             remove_folder(self.folder)
-
-    async def _wait_for_exit(self, pidfd: int) -> None:
-        gone = asyncio.Event()
-        self._loop.add_reader(pidfd, gone.set)
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                await gone.wait()
-        except TimeoutError:  # a process that it killed hangs in the kernel
-            self._process.kill()
-        finally:
-            self._loop.remove_reader(pidfd)
-            os.close(pidfd)
 
     def _flush(self) -> None:
         while self._outbox:
@@ -178,22 +156,19 @@ class Link:
             chunk = b""
         for frame in self._unpacker.feed(chunk):
             if "pong" in frame:
-                self._liveness.answered()
+                self._unanswered = 0
             else:
                 self._on_frame(frame)
         if not chunk:
-            self._on_disconnect()
-
-    def _on_disconnect(self) -> None:
-        try:
-            self._disconnect()
-            self._process.kill()  # it may have closed the socket and live
-            self._reap()
-        finally:  # its attempts wait for that
-            self._on_lost(self.folder)
+            try:
+                self._disconnect()
+                self._kill()  # it may have closed the socket and live
+            finally:  # its attempts wait for that
+                self._on_lost(self.folder)
 
     def _disconnect(self) -> None:
-        self._liveness.stop()
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -201,22 +176,53 @@ class Link:
             _close(descriptors)
         self._outbox.clear()
 
-    def _reap(self) -> None:
+    def _kill(self) -> None:
+        self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # if it hangs in the kernel itself
             self._process.wait(_TIMEOUT)
 
+    def _check(self) -> None:
+        """Tell a busy warden from one that is stopped or hangs, as long as it is needed.
 
-def _start_warden(line: socket.socket, folder: str) -> "Popen[bytes]":
+        A task of our user can stop the warden: it is continued, and nothing is lost. If that does
+        not help it is killed.
+        """
+        # Counted in pings and not in seconds: if we stood still ourselves, none is missing.
+        if self._unanswered >= UNANSWERED:
+            self._warn("does not come to itself and is killed; its tasks are lost")
+            self._process.kill()
+            return
+        self._ping_timer = None
+        if not self._unanswered and not self._needed():
+            return
+        if self._loop.time() - self._warned_at >= QUIET and self._is_stopped():
+            self._warned_at = self._loop.time()
+            self._warn("stands still, as if a task had stopped it, and is continued")
+        self._unanswered += 1
+        self.send({"ping": True})
+        self._process.send_signal(signal.SIGCONT)
+
+    def _is_stopped(self) -> bool:
+        """Ask the kernel, as a busy warden deserves no warning."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None
+        except ChildProcessError:  # it has ended, which `_receive` sees
+            return False
+
+    def _warn(self, what: str) -> None:
+        text = f"The warden (pid {self._process.pid}) {what}"
+        log.warning("%s", text, extra={"action": "warden.silent"})
+
+
+def _start_warden(line: socket.socket, folder: str) -> "subprocess.Popen[bytes]":
     # A session of its own: Ctrl-C at our terminal is for us, who decide what becomes of the tasks.
     # Without our environment, which may hold passwords.
-    libraries = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"}
-    flags = ("-I", "-S", "-X", "utf8")
-    return Popen(  # noqa: S603 - our own file
-        [sys.executable, *flags, str(_WARDEN), str(line.fileno()), folder, str(_VFORK)],
+    return subprocess.Popen(  # noqa: S603 - our own file
+        [sys.executable, "-I", "-S", "-X", "utf8", _WARDEN, str(line.fileno()), folder, _VFORK],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(line.fileno(),),
-        env=libraries,
+        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
         start_new_session=True,
     )
 
@@ -227,123 +233,43 @@ def _close(descriptors: Sequence[int]) -> None:
             os.close(fd)
 
 
-class LivenessCheck:
-    """Tells a busy warden from one that is stopped or hangs: pings it as long as it is *needed*.
-
-    A task of our user can stop the warden: it is continued, and nothing is lost. If that does not
-    help it is killed, which the link sees as any warden's end.
-    """
-
-    def __init__(
-        self, process: "Popen[bytes]", *, ask: Callable[[], None], needed: Callable[[], bool]
-    ) -> None:
-        """*ask* pings the warden and continues it; call `answered` for each answer."""
-        self._process = process
-        self._ask = ask
-        self._needed = needed
-        self._unanswered = 0
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._warned_at = -QUIET
-
-    def begin(self) -> None:
-        """Ping from now on, as long as it is needed. Safe to repeat."""
-        if self._timer is None:
-            self._timer = self._loop.call_later(EVERY, self._check)
-
-    def answered(self) -> None:
-        """Note that it lives."""
-        self._unanswered = 0
-
-    def stop(self) -> None:
-        """Ping no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _check(self) -> None:
-        # Counted in pings and not in seconds: if we stood still ourselves, none is missing.
-        if self._unanswered >= UNANSWERED:
-            self._warn("does not come to itself and is killed; its tasks are lost")
-            self._process.kill()
-            return
-        if not self._unanswered and not self._needed():
-            self._timer = None
-            return
-        if self._is_stopped() and self._loop.time() - self._warned_at >= QUIET:
-            self._warned_at = self._loop.time()
-            self._warn("stands still, as if a task had stopped it, and is continued")
-        self._unanswered += 1
-        self._ask()
-        self._timer = self._loop.call_later(EVERY, self._check)
-
-    def _is_stopped(self) -> bool:
-        """Ask the kernel, as a busy warden deserves no warning."""
-        try:
-            return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None
-        except ChildProcessError:  # it has ended, which the link sees
-            return False
-
-    def _warn(self, what: str) -> None:
-        text = f"The warden (pid {self._process.pid}) {what}"
-        log.warning("%s", text, extra={"action": "warden.silent"})
-
-
-_PAUSE = 0.01
-_KILLING = 10.0  # seconds; what SIGKILL does not end by then hangs in the kernel
-
-
-class _Process(NamedTuple):
-    pid: int
-    parent: int
-    session: int
-
-
 async def kill_orphans(*, sessions: Collection[int], folder: str) -> None:
-    """Kill every process of these attempts, until none is left.
+    """Kill what tasks leave when their warden is killed, as no subreaper inherits it then.
+
+    The main processes die with the warden (PDEATHSIG). Their descendants are known by their
+    session, by `CRON_PARAMS_FILE` in their environment, or by a parent that is known; a process
+    that shed all three is out of reach.
 
     *folder* holds the parameters of these attempts alone. *sessions* are the pids of their main
     processes, alive a moment ago: the kernel reuses a number only after all others, and not while
     its session has a member.
     """
     mark = f"\0CRON_PARAMS_FILE={folder}/".encode()
-    timeout = time.monotonic() + _KILLING
-    while time.monotonic() < timeout:
-        killed = [pid for pid in _find(sessions, mark) if _kill(pid)]
-        if not killed:
-            return
+    timeout = time.monotonic() + _KILLING  # what SIGKILL does not end by then hangs in the kernel
+    while _kill_descendants(sessions, mark) and time.monotonic() < timeout:  # noqa: ASYNC110
         await asyncio.sleep(_PAUSE)
 
 
-def _find(sessions: Collection[int], mark: bytes) -> set[int]:
-    alive = list(_processes())
-    found = {p.pid for p in alive if p.session in sessions or _is_marked(p.pid, mark)}
-    while more := {p.pid for p in alive if p.parent in found} - found:
-        found |= more
-    return found
-
-
-def _processes() -> Iterator[_Process]:
-    """All processes but zombies, which have ended."""
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                stat = (path / "stat").read_bytes().rpartition(b")")[2].split()
-            except OSError:
+def _kill_descendants(sessions: Collection[int], mark: bytes) -> bool:
+    """Kill what is found now; whether anything was."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208 - names
+        with contextlib.suppress(OSError):  # it has ended, or is somebody else's
+            stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            if stat[0] in (b"Z", b"X"):  # it has ended
                 continue
-            if stat[0] not in (b"Z", b"X"):
-                yield _Process(int(path.name), parent=int(stat[1]), session=int(stat[3]))
-
-
-def _is_marked(pid: int, mark: bytes) -> bool:
-    try:
-        return mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-
-
-def _kill(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
+            parents[pid] = int(stat[1])
+            if (
+                int(stat[3]) in sessions
+                or mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+            ):
+                found.add(pid)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    killed = False
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+            killed = True
+    return killed

@@ -12,11 +12,10 @@ from functools import partial
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from .attempt import Attempt, not_started, user_unavailable
+from .attempt import RIGHTS, Attempt, not_started, user_unavailable
 from .environment import (
     Account,
-    LookupTimedOut,
-    UnknownUser,
+    UserUnavailable,
     environment,
     other_account,
     own_login,
@@ -29,10 +28,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds that `close` waits for what it killed.
 CLOSING = 5.0
-
-
-class NotAllowed(PermissionError):
-    """We may not give a file to another user."""
 
 
 class ProcessRunner:
@@ -60,8 +55,11 @@ class ProcessRunner:
             params_file = link.params_file(id_)
             self._attempts[id_] = attempt
             self._start(link, id_, attempt, params_file, account)
-        except (OSError, UnknownUser) as error:
-            return _not_prepared(invocation, error)
+        except UserUnavailable as error:
+            return AttemptResult(outcome=user_unavailable(invocation.task, error))
+        except OSError as error:  # no disk space, descriptors or processes
+            number = error.errno or errno.EIO
+            return AttemptResult(outcome=not_started(invocation.task, "preparing", number))
         else:
             return await _result_of(attempt)
         finally:
@@ -116,10 +114,10 @@ class ProcessRunner:
         descriptors: list[int] = []
         try:
             descriptors.append(link.write_params(params_file, attempt.invocation.params))
-            descriptors += attempt.open_pipes()
+            descriptors.extend(attempt.open_pipes())
             if account is not None:
                 _give(descriptors, account)
-        except OSError:
+        except (OSError, UserUnavailable):
             for fd in descriptors:
                 os.close(fd)
             raise
@@ -135,7 +133,7 @@ class ProcessRunner:
             "argv": task.command,
             "env": env,
             "cwd": None if task.cwd is None else str(task.cwd),
-            "ids": None if account is None else [account.uid, account.gid, *account.groups],
+            "ids": None if account is None else account.ids,
         }
         link.send(frame, descriptors)
 
@@ -186,28 +184,11 @@ async def _result_of(attempt: Attempt) -> AttemptResult:
 def _give(descriptors: Collection[int], account: Account) -> None:
     """Let another user read the parameters by name, and open its output so, as `/dev/stderr`."""
     params, *pipes = descriptors
+    user, group, *_ = account.ids
     try:
-        os.fchown(params, account.uid, account.gid)
+        os.fchown(params, user, group)
     except OSError as error:
-        raise NotAllowed from error
+        raise UserUnavailable(RIGHTS, ErrorClass.PERMANENT, "EPERM") from error
     with contextlib.suppress(OSError):  # it can write to them anyhow
         for fd in pipes:
-            os.fchown(fd, account.uid, account.gid)
-
-
-def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> AttemptResult:
-    """The outcome where an attempt could not be prepared.
-
-    Transient: no disk space, descriptors or processes. Permanent: no such user, or none that we
-    may become.
-    """
-    match error:
-        case UnknownUser():
-            outcome = user_unavailable(invocation.task, str(error), ErrorClass.PERMANENT)
-        case LookupTimedOut():
-            outcome = user_unavailable(invocation.task, str(error), ErrorClass.TRANSIENT)
-        case NotAllowed():
-            outcome = not_started(invocation.task, "user", errno.EPERM)
-        case _:
-            outcome = not_started(invocation.task, "preparing", error.errno or errno.EIO)
-    return AttemptResult(outcome=outcome)
+            os.fchown(fd, user, group)

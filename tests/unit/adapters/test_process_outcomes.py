@@ -1,13 +1,11 @@
 import errno
 import signal
-from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.process.attempt import not_started, of_exit, stopped, timed_out
+from cronhare.adapters.process.attempt import ended_by_us, not_started, of_exit
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.runner import StopReason
 
 TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))
 REFUSED = TaskError(message="refused")
@@ -26,7 +24,7 @@ def test_what_the_task_says_of_itself_weighs_most(status: int) -> None:
 
 
 def test_a_task_that_ended_by_our_signal_keeps_the_signal() -> None:
-    outcome = timed_out(timedelta(minutes=5), signal.SIGTERM)
+    outcome = ended_by_us(Ending.TIMED_OUT, "timed out after 300 s", signal.SIGTERM)
 
     assert outcome.ending is Ending.TIMED_OUT
     assert (outcome.exit_code, outcome.signal) == (None, 15)
@@ -34,7 +32,7 @@ def test_a_task_that_ended_by_our_signal_keeps_the_signal() -> None:
 
 
 def test_a_task_that_left_politely_when_asked_keeps_its_exit_code() -> None:
-    outcome = stopped(StopReason.INTERRUPTED, 0)
+    outcome = ended_by_us(Ending.INTERRUPTED, "interrupted", 0)
 
     assert (outcome.ending, outcome.exit_code) == (Ending.INTERRUPTED, 0)
 
