@@ -82,26 +82,20 @@ def read_message(line: Line) -> Message:
     Raises:
         BrokenMessage: it is too long, not JSON, or no message that we know.
     """
-    try:
-        return _read(line)
-    except BrokenMessage as problem:
-        if _RESULT.match(line.data) is None:
-            raise
-        why = f"more than {LARGEST_RESULT} bytes of JSON" if line.cut else str(problem)
-        return RefusedResult(_escaped(why))
-
-
-def _read(line: Line) -> Message:
+    is_result = _RESULT.match(line.data) is not None
+    if line.cut and is_result:
+        return RefusedResult(f"more than {LARGEST_RESULT} bytes of JSON")
     if line.cut:
         raise BrokenMessage(f"longer than {LONGEST_MESSAGE // 1024} KiB")
     try:
         return _message(msgspec.json.decode(line.data))
     except BrokenMessage:
         raise
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BrokenMessage(f"not JSON: {error}") from error
     except Exception as error:  # a task may write anything: it is no fault of ours
-        raise BrokenMessage(f"{type(error).__name__}: {error}") from error
+        why = f"not JSON: {error}"
+        if is_result:
+            return RefusedResult(_escaped(why))
+        raise BrokenMessage(why) from error
 
 
 def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
@@ -111,7 +105,8 @@ def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
         case {"progress": int() | float() as value} if not isinstance(value, bool):
             if not abs(value) <= LARGEST_PROGRESS:  # before the conversion: it may fit no float
                 raise BrokenMessage("a progress is between 0 and 1, and at most 10^15")
-            return Progress(float(value), _progress_text(content.get("text")))
+            text = _text(content.get("text"))
+            return Progress(float(value), None if text is None else _escaped(text))
         case {"finish": finish} if finish is not False and finish is not None:
             return Finished()
         case {"result": result}:
@@ -119,11 +114,6 @@ def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
         case {"result_problem": str() as why}:
             return RefusedResult(_escaped(why))
     raise BrokenMessage('neither "finish" nor "failed" nor "progress" nor "result"')
-
-
-def _progress_text(value: object) -> str | None:
-    text = _text(value)
-    return None if text is None else _escaped(text)
 
 
 def _escaped(text: str) -> str:
@@ -143,11 +133,13 @@ def _error(value: object) -> TaskError:
     fields = value if isinstance(value, dict) else {"message": value}
     code = _text(fields.get("code"))
     asked = _retry_after(fields)
+    # The name of an exception's class, or a list of it and its bases.
+    names = given if isinstance(given := fields.get("type"), list) else [given]
     return TaskError(
         message=_text(fields.get("message")) or "failed without a message",
         code=code,
         error_class=_class(fields.get("class"), code, is_limited=asked is not None),
-        types=_types(fields.get("type")),
+        types=tuple(name for name in names[:MOST_TYPES] if isinstance(name, str)),
         retry_after=asked if isinstance(asked, timedelta) else None,
         retry_at=asked if isinstance(asked, datetime) else None,
         stack=_text(fields.get("stack")),
@@ -158,12 +150,6 @@ def _class(name: object, code: str | None, *, is_limited: bool) -> ErrorClass:
     if isinstance(name, str) and name in list(ErrorClass):
         return ErrorClass(name)
     return ErrorClass.RATE_LIMITED if is_limited else classify(code)
-
-
-def _types(given: object) -> tuple[str, ...]:
-    """The name of an exception's class, or a list of it and its bases; what is no text is left."""
-    names = given if isinstance(given, list) else [given]
-    return tuple(name for name in names[:MOST_TYPES] if isinstance(name, str))
 
 
 def _retry_after(fields: Mapping[str, object]) -> timedelta | datetime | None:

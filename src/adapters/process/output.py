@@ -245,11 +245,15 @@ LINE = 256
 
 
 class AttemptLog:
-    """Writes log lines in the name of a child: the record's `child` is `Report:Name:pid`."""
+    """Writes log lines in the name of a child: the record's `child` is `Report:Name:pid`.
+
+    What an attempt may log of its output is a bucket of bytes, once empty closed for a second's
+    worth. So endless output costs the log one burst, then a second's worth at a time, with one line
+    between that counts what was omitted.
+    """
 
     def __init__(self, invocation: Invocation, clock: Callable[[], float]) -> None:
-        """*clock* gives monotonic seconds, for the rate limit."""
-        self._label = invocation.task.label
+        """*clock* gives monotonic seconds."""
         place = {
             "execution": invocation.execution_id,
             "attempt": invocation.attempt,
@@ -257,10 +261,12 @@ class AttemptLog:
         }
         # Who is told of what is no run's, such as a test, has no place to name.
         self._place = {name: value for name, value in place.items() if value}
-        self._child = self._label
+        self._child = invocation.task.label
         self._first_line: str | None = None
         self._clock = clock
-        self._rate = LogRateLimit()
+        self._left = float(BURST)
+        self._filled_at = clock()
+        self._closed = False
         self._omitted = 0
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
@@ -269,7 +275,7 @@ class AttemptLog:
 
         It is held back as the command may fail to start: see `drop_first_line`.
         """
-        self._child = f"{self._label}:{pid}"
+        self._child = f"{self._child}:{pid}"
         self._first_line = text
 
     def log_first_line(self) -> None:
@@ -303,15 +309,23 @@ class AttemptLog:
 
     @property
     def is_open(self) -> bool:
-        """Whether the rate limit lets a line of output through now."""
-        return self._rate.is_open(self._clock())
+        """Whether a line of output may be logged now, if it is short enough."""
+        now = self._clock()
+        self._left = min(BURST, self._left + (now - self._filled_at) * PER_SECOND)
+        self._filled_at = now
+        if self._closed and self._left >= PER_SECOND:
+            self._closed = False
+        return not self._closed
 
     def line(self, line: Line) -> None:
-        """Write a line of output, unless the rate limit omits it."""
+        """Write a line of output, unless there is no room for it."""
         text = loggable(line)
-        if not self._rate.take(len(printable(text)) + LINE, now=self._clock()):
+        size = len(printable(text)) + LINE
+        self._closed = not self.is_open or self._left < size
+        if self._closed:
             self.omit(1)
             return
+        self._left -= size
         self.report_omitted()
         self.info(text)
 
@@ -350,39 +364,3 @@ class Output:
         for line in self._lines.rest():
             self._log.line(line)
         self._log.report_omitted()
-
-
-class LogRateLimit:
-    """How much an attempt may log: a bucket of bytes, once empty closed for a second's worth.
-
-    So endless output costs the log one burst, then a second's worth at a time, with one line
-    between that counts what was omitted.
-
-    >>> rate = LogRateLimit()
-    >>> rate.is_open(0.0), rate.take(BURST, now=0.0), rate.take(1, now=0.0)
-    (True, True, False)
-    >>> rate.is_open(0.5), rate.is_open(1.2)
-    (False, True)
-    """
-
-    def __init__(self) -> None:
-        self._left = float(BURST)
-        self._at = 0.0
-        self._closed = False
-
-    def is_open(self, now: float) -> bool:
-        """Whether a line may be tried at *now*, a monotonic time in seconds."""
-        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
-        self._at = now
-        if self._closed and self._left >= PER_SECOND:
-            self._closed = False
-        return not self._closed
-
-    def take(self, size: int, *, now: float) -> bool:
-        """Take *size* bytes for a line; False if it may not be written."""
-        if not self.is_open(now):
-            return False
-        self._closed = self._left < size
-        if not self._closed:
-            self._left -= size
-        return not self._closed
