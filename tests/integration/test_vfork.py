@@ -12,6 +12,13 @@ from tests.integration.starting import compiled
 pytestmark = pytest.mark.integration
 
 
+@pytest.fixture(autouse=True)
+def _only_proc_is_remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/proc` stands for a file system of a network; whatever the others are, they are disks."""
+    remote = Path("/proc/self/").stat().st_dev
+    monkeypatch.setattr(os, "major", lambda device: int(device != remote))
+
+
 @pytest.fixture
 def fds() -> Iterator[list[int]]:
     """What become the descriptors of a task: all four the same pipe."""
@@ -47,6 +54,7 @@ def test_a_program_of_this_host_is_started_by_vfork_once_it_has_run(
         task("sh", cwd="/"),
         task("sh", ids=[1, 1]),
         task("sh", "a\0b"),
+        task("sh", "\ud800"),
         task("env"),
     ],
 )
@@ -56,14 +64,22 @@ def test_what_goes_elsewhere_or_cannot_be_started_or_is_not_known_takes_a_fork(
     assert learnt("sh").start(other, fds) == 0
 
 
-def test_a_script_takes_a_fork_as_its_interpreter_may_be_anywhere(
-    tmp_path: Path, fds: list[int]
+@pytest.mark.parametrize(
+    ("first_line", "vforks"),
+    [("#!/bin/sh", True), ("#! /usr/bin/env sh", True), ("#!/proc/self/exe", False), ("", False)],
+)
+def test_a_script_is_started_as_its_interpreter_allows(
+    tmp_path: Path, fds: list[int], first_line: str, *, vforks: bool
 ) -> None:
     script = tmp_path / "script"
-    script.write_text("#!/bin/sh\n")
+    script.write_text(f"{first_line}\n")
     script.chmod(0o755)
 
-    assert learnt(str(script)).start(task(str(script)), fds) == 0
+    pid = learnt(str(script)).start(task(str(script)), fds)
+
+    assert bool(pid) is vforks
+    if vforks:
+        os.waitpid(pid, 0)
 
 
 def test_a_program_that_is_gone_takes_a_fork_which_says_so(tmp_path: Path, fds: list[int]) -> None:
@@ -87,7 +103,6 @@ def test_a_program_that_is_none_any_more_takes_a_fork(tmp_path: Path, fds: list[
 
 
 def test_what_is_not_on_a_disk_of_this_host_takes_a_fork(fds: list[int]) -> None:
-    """`/proc` stands for a file system of a network: its device has no major number either."""
     assert learnt("/proc/self/exe").start(task("/proc/self/exe"), fds) == 0
 
 

@@ -354,18 +354,20 @@ class Vfork:
             self._start.argtypes = (text, text, size, size, size, integers, ctypes.c_int)
 
     def start(self, task: Frame, fds: Sequence[int]) -> int:
-        """Start a task and return its pid; 0 if it takes a fork."""
+        """Start a task and return its pid; 0 if it takes a fork, which also says what is wrong."""
         command = _command_of(task)
         if command is None or not self._is_local.get(command):
             return 0
-        if "/" in command[0]:
-            program = command[0]
-        else:
+        program = command[0]
+        if "/" not in program:
             places = _places(*command)
             program = next((path for path in places if os.access(path, os.X_OK)), "")
         argv, env = task["argv"], task["env"]
-        block = "\0".join((*argv, *map("=".join, env.items()), "")).encode(errors="surrogateescape")
-        path = program.encode(errors="surrogateescape")
+        try:
+            block = os.fsencode("\0".join((*argv, *map("=".join, env.items()), "")))
+            path = os.fsencode(program)
+        except ValueError:  # no process can have such an argument
+            return 0
         numbers = (ctypes.c_int * DESCRIPTORS)(*fds)
         pid: int = self._start(path, block, len(block), len(argv), len(env), numbers, self._pid)
         return pid
@@ -386,8 +388,11 @@ def _command_of(task: Frame) -> _Command | None:
     return None
 
 
-def _is_local(paths: Sequence[str]) -> bool:
-    """Whether the first of *paths* that is there is a program, on a disk as all folders before."""
+def _is_local(paths: Sequence[str], *, of_script: bool = False) -> bool:
+    """Whether the first of *paths* that is there is a program, on a disk as all folders before.
+
+    So has to be the interpreter that a script's first line names.
+    """
     root = os.stat("/").st_dev  # noqa: PTH116 - pathlib is heavy
     for path in paths:
         for each in (path.rpartition("/")[0] or "/", path):
@@ -397,7 +402,11 @@ def _is_local(paths: Sequence[str]) -> bool:
                     return False
         if os.access(path, os.X_OK):
             with open(path, "rb") as program:  # noqa: PTH123 - as above
-                return program.read(4) == b"\x7fELF"  # a script's interpreter may be anywhere
+                head = program.readline(256)
+            if head.startswith(b"#!") and not of_script:
+                interpreter = head[2:].split()[:1]
+                return _is_local([os.fsdecode(name) for name in interpreter], of_script=True)
+            return head.startswith(b"\x7fELF")
     return False
 
 
