@@ -1,4 +1,4 @@
-"""The warden: the small process that forks the tasks of one worker, reaps them and buries the rest.
+"""The warden: a small process that starts the tasks of one worker, reaps them, buries the rest.
 
 It is a process of its own because a fork costs what its parent weighs, because a child must die
 with its parent even when that one is killed by SIGKILL, and because whoever reaps must never be
@@ -192,11 +192,9 @@ class Warden:
         # The socket keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
         try:
-            pid = self._vfork.start(task, fds)
+            pid = self._vfork.start(task, fds) or os.fork()
             if pid == 0:
-                pid = os.fork()
-                if pid == 0:
-                    _exec_command(task, fds, self._failures, self._pid)
+                _exec_command(task, fds, self._failures, self._pid)
         except OSError as error:
             self._send({"ended": task["spawn"], "failure": ["fork", error.errno]})
         else:
@@ -224,25 +222,27 @@ class Warden:
 
     def _reap_one(self, pid: int) -> None:
         attempt = self._running.pop(pid, None)
-        if attempt is not None:
-            left = None if attempt.signalled else self._count_left(pid)
-            # Before the wait: until then the kernel does not reuse the number.
-            _signal_group(pid, _KILL)
+        if attempt is None:
+            os.waitpid(pid, 0)
+            return
+        left = None if attempt.signalled else self._count_left(pid)
+        # Before the wait: until then the kernel does not reuse the number.
+        _signal_group(pid, _KILL)
         _, status, usage = os.wait4(pid, 0)
-        if attempt is not None:
-            attempt.ended = {
-                "ended": attempt.id,
-                "status": status,
-                "signalled": attempt.signalled,
-                "left_running": left,
-                "max_rss": usage.ru_maxrss * 1024,
-                "cpu": usage.ru_utime + usage.ru_stime,
-                # A child that could not exec ended with 127: only then the pipe is read.
-                "failure": self._failures.of(pid) if status else None,
-            }
-            if attempt.ended["failure"] is None:
-                self._vfork.learn(attempt.task)
-            self._ending.append(attempt)
+        # A child that could not exec ended with 127: only then the pipe is read.
+        failure = self._failures.of(pid) if status else None
+        if failure is None:
+            self._vfork.learn(attempt.task)
+        attempt.ended = {
+            "ended": attempt.id,
+            "status": status,
+            "signalled": attempt.signalled,
+            "left_running": left,
+            "max_rss": usage.ru_maxrss * 1024,
+            "cpu": usage.ru_utime + usage.ru_stime,
+            "failure": failure,
+        }
+        self._ending.append(attempt)
 
     def _count_left(self, leader: int) -> int:
         """Count the processes that an ended main process leaves running, without their own.
