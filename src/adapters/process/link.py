@@ -77,12 +77,8 @@ class Link:
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
 
-    def params_file(self, id_: int) -> str:
-        """The path for the parameters of the attempt with this id."""
-        return f"{self.folder}/{id_}.json"
-
     def write_params(self, path: str, params: object) -> int:
-        """Write parameters as JSON; return a descriptor that stands at their beginning.
+        """Write parameters to *path* in our folder; return a descriptor at their beginning.
 
         Raises:
             OSError: no space, or no permission.

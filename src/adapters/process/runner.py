@@ -52,7 +52,7 @@ class ProcessRunner:
         try:
             account = await other_account(invocation.task.user)
             link = self._warden()
-            params_file = link.params_file(id_)
+            params_file = f"{link.folder}/{id_}.json"
             self._attempts[id_] = attempt
             self._start(link, id_, attempt, params_file, account)
         except UserUnavailable as error:
