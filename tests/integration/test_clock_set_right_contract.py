@@ -122,6 +122,20 @@ def test_a_spread_ends_then_of_what_was_claimed_meanwhile_alone(ledger: Ledger) 
     assert [ledger.seen(one).check_at for one in waiting] == [one.check_at for one in waiting]
 
 
+@pytest.mark.parametrize("ahead", [10 * MINUTE, DAY], ids=str)
+def test_what_was_claimed_by_a_clock_that_was_ahead_is_looked_for(
+    ledger: Ledger, ahead: timedelta
+) -> None:
+    ledger.clock.advance(ahead)
+    claimed, published = ledger.claimed("one"), ledger.published("other")
+    set_right(ledger, ahead)
+
+    ledger.claims.regain(now=ledger.now, limit=100)
+    ledger.clock.advance(10 * MINUTE)
+
+    assert set(ledger.overdue()) == {claimed.id, published.id}
+
+
 def test_instants_that_were_decided_meanwhile_stay_so_until_an_edit(ledger: Ledger) -> None:
     ledger.add("report", **EVERY_MINUTE)
     ledger.clock.advance(MINUTE)

@@ -21,6 +21,7 @@ from cronhare.ports.attempts import (
 from cronhare.ports.claims import LetGo
 from tests.integration.ledgers import (
     FOR_GOOD,
+    GRACES,
     IN_30_S,
     LEASE,
     LOSS,
@@ -321,3 +322,25 @@ def test_a_run_that_a_person_holds_keeps_its_own_place_in_the_line_and_nobody_el
     assert meanwhile == [third.id]
     assert let_go(mysql, GATE) == [second.id]
     assert mysql.seen(fourth).state is State.HELD
+
+
+def test_a_run_that_no_worker_takes_up_keeps_no_other_queue_from_running(ledger: Ledger) -> None:
+    ledger.add(
+        "orphan", queue="cron_scheduler.gone", concurrency=limited(1), schedule=None,
+        date_time=ledger.now + MINUTE,
+    )  # fmt: skip
+    ledger.add("good", concurrency=limited(1))
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    ledger.claims.mark_published(ledger.executions(), now=ledger.now)
+
+    for _ in range(10):
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+        late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=100)
+        sent_again = [one for one in late if one.schedule_name == "orphan"]
+        ledger.claims.mark_published(sent_again, now=ledger.now)
+        let_go(ledger)
+
+    states = {one.state for one in ledger.executions() if one.schedule_name == "good"}
+    assert State.CLAIMED in states

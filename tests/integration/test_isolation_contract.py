@@ -12,7 +12,17 @@ from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports.attempts import Finish, Limited, Refused
 from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import Captured
-from tests.integration.ledgers import FOR_GOOD, HOUR, LEASE, LOSS, MINUTE, SUCCESS, Ledger, Shell
+from tests.integration.ledgers import (
+    FOR_GOOD,
+    HOUR,
+    LEASE,
+    LOSS,
+    MINUTE,
+    SUCCESS,
+    Ledger,
+    Shell,
+    draft,
+)
 from tests.integration.rules import (
     SAYS,
     Holding,
@@ -245,3 +255,23 @@ def test_an_end_that_is_refused_is_recorded_as_a_quarantine_that_says_how_it_end
     assert isinstance(refused.verdict, Quarantine)
     assert "it ended (succeeded)" in refused.verdict.reason
     assert SAYS in apart(ledger, started[3])
+
+
+def test_on_mariadb_locked_gaps_delay_the_claims_of_others_by_seconds(
+    mysql: Ledger, migrated_mysql: URL
+) -> None:
+    """A person reads a tenth of the schedules' executions FOR UPDATE, and goes for a coffee."""
+    mysql.save(*(draft(f"report-{number:03}") for number in range(100)))
+    mysql.plan_edited()
+    mysql.clock.advance(MINUTE)
+    first = mysql.claim_due().claimed
+    mysql.clock.advance(MINUTE)
+    which = ", ".join(str(one.scheduler_id) for one in first[::10])
+
+    with holding_in(migrated_mysql)(
+        "SELECT id FROM SchedulerExecution FORCE INDEX (ux_execution_key) "
+        f"WHERE scheduler_id IN ({which}) FOR UPDATE"
+    ):
+        claimed = mysql.claim_due().claimed
+
+    assert len(claimed) >= 70  # the gap before a locked row is locked as well

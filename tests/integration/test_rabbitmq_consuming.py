@@ -122,6 +122,28 @@ async def test_a_queue_that_is_deleted_under_its_consumer_is_there_again_and_con
         assert await hands.body() == b"other"
 
 
+async def test_what_is_settled_late_settles_nothing_of_the_channel_that_has_its_number_now(
+    vhost: str,
+) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=10, on_delivery=hands.take)
+        publish(vhost, b"old", b"old", b"old", queue=REPORTS)
+        lost = [await hands.next() for _ in range(3)]
+        with amqp.channel(vhost) as plain:
+            plain.queue_delete(REPORTS)
+        await eventually(lambda: consumed(vhost, REPORTS), what="consuming the deleted queue")
+        publish(vhost, b"new", b"new", b"new", queue=REPORTS)
+        for _ in range(3):
+            await hands.next()
+
+        for delivery in lost:
+            await broker.ack(delivery)
+        await asyncio.sleep(0.5)
+
+    await eventually(lambda: amqp.depth(vhost, REPORTS) == 3, what="three messages again")
+
+
 def owned_by_a_connection(plain: BlockingChannel) -> None:
     plain.queue_declare(REPORTS, exclusive=True)
 

@@ -213,6 +213,9 @@ class Dialect(Protocol):
         Answers their new ids, in order; 0 for a key that was taken.
         """
 
+    def hurried(self) -> "Dialect":
+        """Give a dialect that inserts executions without waiting for locks, where that can be."""
+
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
         """Insert or replace plans."""
 

@@ -49,7 +49,9 @@ _KNOWN: Final = select(gates.c.name).where(_NAMES).with_hint(gates, FOUND_BY_KEY
 _LOCKED: Final = _KNOWN.with_for_update(skip_locked=True)
 _INSERT: Final = insert(gates)
 _PLACED: Final = select(executions.c.held_by, executions.c.id, executions.c.state).where(
-    executions.c.held_by.in_(bindparam("places", expanding=True))
+    executions.c.held_by.in_(bindparam("places", expanding=True)),
+    # What had to be sent again may be in a queue without a worker. It is judged at its start.
+    (executions.c.state == State.RUNNING.value) | (executions.c.resends == 0),
 )
 _FIRST: Final[Select[Any]] = (
     select(executions.c.due_at)

@@ -102,6 +102,7 @@ def test_what_an_error_of_mysql_means(error: DBAPIError, meaning: Meaning) -> No
         ("57P01", Meaning.LOST),
         ("25006", Meaning.NO_WRITES),
         ("53100", Meaning.OUTAGE),
+        ("57014", Meaning.OUTAGE),  # it took too long
         ("2200H", Meaning.OUTAGE),  # no number is left
         ("42P01", Meaning.MISSING),
         ("42501", Meaning.FAILED),

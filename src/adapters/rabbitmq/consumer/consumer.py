@@ -104,7 +104,8 @@ class Consumer:
     def nack(self, number: int, *, requeue: bool) -> None:
         """Give a delivery back, or hand it to its queue's dead-letter exchange."""
         self._acks.given_back(number)
-        self._connection.nack(self._number, number, multiple=False, requeue=requeue)
+        if self._is_ours:
+            self._connection.nack(self._number, number, multiple=False, requeue=requeue)
 
     async def close(self) -> None:
         """End its channel. What was not settled goes back to the head of the queue, in order.
@@ -114,8 +115,9 @@ class Consumer:
         """
         self.detach()
         self._acks.flush()
-        self._connection.nack(self._number, 0, multiple=True, requeue=True)
-        self._connection.end(self._number)
+        if self._is_ours:
+            self._connection.nack(self._number, 0, multiple=True, requeue=True)
+            self._connection.end(self._number)
         with translate_errors("closing a channel"):
             async with asyncio.timeout(self._answer_timeout):
                 await self._channel.close()
@@ -138,7 +140,12 @@ class Consumer:
         )
 
     def _ack(self, number: int, multiple: bool) -> None:  # noqa: FBT001
-        self._connection.ack(self._number, number, multiple=multiple)
+        if self._is_ours:
+            self._connection.ack(self._number, number, multiple=multiple)
+
+    @property
+    def _is_ours(self) -> bool:
+        return self._connection.is_of(self._number, self._receive)
 
     def _on_cancel(self, frame: Basic.Cancel) -> None:
         """The broker cancels a consumer when its queue is deleted or moves to another node."""

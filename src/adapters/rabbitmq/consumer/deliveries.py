@@ -219,6 +219,10 @@ class DeliveringConnection(FramedConnection):
         """Call *receiver* with each delivery of a channel, until it is closed."""
         self._receivers[channel] = receiver
 
+    def is_of(self, channel: int, receiver: Callable[[Incoming], None]) -> bool:
+        """Whether the number is still this receiver's: that of a closed channel is used again."""
+        return self._receivers.get(channel) == receiver
+
     def end(self, channel: int) -> None:
         """Hand out nothing more of a channel, and settle nothing: it is closed, or is to be."""
         self._receivers.pop(channel, None)

@@ -39,6 +39,7 @@ class Page:
     def __init__(self, planner: Planner, problems: Cooldown, *, limit: int, now: datetime) -> None:
         """*problems* are the schedules that were refused of late, each with the reason."""
         self.now = now
+        self.was_locked = False
         self.reasons: dict[int, str] = {}
         self._planner = planner
         self._problems = problems

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -142,7 +142,7 @@ RUN_BY = (
     .order_by(executions.c.id)
     .limit(bindparam("limit"))
 )
-_NOW, _HORIZON = _at("now"), _at("horizon")
+_NOW, _SOON, _HORIZON = _at("now"), _at("soon"), _at("horizon")
 _WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
 _RUNS = executions.c.state == State.RUNNING.value
 # Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
@@ -152,9 +152,16 @@ _MAY_NOT_WAIT = or_(
     executions.c.attempt > 1,
     executions.c.executed_at > _NOW,
 )
+#: What is looked for a while after its claim, and was claimed by a clock that was ahead.
+_CLAIMED_AHEAD = and_(
+    executions.c.state.in_([State.CLAIMED.value, State.PUBLISHED.value]),
+    executions.c.check_at > _SOON,
+    executions.c.executed_at > _SOON,
+)
 #: What waits or runs with a time that never comes: there is none, after an edit by hand, or it is
 #: of a clock that was far ahead. Each part has an index.
 _STRAY = or_(
+    _CLAIMED_AHEAD,
     and_(_WAITS, executions.c.check_at.is_(None)),
     and_(_WAITS, executions.c.check_at > _HORIZON, _MAY_NOT_WAIT),
     and_(_RUNS, executions.c.lease_until.is_(None)),
@@ -316,7 +323,7 @@ class ReconcilerQueries(LedgerTime):
     @repeatable
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        asked = {"now": now, "horizon": now + FARTHEST}
+        asked = {"now": now, "soon": now + timedelta(minutes=1), "horizon": now + FARTHEST}
         strays = excluding(STRAYS, executions.c.id, self._database.passed_over.at(now))
         with self._database.read("looking for what nobody would find") as connection:
             ids = connection.scalars(strays, {**asked, "limit": limit}).all()

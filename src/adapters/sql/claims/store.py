@@ -172,9 +172,10 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         """
         try:
             batch = take(page, None)
-        except (*REFUSED, Locked):
+        except (*REFUSED, Locked) as error:
             if not (names := page.names):
                 raise
+            page.was_locked = isinstance(error, Locked)
             # Others may be due, too: what is left of this page is found again.
             batch = attrs.evolve(joined(self._take_halves(page, names, take)), more=True)
         if self._held:
@@ -231,9 +232,11 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
         now: datetime,
         node: str,
     ) -> Batch:
+        dialect = self._database.dialect
         batch = apply_plans(
             connection,
-            self._database.dialect,
+            # It waited for one lock, and need not wait again for each of its parts.
+            dialect.hurried() if page.was_locked else dialect,
             rows,
             now=now,
             node=node,

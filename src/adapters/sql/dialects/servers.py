@@ -1,5 +1,6 @@
 """What all databases on servers share: sessions with one of the hosts, and most of `Dialect`."""
 
+import copy
 import logging
 import random
 from abc import ABC, abstractmethod
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from sqlalchemy import (
     Connection,
@@ -169,6 +170,12 @@ class ServerDialect(ABC):
     def __init__(self, sessions: Sessions) -> None:
         """*sessions* makes the connections, for migrations too."""
         self.sessions = sessions
+        self.hurries = False
+
+    def hurried(self) -> Self:
+        hurried = copy.copy(self)
+        hurried.hurries = True
+        return hurried
 
     @property
     def place(self) -> str:

@@ -214,6 +214,9 @@ def _as_json(column: ColumnElement[Any]) -> ColumnElement[Any]:
 # The dialect
 
 
+_HURRY: Final = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
+
+
 class MysqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
@@ -252,9 +255,11 @@ class MysqlDialect(ServerDialect):
         before = connection.scalars(_NEWEST).one()
         if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
             raise LedgerUnavailable(errors.NUMBERS_END, changed_nothing=True)
+        # MySQL knows no shorter wait than a second, and no statement with a wait of its own.
+        hurry = _HURRY if self.hurries and cast(Any, connection.dialect).is_mariadb else ""
         inserted = sum(
-            connection.exec_driver_sql(*insert).rowcount
-            for insert in inserts([new_values(one) for one in wanted])
+            connection.exec_driver_sql(hurry + statement, parameters).rowcount
+            for statement, parameters in inserts([new_values(one) for one in wanted])
         )
         newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
         asked = {(one.scheduler_id, one.key) for one in wanted}

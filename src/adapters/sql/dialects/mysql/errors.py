@@ -35,9 +35,11 @@ _MEANINGS: Final = {
     # Closed by the server, killed, cut, or silent for too long.
     **dict.fromkeys((1053, 1927, 2006, 2013, 2014, 2055, 4031), Meaning.LOST),
     **dict.fromkeys((NOT_READY, 1290, 1792, 1836, 3100), Meaning.NO_WRITES),
-    # A disk, a memory or a table that is full, the last number given away, a COMMIT that failed.
+    # A disk, a memory or a table that is full, the last number given away, a COMMIT that failed; a
+    # statement that took too long, or that somebody stopped.
     **dict.fromkeys(
-        (3, NO_NUMBER_LEFT, 1021, 1026, 1037, 1038, 1041, 1114, 1135, 1180), Meaning.OUTAGE
+        (3, NO_NUMBER_LEFT, 1021, 1026, 1037, 1038, 1041, 1114, 1135, 1180, 1317, 1969, 3024),
+        Meaning.OUTAGE,
     ),
     # Values that the driver files elsewhere: SIGNAL of a trigger, a number that is too large, a
     # value that fits no column, JSON that is none, and a CHECK, of both products.

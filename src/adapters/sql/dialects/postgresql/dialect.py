@@ -140,6 +140,8 @@ class PostgresqlDialect(ServerDialect):
     plan_statement = staticmethod(_set_plans)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+        if self.hurries:
+            connection.exec_driver_sql("SET LOCAL lock_timeout = '20ms'")
         rows = rows_of(NEW_COLUMNS, [new_values(one) for one in wanted])
         ids = {}
         for parameters in _parameters(rows):

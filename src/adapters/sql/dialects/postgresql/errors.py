@@ -29,6 +29,7 @@ _MEANINGS: Final = {
     READ_ONLY: Meaning.NO_WRITES,
     "53": Meaning.OUTAGE,  # a disk or a memory is full, or there are too many sessions
     NO_NUMBER_LEFT: Meaning.OUTAGE,
+    "57014": Meaning.OUTAGE,  # it took too long, or somebody cancelled it: no row is to blame
     **dict.fromkeys(("42P01", "42703"), Meaning.MISSING),  # no such table, no such column
     **dict.fromkeys(("22", "23", "P0001"), Meaning.REFUSED),  # the last is a trigger's RAISE
 }

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import (
     URL,
@@ -119,6 +119,10 @@ class SqliteDialect:
     ) -> Sequence[Row[Any]]:
         """Read them as they are: the driver is fast enough."""
         return named_rows(connection, statement, parameters)
+
+    def hurried(self) -> Self:
+        """Give itself: the writer is alone."""
+        return self
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """Insert them; the writer is alone, so what is newer now is its own."""
