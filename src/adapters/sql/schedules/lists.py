@@ -220,7 +220,8 @@ def _alike(connection: Connection) -> Iterator[ScheduleFacts]:
             task=None if faults else task.ref,
             enabled=bool(row.status),
             queue=row.queue or MAIN_QUEUE,
-            timeout=duration(row.long_timeout),
+            # To SQLite a text is more than any number.
+            timeout=duration(row.long_timeout) if isinstance(row.long_timeout, int) else None,
             problem="; ".join(faults) or None,
             source=task.source or None,
             task_name=task.name,
