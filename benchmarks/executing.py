@@ -17,8 +17,8 @@ from samples import BUSY, TRUE, size
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.redelivery.waiting_room import WaitingRoom
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.delivery import Places
+from cronhare.application.worker.foreign import WaitingRoom
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE

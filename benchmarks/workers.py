@@ -20,7 +20,7 @@ from original_algorithm import start_child
 from production import opened
 
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.delivery import Places
 from cronhare.domain.lease_times import renewed_every
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending, Outcome

@@ -99,13 +99,12 @@ if TYPE_CHECKING:
     from cronhare.application.scheduling.housekeeping import Housekeeper
     from cronhare.application.scheduling.reconcile import Reconciler
     from cronhare.application.scheduling.replaying import Replayer
-    from cronhare.application.worker.delivery_handler import DeliveryHandler
+    from cronhare.application.worker.attempt import TaskRunners
+    from cronhare.application.worker.delivery import DeliveryHandler
     from cronhare.application.worker.failed_monitor import FailedMonitor
-    from cronhare.application.worker.leases import LeaseKeeper
+    from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
     from cronhare.application.worker.ledger import WorkerLedger
-    from cronhare.application.worker.live_output import OutputKeeper
     from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
-    from cronhare.application.worker.task_runners import TaskRunners
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
     from cronhare.domain.schedules.catalog import Catalog

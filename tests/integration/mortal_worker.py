@@ -4,13 +4,13 @@ import os
 import signal
 from typing import Any
 
-from cronhare.application.worker import delivery_handler
+from cronhare.application.worker import foreign
 from cronhare.entrypoints.cli.app import main
 
 POISON = b"poison"
 
-_handler: Any = delivery_handler
-_read = _handler.read
+_foreign: Any = foreign
+_read = _foreign.read
 
 
 def _die_of_poison(body: bytes, *others: Any) -> Any:  # noqa: ANN401 - as it is
@@ -20,5 +20,5 @@ def _die_of_poison(body: bytes, *others: Any) -> Any:  # noqa: ANN401 - as it is
 
 
 if __name__ == "__main__":
-    _handler.read = _die_of_poison
+    _foreign.read = _die_of_poison
     main()

@@ -47,7 +47,7 @@ schedule = "0 8 29 2 *"
 FAULTY = """
 import sys
 from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.worker.delivery_handler import DeliveryHandler
+from cronhare.application.worker.delivery import DeliveryHandler
 from cronhare.entrypoints.cli.app import main
 
 def fault(*_, **__):

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.application.worker.own_waits import OwnWaits
+from cronhare.application.worker.attempt import prepare
+from cronhare.application.worker.own_wait import ask_strategy
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.strategy import Strategy
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.ports.runner import Invocation
 from tests.integration.invocations import ClockPutForward
 from tests.unit.executions import execution
 
@@ -47,36 +49,42 @@ def broken(attempts_made, error_type, error, job):
 
 
 @pytest.fixture
-async def own_waits() -> AsyncIterator[OwnWaits]:
+async def runner() -> AsyncIterator[ProcessRunner]:
     runner = ProcessRunner()
-    yield OwnWaits(runner=runner)
+    yield runner
     await runner.close()
 
 
 async def asked(
-    own_waits: OwnWaits, folder: Path, function: str, error: TaskError, *, deaths: int = 0
+    runner: ProcessRunner, folder: Path, function: str, error: TaskError, *, deaths: int = 0
 ) -> timedelta | None:
     (folder / "waits.py").write_text(MODULE)
     policy = TaskPolicy(strategy=Strategy("waits", function, folder))
     task = Task(name="mail", ref=TaskRef("worker", 1), command=("true",), policy=policy)
-    return await own_waits.ask(
-        task,
-        execution(deaths=deaths, params='{"user":"ann"}'),
+    failed = execution(deaths=deaths, params='{"user":"ann"}')
+    invocation = prepare(failed, task)
+    assert isinstance(invocation, Invocation)
+    return await ask_strategy(
+        runner,
+        invocation,
+        failed,
         Outcome(ending=Ending.FAILED, exit_code=1, error=error),
-        policy_wait=timedelta(seconds=30),
+        policy=timedelta(seconds=30),
         now=NOW,
     )
 
 
-async def test_the_original_strategy_chooses_its_waits(own_waits: OwnWaits, tmp_path: Path) -> None:
+async def test_the_original_strategy_chooses_its_waits(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
     limited = TaskError(
         message="429", types=("RateLimitError",), retry_after=timedelta(seconds=100)
     )
 
     third, tenth, after_limit = await asyncio.gather(
-        asked(own_waits, tmp_path, "original", TaskError(message="no"), deaths=2),
-        asked(own_waits, tmp_path, "original", TaskError(message="no"), deaths=9),
-        asked(own_waits, tmp_path, "original", limited),
+        asked(runner, tmp_path, "original", TaskError(message="no"), deaths=2),
+        asked(runner, tmp_path, "original", TaskError(message="no"), deaths=9),
+        asked(runner, tmp_path, "original", limited),
     )
 
     assert third is not None
@@ -87,18 +95,18 @@ async def test_the_original_strategy_chooses_its_waits(own_waits: OwnWaits, tmp_
 
 
 async def test_one_that_never_ends_or_raises_is_told_and_gives_no_wait(
-    own_waits: OwnWaits,
+    runner: ProcessRunner,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     error = TaskError(message="no")
     clock = ClockPutForward(monkeypatch)
-    endless = asyncio.create_task(asked(own_waits, tmp_path, "endless", error))
+    endless = asyncio.create_task(asked(runner, tmp_path, "endless", error))
     await clock.leap_once_begun(20)
 
     assert await endless is None
-    assert await asked(own_waits, tmp_path, "broken", error) is None
+    assert await asked(runner, tmp_path, "broken", error) is None
 
     told = [record.message for record in caplog.records if "gave no wait" in record.message]
     assert ["timed out after 10 s" in told[0], "KeyError: 'ann'" in told[1]] == [True, True]

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
-from cronhare.application.redelivery.quarantine_message import LARGEST_PARKED, quarantine_message
+from cronhare.application.worker.unhandled import LARGEST_PARKED, quarantine_message
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp

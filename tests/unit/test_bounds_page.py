@@ -25,10 +25,10 @@ from cronhare.application.events import (
     relay,
 )
 from cronhare.application.publishing import sending_bell
-from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.worker import (
-    own_waits,
+    own_wait,
 )
+from cronhare.application.worker import unhandled as parking
 from cronhare.domain import nodes, shutdown_times, task_report, topology
 from cronhare.domain.access import audit, tokens, tries
 from cronhare.domain.access.sessions import LONGEST_SESSION
@@ -131,7 +131,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
     ],
     "a strategy of one's own": [
-        f"{own_waits.TIMEOUT.total_seconds():.0f} s",
+        f"{own_wait.TIMEOUT.total_seconds():.0f} s",
         f"{timedelta(milliseconds=CEILING_MS).days} days",
         f"{LONGEST_STRATEGY} characters",
     ],

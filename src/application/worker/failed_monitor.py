@@ -23,9 +23,9 @@ from cronhare.ports.system import ClockPort
 
 from ..ledger_threads import LedgerThreads
 from ..logs import say
-from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
-from ..redelivery.waiting_room_sender import WaitingRoomSender
+from .foreign import FOREIGN_REFUSED
 from .ledger import Draining, LedgerRetry
+from .unhandled import defer, quarantine_message
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +52,11 @@ class FailedMonitor:
     _timeout: timedelta
     _seal: Seal
     _accepts_foreign: bool = True
-    _waiting_room: WaitingRoomSender = attrs.field(init=False)
+    _in_thread: LedgerThreads = attrs.field(init=False)
     _ledger_retry: LedgerRetry = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._waiting_room = WaitingRoomSender(self._broker, self._clock.monotonic)
+        self._in_thread = LedgerThreads(self._executor)
         self._ledger_retry = LedgerRetry(self._clock, timeout=self._timeout, is_up=self._is_up)
 
     def drain(self) -> None:
@@ -76,25 +76,27 @@ class FailedMonitor:
             await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
 
     async def _handle(self, delivery: Delivery) -> None:
-        message = delivery.message
-        if delivery.defect is not None:
-            await quarantine_message(self._broker, delivery, delivery.defect.reason)
+        message, defect = delivery.message, delivery.defect
+        failure: Failure | Unreadable
+        if defect is not None:
+            failure = Unreadable(defect.reason)
+        else:
+            failure = read_failed(message.body, message.headers, self._seal)
+        if isinstance(failure, Unreadable):
+            await quarantine_message(self._broker, delivery, failure.reason)
             return
-        match read_failed(message.body, message.headers, self._seal):
-            case Unreadable(reason):
-                await quarantine_message(self._broker, delivery, reason)
-            case Failure() as failure:
-                await self._answer(delivery, failure)
-
-    async def _answer(self, delivery: Delivery, failure: Failure) -> None:
         if failure.ticket is None and not self._accepts_foreign:
             await quarantine_message(self._broker, delivery, FOREIGN_REFUSED)
             return
+
+        def keep() -> Archived | Unproven | None:
+            return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
+
         try:
-            kept = await self._keep(failure)
-        except LedgerBusy as busy:
+            kept = await self._ledger_retry.to_begin(lambda: self._in_thread(keep))
+        except LedgerBusy as busy:  # the messages behind it do not wait for that
             # A copy needs no id: the archive knows a failure by its body.
-            await self._waiting_room.defer(delivery, str(busy))
+            await defer(self._broker, delivery, str(busy))
             return
         match kept:
             case Unproven(state=None):
@@ -103,26 +105,17 @@ class FailedMonitor:
             case Unproven(ticket, State() as state):
                 _log_unproven(ticket, state)
             case Archived() | None:
-                _log_failure(failure, delivery.message.body)
-                _log_kept(kept)
+                _log_failure(failure, message.body)
+                if kept is not None:
+                    text = (
+                        f"It failed at a worker that is not ours; the archive has it as {kept.id}"
+                    )
+                    say(log, logging.INFO, "failed.kept", text)
         await self._broker.ack(delivery)
-
-    async def _keep(self, failure: Failure) -> Archived | Unproven | None:
-        """Have the ledger keep it.
-
-        Raises:
-            LedgerBusy: its rows are locked: the messages behind it do not wait for that.
-        """
-
-        def keep() -> Archived | Unproven | None:
-            return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
-
-        in_thread = LedgerThreads(self._executor)
-        return await self._ledger_retry.to_begin(lambda: in_thread(keep))
 
     async def _is_up(self) -> bool:
         try:
-            await LedgerThreads(self._executor)(self._records.last_claim)
+            await self._in_thread(self._records.last_claim)
         except LedgerUnavailable:
             return False
         return True
@@ -151,26 +144,16 @@ def _log_failure(failure: Failure, body: bytes) -> None:
         say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
 
 
-def _log_kept(kept: Archived | None) -> None:
-    if kept is not None:
-        text = f"It failed at a worker that is not ours; the archive has it as {kept.id}"
-        say(log, logging.INFO, "failed.kept", text)
-
-
 def _log_unproven(ticket: AttemptRef, state: State) -> None:
-    text = (
-        f"A message in the failed queue says that attempt {ticket.attempt} of execution "
-        f"{ticket.execution_id} failed for good; the ledger has it as {state}, and nothing is "
-        f"changed. {_hint(state)}"
-    )
-    say(log, logging.WARNING, "failed.unproven", text)
-
-
-def _hint(state: State) -> str:
-    """Say what would make the ledger accept it; nothing does if the execution runs or has ended."""
+    hint = "A message can end nothing but what waits: find who publishes it"
     if state in STARTABLE:
-        return (
+        hint = (
             "If its publisher is a worker of another program, it is believed of the attempt that "
             "waits with CRON_MESSAGE_KEY set here, and heard of queues in CRON_FOREIGN_QUEUES"
         )
-    return "A message can end nothing but what waits: find who publishes it"
+    text = (
+        f"A message in the failed queue says that attempt {ticket.attempt} of execution "
+        f"{ticket.execution_id} failed for good; the ledger has it as {state}, and nothing is "
+        f"changed. {hint}"
+    )
+    say(log, logging.WARNING, "failed.unproven", text)

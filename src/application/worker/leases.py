@@ -1,10 +1,10 @@
-"""Renewing the leases of running attempts, in a thread that no task can block."""
+"""What runs here: its leases are renewed, its output stored, in threads that no task can block."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import attrs
 
@@ -12,7 +12,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lease_times import given_up_after
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.errors import LedgerUnavailable
-from cronhare.ports.runner import StopReason
+from cronhare.ports.runner import StopReason, TaskRunnerPort, Written
 from cronhare.ports.system import SILENT, ClockPort, MetricsPort
 
 from ..logs import say
@@ -25,18 +25,21 @@ ROW_LOCKED = "somebody else keeps its row locked"
 
 
 @attrs.define(kw_only=True, eq=False)
-class Lease:
-    """One attempt's lease. *over* once its task has ended: nothing is left to stop.
+class Running:
+    """An attempt that this worker has begun, until its end is recorded: all that is known of it.
 
     *renewed_at* is a monotonic time, taken before the ledger was asked. *busy* while another
-    session keeps its row locked.
+    session keeps its row locked. *over* once its task has ended: nothing is left to stop.
+    *earlier* is an attempt of the same execution that was lost here while the process stood still.
     """
 
-    attempt: int
+    execution: Execution
     renewed_at: float
+    earlier: "Running | None" = None
     busy: bool = False
     over: bool = False
     stopped_for: StopReason | None = None
+    ended: asyncio.Event | None = None  # made by who waits for it
 
 
 class LeaseKeeper:
@@ -71,13 +74,15 @@ class LeaseKeeper:
         self._lock = threading.Lock()
         self._looked_at: float | None = None
         self._leapt_at: float | None = None  # until a later renewal is answered
-        self._leases: dict[int, Lease] = {}
+        self._running: dict[int, Running] = {}
 
-    def hold(self, execution: Execution, *, since: float) -> None:
+    def hold(self, execution: Execution, *, since: float) -> Running:
         """Keep the lease of an attempt, which was asked for at *since*, a monotonic time in s."""
-        lease = Lease(attempt=execution.attempt, renewed_at=since)
         with self._lock:
-            self._leases[execution.id] = lease
+            earlier = self._running.get(execution.id)
+            running = Running(execution=execution, renewed_at=since, earlier=earlier)
+            self._running[execution.id] = running
+        return running
 
     def is_fresh(self, since: float) -> bool:
         """Tell whether two thirds are left of a lease that was asked for at *since*."""
@@ -88,83 +93,72 @@ class LeaseKeeper:
         return self._clock.monotonic() - since < self._margin
 
     @property
-    def held(self) -> frozenset[int]:
-        """The executions whose leases are kept."""
+    def running(self) -> Sequence[Running]:
+        """What was begun here, and is not recorded."""
         with self._lock:
-            return frozenset(self._leases)
+            return tuple(self._running.values())
 
-    @property
-    def ended(self) -> frozenset[int]:
-        """Those of them whose tasks have ended, and whose results are not recorded."""
-        with self._lock:
-            return frozenset(id_ for id_, lease in self._leases.items() if lease.over)
+    def age(self, running: Running) -> float:
+        """Tell how many seconds ago a lease was renewed."""
+        return self._clock.monotonic() - running.renewed_at
 
-    def ages(self) -> Sequence[tuple[int, int, float]]:
-        """List the leases: execution, attempt, and seconds since the renewal."""
-        now = self._clock.monotonic()
-        with self._lock:
-            leases = dict(self._leases)
-        return [(id_, lease.attempt, now - lease.renewed_at) for id_, lease in leases.items()]
-
-    def has_ended(self, execution: Execution) -> None:
+    def has_ended(self, running: Running) -> None:
         """Keep the lease until the result is recorded, but do not stop what is over."""
         with self._lock:
-            lease = self._leases.get(execution.id)
-            if lease is not None and lease.attempt == execution.attempt:
-                lease.over = True
+            running.over = True
+        if running.ended is not None:
+            running.ended.set()
 
-    def release(self, execution: Execution) -> None:
+    def release(self, running: Running) -> None:
         """Let an attempt's lease go. The lease of a later attempt stays."""
+        self.has_ended(running)
+        id_ = running.execution.id
         with self._lock:
-            lease = self._leases.get(execution.id)
-            if lease is not None and lease.attempt == execution.attempt:
-                del self._leases[execution.id]
+            if self._running.get(id_) is running:
+                del self._running[id_]
 
     def renew(self) -> None:
         """Renew all leases. To be called a few times within the length of one."""
-        asked_at = self._clock.monotonic()
-        with self._lock:
-            leases = dict(self._leases)
+        asked_at, leases = self._clock.monotonic(), self.running
         if not leases:
             return
+        ids = [each.execution.id for each in leases]
         try:
             renewal = self._attempts.renew(
-                leases.keys(), now=self._clock.now(), node=self._node, lease=self._lease
+                ids, now=self._clock.now(), node=self._node, lease=self._lease
             )
         except LedgerUnavailable as error:
             self._give_up_old(leases, str(error))
             return
         self._note_answer(asked_at, for_all=not renewal.busy)
-        for id_, lease in leases.items():
-            lease.busy = id_ in renewal.busy
-            if lease.busy:
+        for id_, each in zip(ids, leases, strict=True):
+            each.busy = id_ in renewal.busy
+            if each.busy:
                 continue
             if id_ not in renewal.held:
-                self._end(id_, lease, StopReason.LEASE_LOST, "another node decided in its place")
+                self._end(each, StopReason.LEASE_LOST, "another node decided in its place")
                 continue
-            lease.renewed_at = asked_at
+            each.renewed_at = asked_at
             if id_ in renewal.cancel_requested:
-                self._end(id_, lease, StopReason.CANCELLED, "somebody asked for its end")
+                self._end(each, StopReason.CANCELLED, "somebody asked for its end")
         if renewal.busy:
-            self._give_up_old({id_: leases[id_] for id_ in renewal.busy}, ROW_LOCKED)
+            self._give_up_old([each for each in leases if each.busy], ROW_LOCKED)
 
     def watch(self) -> None:
         """Stop what could not be renewed in time. To be called beside `renew`.
 
         A silent ledger may block `renew` for longer than a short lease lasts.
         """
-        with self._lock:
-            leases = dict(self._leases)
-        self._give_up_old(leases, "the ledger has not answered yet")
+        self._give_up_old(self.running, "the ledger has not answered yet")
 
-    def _give_up_old(self, leases: Mapping[int, Lease], why: str) -> None:
+    def _give_up_old(self, leases: Sequence[Running], why: str) -> None:
         now = self._clock.monotonic()  # anew: the call may have taken long to fail
         if self._has_just_leapt(now):
             return
-        for id_, lease in leases.items():
-            if now - lease.renewed_at >= self._margin:
-                text = f"its lease cannot be renewed: {ROW_LOCKED if lease.busy else why}"
-                self._end(id_, lease, StopReason.LEASE_LOST, text)
+        for each in leases:
+            if now - each.renewed_at >= self._margin:
+                text = f"its lease cannot be renewed: {ROW_LOCKED if each.busy else why}"
+                self._end(each, StopReason.LEASE_LOST, text)
 
     def _has_just_leapt(self, now: float) -> bool:
         """Tell whether to wait for a renewal after a leap: once, for a third of a lease."""
@@ -185,15 +179,77 @@ class LeaseKeeper:
             if leapt_at is not None and leapt_at <= asked_at - (0 if for_all else self._third):
                 self._leapt_at = None
 
-    def _end(self, execution_id: int, lease: Lease, reason: StopReason, why: str) -> None:
+    def _end(self, running: Running, reason: StopReason, why: str) -> None:
+        id_, attempt = running.execution.id, running.execution.attempt
         with self._lock:
-            if self._leases.get(execution_id) is not lease or lease.over:
+            if self._running.get(id_) is not running or running.over:
                 return
-            is_news, lease.stopped_for = lease.stopped_for is not reason, reason
-        if is_news and reason is StopReason.LEASE_LOST:
-            self._metrics.lease_lost()
+            is_news, running.stopped_for = running.stopped_for is not reason, reason
         if is_news:
-            text = f"Stopping execution {execution_id}: {why}"
-            place: dict[str, Any] = {"execution": execution_id, "attempt": lease.attempt}
-            say(log, logging.WARNING, "attempt.stop", text, **place)
-        self._stop(execution_id, reason)
+            if reason is StopReason.LEASE_LOST:
+                self._metrics.lease_lost()
+            text = f"Stopping execution {id_}: {why}"
+            say(log, logging.WARNING, "attempt.stop", text, execution=id_, attempt=attempt)
+        self._stop(id_, reason)
+
+
+#: Seconds between two rounds. An attempt that ends before its second round costs nothing.
+EVERY = 2.0
+#: Bytes of output that a round writes; the attempt that waited longest comes first.
+MOST_BYTES = 256 * 1024
+
+#: Reads what executions that run here have written and reported, of each if beyond that mark.
+Reading = Callable[[Mapping[int, int]], Sequence[Written]]
+
+
+@attrs.define(kw_only=True, eq=False)
+class OutputKeeper:
+    """Stores the output of long attempts before they end, so that people can read it.
+
+    Only of those that ran in the round before, too. *keeper* knows what runs here.
+    """
+
+    _attempts: AttemptStorePort
+    _clock: ClockPort
+    _node: str
+    _keeper: LeaseKeeper
+    _read: Reading
+    _stored: dict[tuple[int, int], int] = attrs.field(
+        init=False, factory=dict[tuple[int, int], int]
+    )
+
+    def round(self) -> float:
+        """Store what is new; answers how many seconds to rest.
+
+        Raises:
+            LedgerUnavailable: the next round tries again.
+        """
+        running = {
+            (each.execution.id, each.execution.attempt)
+            for each in self._keeper.running
+            if not each.over  # its end has all that it wrote
+        }
+        seen = {place: stored for place, stored in self._stored.items() if place in running}
+        self._stored = seen | dict.fromkeys(running - seen.keys(), 0)
+        asked = {id_: stored for (id_, _), stored in seen.items()}
+        now = self._clock.now()  # before the read: the output is no older than this
+        if asked and (written := self._read(asked)):
+            self._attempts.keep_written(written, now=now, node=self._node)
+            for one in written:
+                place = one.execution_id, one.attempt
+                if self._stored.pop(place, None) is not None:
+                    self._stored[place] = one.mark
+        return EVERY
+
+
+def read_new_output(runner: TaskRunnerPort, stored: Mapping[int, int]) -> list[Written]:
+    """Read what attempts wrote and reported beyond the marks that are *stored*: `MOST_BYTES`."""
+    found: list[Written] = []
+    room = MOST_BYTES
+    for id_, known in stored.items():
+        if room <= 0:
+            break
+        if (one := runner.written(id_, beyond=known)) is not None:
+            found.append(one)
+            room -= one.kept
+    return found

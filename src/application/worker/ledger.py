@@ -1,22 +1,21 @@
-"""The ledger as a worker asks it: its stores, the threads for them, and the retries."""
+"""The ledger as a worker asks it: its stores, the threads for them, batches, and the retries."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 
-from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.retries.backoff import exponential
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
-from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..outages import Outage
 
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks for a row that another session keeps locked, mostly for milliseconds. What
 #: is to begin makes these, and then gives its place to others.
-SHORT_PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+SHORT_PAUSES: Final = (0.01, 0.1, 1.0)
 
 #: A cleanup, which can be repeated, looks for ten seconds; an end goes on with the last pause.
 LOCK_PAUSES: Final = (*SHORT_PAUSES, *[1.0] * 9)
@@ -32,19 +31,17 @@ LOCK_PAUSES: Final = (*SHORT_PAUSES, *[1.0] * 9)
 #: After so many looks, more than a second, a row that is still locked is logged.
 LOOKS_BEFORE_WARNING: Final = len(SHORT_PAUSES) + 1
 
-#: So many rows that may be locked are asked for in one statement: one keeps the others waiting.
-LOCKED_AT_ONCE: Final = 4
-
 #: Seconds after which a ledger that is away is asked again: what waits begins that late at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 
-#: After so many failures an end gives its place away: it can wait without one.
-MOST_FAILURES_OF_AN_END = 4
-
-#: After so many, more than three seconds, a start does if the ledger answers others.
-MOST_FAILURES = 6
+#: After so many failures, more than three seconds, what is to begin gives its place to others if
+#: the ledger answers at all; and after so many an end, which can wait without a place. A row that
+#: is refused is told from an outage only beside others.
+MOST_FAILURES, MOST_FAILURES_OF_AN_END = 6, 4
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class Draining(Exception):
@@ -52,31 +49,27 @@ class Draining(Exception):
 
 
 class LedgerRetry:
-    """Repeats calls of the ledger: for ever while the worker works, within bounds at shutdown.
-
-    The ledger may answer some calls and not others: a rule may refuse each start, say, and no end.
-    So the outage is over only once no call waits that failed.
-    """
+    """Repeats calls of the ledger: for ever while the worker works, within bounds at shutdown."""
 
     def __init__(
         self,
         clock: ClockPort,
         *,
         timeout: timedelta,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         is_up: Callable[[], Awaitable[bool]],
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """*timeout* is the length of a lease: after it the ledger lets others decide.
 
-        *sleep* waits for so many seconds; *is_up* tells whether the ledger answers at all.
+        *is_up* tells whether the ledger answers at all; *sleep* waits for so many seconds.
         """
         self._clock = clock
         self._timeout = timeout.total_seconds()
-        self._sleep = sleep
         self._is_up = is_up
+        self._sleep = sleep
         self._drained_at: float | None = None
         self._outage = Outage(log, "The ledger answers again", back="ledger.back")
-        self._unanswered: set[_Call] = set()
+        self._unanswered: set[_Call] = set()  # an outage is over once none of them waits
 
     def drain(self) -> None:
         """From now on begin nothing, and finish within the timeout."""
@@ -103,72 +96,68 @@ class LedgerRetry:
                 that is binding, it was away for a whole lease since.
             LedgerBusy: it cannot be had for now, while others can.
         """
-        pauses = iter(() if returned else SHORT_PAUSES)
-        failures = 1 if returned else MOST_FAILURES
-        with self._calling() as call:
+        call, looks, failures = _Call(), len(SHORT_PAUSES), MOST_FAILURES
+        if returned:
+            looks, failures = 0, 1
+        try:
             while self._drained_at is None or (call.may_be_written and not self._is_too_late()):
                 try:
-                    return await self._answer(call, ask)
+                    answer = await ask()
                 except LedgerBusy as busy:
-                    pause = call.look_again(busy) if call.may_be_written else next(pauses, None)
-                    if pause is None:
+                    self._note_answer(call)
+                    if call.looks >= looks and not call.may_be_written:
                         raise
-                    await self._sleep(pause)
+                    pause = call.pause_before_look(busy)
                 except LedgerUnavailable as error:
                     call.may_be_written |= binding and not error.changed_nothing
                     pause = self._note_failure(call, error)
-                    is_to_yield = call.failures >= failures and not call.may_be_written
-                    if is_to_yield and await self._is_up():
+                    gives_way = call.failures >= failures and not call.may_be_written
+                    if gives_way and await self._is_up():
                         raise LedgerBusy(str(error)) from error
-                    await self._sleep(pause)
+                else:
+                    self._note_answer(call)
+                    return answer
+                await self._sleep(pause)
             raise Draining
+        finally:
+            self._unanswered.discard(call)
 
     async def to_finish(self, ask: Callable[[], Awaitable[T]], *, bounded: bool = False) -> T:
-        """Record the end of something that was begun, again and again unless *bounded*.
+        """Record the end of something that was begun, until the ledger answers.
 
         Raises:
-            LedgerBusy: it is bounded, and cannot be recorded for now, for whatever reason.
+            LedgerBusy: it is *bounded*, and cannot be recorded for now, for whatever reason.
             LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease
                 since.
         """
-        with self._calling() as call:
+        call = _Call()
+        try:
             while True:
                 try:
-                    return await self._answer(call, ask)
+                    answer = await ask()
                 except LedgerBusy as busy:
+                    self._note_answer(call)
                     if bounded or self._is_too_late():
                         raise
-                    pause = call.look_again(busy)
+                    pause = call.pause_before_look(busy)
                 except LedgerUnavailable as error:
                     if self._is_too_late():
                         raise
                     pause = self._note_failure(call, error)
                     if bounded and call.failures >= MOST_FAILURES_OF_AN_END:
                         raise LedgerBusy(str(error)) from error
+                else:
+                    self._note_answer(call)
+                    return answer
                 await self._sleep(pause)
+        finally:
+            self._unanswered.discard(call)
 
     def _is_too_late(self) -> bool:
         """Tell whether the timeout is over since the shutdown, however long was asked before."""
         if self._drained_at is None:
             return False
         return self._clock.monotonic() - self._drained_at >= self._timeout
-
-    @contextmanager
-    def _calling(self) -> Iterator["_Call"]:
-        call = _Call()
-        try:
-            yield call
-        finally:
-            self._unanswered.discard(call)
-
-    async def _answer(self, call: "_Call", ask: Callable[[], Awaitable[T]]) -> T:
-        try:
-            answer = await ask()
-        except LedgerBusy:  # which is an answer, too
-            self._note_answer(call)
-            raise
-        self._note_answer(call)
-        return answer
 
     def _note_answer(self, call: "_Call") -> None:
         self._unanswered.discard(call)
@@ -180,7 +169,8 @@ class LedgerRetry:
         self._unanswered.add(call)
         text = "The ledger does not answer, asking again"
         self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)
-        return call.next_pause()
+        call.failures += 1
+        return exponential(FIRST_PAUSE, call.failures - 1, LONGEST_PAUSE)
 
 
 class _Call:
@@ -189,19 +179,13 @@ class _Call:
     def __init__(self) -> None:
         self.may_be_written = False  # a yes, whose answer was lost
         self.failures = 0
-        self._looks = 0
-        self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
+        self.looks = 0
 
-    def next_pause(self) -> float:
-        """Give the pause after a failure, ever longer."""
-        self.failures += 1
-        return self._pauses.next()
-
-    def look_again(self, busy: LedgerUnavailable) -> float:
+    def pause_before_look(self, busy: LedgerBusy) -> float:
         """Give the pause before the next look; a row that is locked for long is logged."""
-        pause = LOCK_PAUSES[min(self._looks, len(LOCK_PAUSES) - 1)]
-        self._looks += 1
-        if self._looks == LOOKS_BEFORE_WARNING:
+        pause = LOCK_PAUSES[min(self.looks, len(LOCK_PAUSES) - 1)]
+        self.looks += 1
+        if self.looks == LOOKS_BEFORE_WARNING:
             say(log, logging.WARNING, "ledger.busy", str(busy))
         return pause
 
@@ -214,12 +198,90 @@ def lock_wait(what: str, locked: str = "its row") -> str:
     )
 
 
+class Batcher(Generic[Q, A]):
+    """Turns single questions into calls of a function that answers many, in order.
+
+    While one batch is under way, the next one gathers, and then waits a moment to become as large
+    as the one before: what was answered together comes back together. A single question after
+    another single one goes at once.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Sequence[Q]], Sequence[A | LedgerBusy]],
+        *,
+        executor: Executor,
+        most: int = 256,
+        linger: float = 0.0,
+    ) -> None:
+        """*ask* is called on *executor*, never twice at a time, with at most *most* questions.
+
+        A batch waits for more questions for up to *linger* seconds.
+        """
+        self._ask = ask
+        self._executor = executor
+        self._most = most
+        self._linger = linger
+        self._expected = 1  # the size of the last batch
+        self._complete = asyncio.Event()
+        self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    def submit(self, question: Q) -> "asyncio.Future[A]":
+        """Ask; the answer is to be awaited. A `LedgerBusy` among the answers is raised there.
+
+        `LedgerUnavailable` is raised for each question of a batch; any other error is raised for
+        the question that causes it alone.
+        """
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, answer))
+        if len(self._waiting) >= self._expected:
+            self._complete.set()
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_all())
+        return answer
+
+    async def _ask_all(self) -> None:
+        try:
+            while self._waiting:
+                if len(self._waiting) < self._expected:
+                    self._complete.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._linger):
+                            await self._complete.wait()
+                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                self._expected = len(batch)
+                await self._ask_batch(batch)
+        finally:
+            self._asking = None
+
+    async def _ask_batch(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
+        questions = [question for question, _ in batch]
+        answers: Sequence[A | Exception]
+        try:
+            loop = asyncio.get_running_loop()
+            answers = await loop.run_in_executor(self._executor, self._ask, questions)
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+            if len(batch) > 1 and not isinstance(error, LedgerUnavailable):
+                for single in batch:  # which may be the fault of one question
+                    await self._ask_batch([single])
+                return
+            answers = [error] * len(batch)
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.cancelled():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class WorkerLedger:
-    """What the parts of a worker share.
+    """What the parts of a worker share. *lease* is that of the attempts.
 
-    *executor* has the threads for the ledger, *locking_executor* those of calls that may wait for
-    locks: `ask` and `in_thread` call in them. *lease* is that of the attempts.
+    *executor* has the threads for batches, *locking_executor* those of calls that may wait for
+    locks.
     """
 
     node: str
@@ -229,21 +291,15 @@ class WorkerLedger:
     lease: timedelta
     executor: Executor
     locking_executor: Executor
-    ask: LedgerThreads = attrs.field(init=False)
-    in_thread: LedgerThreads = attrs.field(init=False)
     retry: LedgerRetry = attrs.field(init=False)
-
-    @ask.default
-    def _ask(self) -> LedgerThreads:
-        return LedgerThreads(self.executor)
-
-    @in_thread.default
-    def _in_thread(self) -> LedgerThreads:
-        return LedgerThreads(self.locking_executor)
 
     @retry.default
     def _retry(self) -> LedgerRetry:
         return LedgerRetry(self.clock, timeout=self.lease, is_up=self._is_up)
+
+    async def in_thread(self, question: Callable[[], T]) -> T:
+        """Ask one thing, as the answer is waited for; the loop goes on meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self.locking_executor, question)
 
     async def now(self) -> datetime:
         """Tell the time: at once, unless a clock has leapt; then the ledger is asked for it."""

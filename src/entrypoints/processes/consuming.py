@@ -11,12 +11,11 @@ from functools import partial
 
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
-from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
-from cronhare.application.worker.delivery_handler import DeliveryHandler
+from cronhare.application.worker.delivery import DeliveryHandler, Places
 from cronhare.application.worker.failed_monitor import FailedMonitor
+from cronhare.application.worker.foreign import PLACES, WaitingRoom
 from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.places import Places
-from cronhare.application.worker.recording import Counters
+from cronhare.application.worker.record import Counters
 from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
@@ -224,7 +223,7 @@ class WorkerConsumer:
 
 def warn_of_unsettled(keeper: LeaseKeeper) -> None:
     """Name the executions that end without a result, and say that nothing has to be done."""
-    if ids := [str(id_) for id_, _, _ in keeper.ages()]:
+    if ids := [str(each.execution.id) for each in keeper.running]:
         text = (
             f"Without a recorded result: execution {listed(ids)}. Once the lease has ended, a "
             "scheduler takes what is not recorded for lost, and has it repeated"

@@ -12,11 +12,10 @@ from cronhare.application.administration.commands import Administrator, CannotRu
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.heartbeat import LEAVING, LedgersClock
 from cronhare.application.logs import place_of, say
-from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
-from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.delivery import Places
+from cronhare.application.worker.foreign import WaitingRoom
+from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, Reading, read_new_output
 from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.domain.diagnosis.clock import WORRYING_SKEW
 from cronhare.domain.lease_times import measured_every, renewed_every
@@ -217,11 +216,10 @@ def _state_lines(
     """Say what runs here."""
     text = f"Worker: {consumer.at_hand} of {places.count} at hand; the counts are since its start"
     yield text, attrs.asdict(consumer.counters)
-    ended = keeper.ended
-    for id_, attempt, age in keeper.ages():
-        place = {"execution": id_, "attempt": attempt}
-        does = "Has ended, its result waits for the ledger" if id_ in ended else "Runs"
-        yield f"{does}, and its lease was renewed {age:.1f} s ago", place
+    for each in keeper.running:
+        place = {"execution": each.execution.id, "attempt": each.execution.attempt}
+        does = "Has ended, its result waits for the ledger" if each.over else "Runs"
+        yield f"{does}, and its lease was renewed {keeper.age(each):.1f} s ago", place
 
 
 def _wire(

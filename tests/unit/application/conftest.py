@@ -3,9 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cronhare.application.redelivery import delay
-from cronhare.application.redelivery import quarantine_message as parking
-from cronhare.application.worker import ledger
+from cronhare.application.worker import ledger, unhandled
 from cronhare.entrypoints.logs import TextFormatter
 from tests.memory_ledger import memory_ledgers
 
@@ -22,8 +20,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "FIRST_PAUSE", 0.0)
     monkeypatch.setattr(ledger, "LOCK_PAUSES", (0.0,) * len(ledger.LOCK_PAUSES))
     monkeypatch.setattr(ledger, "SHORT_PAUSES", (0.0,) * len(ledger.SHORT_PAUSES))
-    monkeypatch.setattr(parking, "PAUSE", 0.0)
-    monkeypatch.setattr(delay, "PAUSE", 0.0)
+    monkeypatch.setattr(unhandled, "PAUSE", 0.0)
 
 
 @pytest.fixture

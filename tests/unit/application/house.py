@@ -28,10 +28,9 @@ from cronhare.application.publishing.execution_publisher import ExecutionPublish
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.worker.delivery_handler import DeliveryHandler
+from cronhare.application.worker.delivery import DeliveryHandler, Places
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
-from cronhare.application.worker.places import Places
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-from cronhare.application.worker.batching import Batcher
+from cronhare.application.worker.ledger import Batcher
 from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import Inline
 
@@ -43,9 +43,9 @@ async def test_what_is_asked_meanwhile_is_asked_together() -> None:
 
     with ThreadPoolExecutor(1) as executor:
         batcher = Batcher[int, int](slowly, executor=executor)
-        first = asyncio.create_task(batcher.submit(0))
+        first = batcher.submit(0)
         await asyncio.to_thread(asked.wait, 5)
-        later = [asyncio.create_task(batcher.submit(number)) for number in (1, 2, 3)]
+        later = [batcher.submit(number) for number in (1, 2, 3)]
         await asyncio.sleep(0)
         answer.set()
         await asyncio.gather(first, *later)
@@ -91,7 +91,7 @@ async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
     batcher = Batcher[int, int](ask, executor=Inline(), linger=60)
     await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
 
-    first = asyncio.create_task(batcher.submit(3))
+    first = batcher.submit(3)
     await asyncio.sleep(0.01)
     asked_before = len(ask.groups)
     await asyncio.wait_for(asyncio.gather(first, batcher.submit(4)), 5)

@@ -59,7 +59,8 @@ async def test_an_attempt_that_was_lost_here_ends_before_the_next_one_begins_her
 
     [lost, next_one] = house.records.attempts(house.only.id)
     assert (lost.ending, next_one.attempt, next_one.ending) == ("lost", 2, None)
-    assert house.runner.running == house.keeper.held == {house.only.id}
+    assert house.runner.running == {house.only.id}
+    assert [each.execution.id for each in house.keeper.running] == [house.only.id]
     assert (house.worker.counters.superseded, house.only.state) == (1, State.RUNNING)
 
     house.runner.release(house.only.id)

@@ -7,6 +7,7 @@ import pytest
 
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.ledger import SHORT_PAUSES
+from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import failed_body
 from cronhare.domain.messages.signing import Seal
@@ -145,7 +146,7 @@ async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
     await house.connection.close()
     beside = len(house.records.archive())
     await open_room(house)
-    house.clock.advance(timedelta(seconds=1))
+    house.clock.advance(DEFERRED_FOR)
     await house.settle()
 
     assert (put_off, beside) == (0, 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_BODY
 from cronhare.domain.messages.signing import Seal
@@ -411,7 +412,7 @@ async def test_a_fault_of_ours_parks_the_delivery_and_frees_its_place(
 
     [parked] = house.messages(QUARANTINE_QUEUE)
     assert "ZeroDivisionError" in str(parked.headers["cron-parked-because"])
-    assert house.worker.running == frozenset()
+    assert not house.keeper.running
     assert [record for record in caplog.records if record.levelno == logging.ERROR]
     house.clock.advance(LEASE)
     assert house.reconciler.tick(house.now).lost == 1
@@ -420,7 +421,7 @@ async def test_a_fault_of_ours_parks_the_delivery_and_frees_its_place(
 async def come_back(house: House) -> None:
     """Let what was put off come back from the waiting room, and be handled."""
     await open_room(house)
-    house.clock.advance(timedelta(seconds=1))
+    house.clock.advance(DEFERRED_FOR)
     await house.settle()
     await house.work()
 

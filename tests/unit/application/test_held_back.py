@@ -43,7 +43,7 @@ async def test_a_worker_lets_the_next_one_go_itself() -> None:
 async def test_what_nobody_let_go_a_scheduler_does(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House()
     await due_together(house, 2)
-    monkeypatch.setattr("cronhare.application.worker.recording.GateOpener.open", lambda *_: None)
+    monkeypatch.setattr("cronhare.application.worker.record.GateOpener.open", lambda *_: None)
     await house.work()
     assert states(house) == [State.SUCCEEDED, State.HELD]
 

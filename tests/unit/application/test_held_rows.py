@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cronhare.application.worker import recording
+from cronhare.application.worker import record
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages.signing import Seal
@@ -158,7 +158,7 @@ async def test_a_copy_of_what_waits_to_be_recorded_does_not_begin_again() -> Non
 async def test_more_results_than_may_wait_keep_their_places(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recording, "MOST_PENDING", 1)
+    monkeypatch.setattr(record, "MOST_PENDING", 1)
     house = House(holds=True)
     both = await both_begin(house)
     await end_held(house, *both)

@@ -238,7 +238,7 @@ async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_
     given_up = house.worker.pending_ends
 
     assert (patient, given_up) == (1, 0)
-    assert house.worker.running == frozenset()
+    assert not house.keeper.running
 
 
 async def test_a_lost_lease_ends_the_task_and_its_result_is_superseded(lines: Lines) -> None:

@@ -5,7 +5,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.worker.live_output import EVERY, MOST_BYTES, OutputKeeper, read_new_output
+from cronhare.application.worker.leases import EVERY, MOST_BYTES, OutputKeeper, read_new_output
 from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import Output
 from cronhare.ports.runner import Written

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.application.administration.explain import explain_execution
-from cronhare.application.worker import attempt_runner
+from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.conditions import Conditions
@@ -136,7 +136,7 @@ async def hangs(_: Catalog) -> None:
 async def test_a_file_that_cannot_be_read_again_is_no_crash_of_the_run(
     read: Callable[[Catalog], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
-    monkeypatch.setattr(attempt_runner, "READING", 0.01)
+    monkeypatch.setattr(attempt, "READING", 0.01)
     house = House(tasks=[OLD], reads_again=read)
 
     await apply_new(house)

@@ -3,8 +3,8 @@ import asyncio
 import attrs
 import pytest
 
-from cronhare.application.redelivery import quarantine_message as parking
-from cronhare.application.redelivery.quarantine_message import (
+from cronhare.application.worker import unhandled as parking
+from cronhare.application.worker.unhandled import (
     LARGEST_PARKED,
     LARGEST_PROPERTIES,
     STUB,

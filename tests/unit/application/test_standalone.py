@@ -15,7 +15,7 @@ import pytest
 from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.waits import what_it_waits_for
 from cronhare.application.worker import standalone
-from cronhare.application.worker.attempt_runner import prepare
+from cronhare.application.worker.attempt import prepare
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.catalog import Catalog

@@ -1,12 +1,16 @@
 """What has no row in the ledger rests in a queue of its own, and comes back from there."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
-from cronhare.application.redelivery.delay import PUT_OFF_HEADER
-from cronhare.application.redelivery.waiting_room import LONGEST_IN_A_CROWD
-from cronhare.application.redelivery.waiting_room_sender import WAITS_FOR_HEADER, WaitingRoomSender
+from cronhare.application.worker.unhandled import (
+    DEFERRED_FOR,
+    PUT_OFF_HEADER,
+    WAITS_FOR_HEADER,
+    defer,
+)
 from cronhare.domain.execution import State
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -22,7 +26,7 @@ from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import deliver, foreign_body
 from tests.unit.application.house import House
-from tests.unit.application.waiting import Room, open_room
+from tests.unit.application.waiting import open_room
 
 SECOND = timedelta(seconds=1)
 REPORTS = "cron_scheduler.reports"
@@ -59,7 +63,7 @@ async def test_copies_of_what_waited_are_taken_over_once_and_nobody_is_warned(
     for _ in range(2):
         put_in(house, foreign_body(house), cron_put_off=1)
     await house.settle()
-    house.clock.advance(SECOND)
+    house.clock.advance(DEFERRED_FOR)
     await house.settle()
     await house.work()
 
@@ -75,7 +79,7 @@ async def test_it_comes_back_to_its_queue_after_its_rest(queue: str) -> None:
     put_in(house, cron_waits_for=queue, cron_put_off=1, trace="abc")
     await house.settle()
 
-    house.clock.advance(SECOND - timedelta(milliseconds=1))
+    house.clock.advance(DEFERRED_FOR - timedelta(milliseconds=1))
     await house.settle()
     before = house.broker.depth(queue)
     house.clock.advance(timedelta(milliseconds=1))
@@ -84,24 +88,6 @@ async def test_it_comes_back_to_its_queue_after_its_rest(queue: str) -> None:
     [back] = house.messages(queue)
     assert (before, back.body, back.id) == (0, b"one", "theirs")
     assert back.headers == {PUT_OFF_HEADER: 1, "trace": "abc"}
-
-
-@pytest.mark.parametrize(("times", "seconds"), [(0, 1), (1, 1), (2, 2), (5, 16), (10**9, 25.6)])
-async def test_it_rests_for_twice_as_long_each_time(times: int, seconds: float) -> None:
-    house = House()
-    await open_room(house)
-    put_in(house, cron_put_off=times)
-    await house.settle()
-
-    first = min(seconds, LONGEST_IN_A_CROWD)
-    for part in filter(None, (first, seconds - first)):
-        house.clock.advance(timedelta(seconds=part - 0.01))
-        await house.settle()
-        before = house.broker.depth(MAIN_QUEUE)
-        house.clock.advance(timedelta(seconds=0.01))
-        await house.settle()
-
-    assert (before, house.broker.depth(MAIN_QUEUE)) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +126,11 @@ async def test_what_waits_for_a_queue_that_is_not_there_goes_there_once_it_is(
     put_in(house, cron_waits_for=REPORTS)
     put_in(house, b"innocent")
     await house.settle()
-    await pass_by(house, seconds=30)
+    await pass_by(house, seconds=31)
     told = [line for line in lines() if f"There is no queue {REPORTS}" in line]
 
     house.broker.declare([REPORTS])
-    await pass_by(house, seconds=30)
+    await pass_by(house, seconds=31)
 
     assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"innocent"]
     assert [each.body for each in house.messages(REPORTS)] == [b"one"]
@@ -155,13 +141,12 @@ async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     house = House(queues=[REPORTS])
-    opened = await open_room(house, places=2)
-    publish, tried = opened.connection.publish, list[float]()
-    hangs = True
+    opened = await open_room(house)
+    publish, never = opened.connection.publish, asyncio.Event()
 
     async def hanging(envelope: Envelope) -> Published:
-        if hangs and envelope.to == ToQueue(REPORTS):
-            tried.append(house.clock.monotonic())
+        if envelope.to == ToQueue(REPORTS):
+            await never.wait()
             return Published.UNKNOWN
         return await publish(envelope)
 
@@ -170,44 +155,14 @@ async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
         put_in(house, cron_waits_for=REPORTS)
     put_in(house, b"innocent")
 
-    await pass_by(house, seconds=60)
+    await pass_by(house, seconds=31)
     before = house.messages(MAIN_QUEUE)
-    hangs = False
-    await pass_by(house, seconds=60)
+    monkeypatch.undo()
+    never.set()
+    await pass_by(house, seconds=31)
 
     assert [each.body for each in before] == [b"innocent"]
-    assert 2 <= len(tried) <= 10, "it is tried ever more rarely, by those in hand at that time"
     assert len(house.messages(REPORTS)) == 6
-
-
-@pytest.mark.parametrize("answer", [Published.RETURNED, Published.UNKNOWN])
-async def test_a_crowd_for_a_queue_that_takes_nothing_lets_others_pass_soon(
-    answer: Published, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    house = House(queues=[REPORTS])
-    opened = await open_room(house, places=10)
-    answering(monkeypatch, opened, answer)
-    for _ in range(200):
-        put_in(house, cron_waits_for=REPORTS, cron_put_off=6)
-    put_in(house, b"innocent", cron_put_off=1)
-
-    await pass_by(house, seconds=45)  # in a crowd that could be tried it were 80 s
-
-    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"innocent"]
-
-
-def answering(monkeypatch: pytest.MonkeyPatch, opened: Room, answer: Published) -> list[Envelope]:
-    """Have the broker answer so for the reports' queue; tell what it was asked."""
-    publish, asked = opened.connection.publish, list[Envelope]()
-
-    async def answered(envelope: Envelope) -> Published:
-        if envelope.to == ToQueue(REPORTS):
-            asked.append(envelope)
-            return answer
-        return await publish(envelope)
-
-    monkeypatch.setattr(opened.connection, "publish", answered)
-    return asked
 
 
 async def test_what_neither_its_queue_nor_the_waiting_one_takes_is_given_back(
@@ -222,9 +177,9 @@ async def test_what_neither_its_queue_nor_the_waiting_one_takes_is_given_back(
         return Published.UNKNOWN
 
     monkeypatch.setattr(opened.connection, "publish", silent)
-    await pass_by(house, seconds=10)
+    await pass_by(house, seconds=40)
     monkeypatch.undo()
-    await pass_by(house, seconds=10)
+    await pass_by(house, seconds=40)
 
     assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"one"]
 
@@ -258,12 +213,12 @@ async def test_a_broker_that_is_silent_loses_nothing() -> None:
     await house.settle()
 
     house.broker.go_away()
-    house.clock.advance(SECOND)
+    house.clock.advance(DEFERRED_FOR)
     await house.settle()
     house.broker.come_back()
     await house.settle()
     for _ in range(3):
-        house.clock.advance(SECOND)
+        house.clock.advance(DEFERRED_FOR)
         await house.settle()
 
     assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"one"]
@@ -281,9 +236,7 @@ async def test_what_the_broker_takes_no_copy_of_stays_in_its_own_queue(
         return Published.UNKNOWN
 
     monkeypatch.setattr(house.connection, "publish", silent)
-    await WaitingRoomSender(house.connection, house.clock.monotonic).defer(
-        house.deliveries.pop(), "held"
-    )
+    await defer(house.connection, house.deliveries.pop(), "held")
     await house.connection.close()
 
     assert (house.broker.depth(MAIN_QUEUE), house.broker.depth(WAITING_QUEUE)) == (1, 0)

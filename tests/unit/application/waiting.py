@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from cronhare.adapters.memory.broker import MemoryConnection
-from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
+from cronhare.application.worker.foreign import PLACES, WaitingRoom
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.frozen_clock import FrozenClock
@@ -22,13 +22,12 @@ class Room:
     resting: list[asyncio.Task[None]]
 
 
-async def open_room(house: House, *, places: int = PLACES, in_memory: bool = False) -> Room:
+async def open_room(house: House, *, in_memory: bool = False) -> Room:
     """Consume what waits, as a worker does."""
     connection = house.broker.connect()
     room = WaitingRoom(
         connection,
         in_memory=in_memory,
-        places=places,
         sleep=sleeping_on(house.clock),
         monotonic=house.clock.monotonic,
     )
@@ -37,7 +36,7 @@ async def open_room(house: House, *, places: int = PLACES, in_memory: bool = Fal
     def accept(delivery: Delivery) -> None:
         opened.resting.append(asyncio.create_task(room.handle(delivery)))
 
-    await connection.consume([WAITING_QUEUE], prefetch=places, on_delivery=accept)
+    await connection.consume([WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
     await house.settle()
     return opened
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from cronhare.application.worker.places import Places
+from cronhare.application.worker.delivery import Places
 from cronhare.entrypoints.processes.consuming import ServingApart
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.application.worker.live_output import EVERY
+from cronhare.application.worker.leases import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.texts.echo import echo

@@ -1,18 +1,17 @@
 """The start fence as a worker asks for it: in batches, until the ledger answers."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
 from cronhare.domain.retries.limits import RetryLimits
-from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
+from cronhare.ports.attempts import Busy, Deferred, Refused, StartRequest
 from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 
-from .batching import Batcher
 from .leases import LeaseKeeper
-from .ledger import LOCKED_AT_ONCE, WorkerLedger, lock_wait
+from .ledger import Batcher, WorkerLedger, lock_wait
 
 #: A place that is free for so many seconds, and gets nothing: no message of ours is in the queue.
 #: Between an ack and the next delivery of a long queue milliseconds pass.
@@ -90,9 +89,7 @@ class AttemptStarter:
         self._limits = limits
         ask = self._start_all
         self._first = Batcher(ask, executor=ledger.executor, linger=linger)
-        self._locked = Batcher(
-            ask, executor=ledger.locking_executor, linger=linger, most=LOCKED_AT_ONCE
-        )
+        self._again = Batcher(ask, executor=ledger.locking_executor, linger=linger)
 
     async def start(self, request: StartRequest, *, returned: bool) -> Answered:
         """Ask until there is an answer, and again if it took long: the lease is as old as that.
@@ -104,65 +101,53 @@ class AttemptStarter:
             Draining, LedgerBusy: as `LedgerRetry.to_begin`. A start that may have been written is
                 never given up as busy: nobody else could begin it.
         """
-        batcher = self._locked if returned else self._first
+        batcher = self._again if returned else self._first
 
-        async def ask() -> Answered:
+        def ask() -> Awaitable[Answered]:
             nonlocal batcher
-            answer, asked_at = await batcher.submit(request)
-            if isinstance(answer, Busy):
-                batcher = self._locked
-                raise LedgerBusy(lock_wait(f"execution {request.execution_id}"))
-            return answer, asked_at
+            asked, batcher = batcher.submit(request), self._again
+            return asked
 
-        answer, asked_at = await self._ledger.retry.to_begin(ask, returned=returned, binding=True)
-        if isinstance(answer, Execution) and not self._keeper.is_fresh(asked_at):
-            return await self._start_anew(ask, answer, asked_at)
-        return answer, asked_at
+        retry, keeper = self._ledger.retry, self._keeper
+        latest = await retry.to_begin(ask, returned=returned, binding=True)
+        if not isinstance(latest[0], Execution) or keeper.is_fresh(latest[1]):
+            return latest
 
-    async def _start_anew(
-        self, ask: Callable[[], Awaitable[Answered]], execution: Execution, asked_at: float
-    ) -> Answered:
-        """Ask until a lease begins in time; the old one is good while it is in time, too.
-
-        The attempt is ours already, so it is asked for like an end: without giving up.
-        """
-        answer: Execution | Refused | Deferred = execution
-
-        async def ask_anew() -> None:
-            nonlocal answer, asked_at
+        # The attempt is ours already, so it is asked for anew like an end: without giving up. The
+        # old lease is good while it is in time, too.
+        async def ask_anew() -> Answered:
+            nonlocal latest
             try:
-                answer, asked_at = await ask()
+                latest = await ask()
             except LedgerBusy:
-                if not self._keeper.is_in_time(asked_at):
+                if not keeper.is_in_time(latest[1]):
                     raise
+            return latest
 
-        await self._ledger.retry.to_finish(ask_anew)
-        while isinstance(answer, Execution) and not self._keeper.is_in_time(asked_at):
-            await self._ledger.retry.to_finish(ask_anew)
-        return answer, asked_at
+        while True:
+            answer, asked_at = await retry.to_finish(ask_anew)
+            if not isinstance(answer, Execution) or keeper.is_in_time(asked_at):
+                return answer, asked_at
 
-    def _start_all(self, requests: Sequence[StartRequest]) -> Sequence[tuple[StartAnswer, float]]:
+    def _start_all(self, requests: Sequence[StartRequest]) -> Sequence[Answered | LedgerBusy]:
         ledger, availability = self._ledger, self._availability
         asked_at = ledger.clock.monotonic()
         availability.ask(asked_at)
-        now = ledger.clock.now()
+        now, catch_up = ledger.clock.now(), None
+        if (budget := self._limits().budget) is not None:
+            free_for = timedelta(seconds=asked_at - availability.free_at)
+            catch_up = CatchUp(budget=budget, free_at=now - free_for)
         try:
             answers = ledger.attempts.start(
-                requests,
-                now=now,
-                node=ledger.node,
-                lease=ledger.lease,
-                catch_up=self._catch_up(now, asked_at),
+                requests, now=now, node=ledger.node, lease=ledger.lease, catch_up=catch_up
             )
         except LedgerUnavailable:
             availability.note_failure(asked_at)
             raise
         availability.note_answer()
-        return [(answer, asked_at) for answer in answers]
-
-    def _catch_up(self, now: datetime, at: float) -> CatchUp | None:
-        budget = self._limits().budget
-        if budget is None:
-            return None
-        free_for = timedelta(seconds=at - self._availability.free_at)
-        return CatchUp(budget=budget, free_at=now - free_for)
+        return [
+            LedgerBusy(lock_wait(f"execution {request.execution_id}"))
+            if isinstance(answer, Busy)
+            else (answer, asked_at)
+            for request, answer in zip(requests, answers, strict=True)
+        ]

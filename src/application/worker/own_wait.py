@@ -1,8 +1,4 @@
-"""Asking a task's own strategy how long to wait before a retry, in a process of its own (ADR 7).
-
-Whatever the function does, it costs its own task alone: it has a time limit, its memory and its
-user are not the worker's, and without an answer the policy's wait counts.
-"""
+"""Asking a task's own strategy how long to wait before a retry, in a process of its own (ADR 7)."""
 
 import logging
 import re
@@ -17,7 +13,6 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry_after import asked_wait
-from cronhare.domain.retries.strategy import Strategy
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.echo import echo
 from cronhare.ports.runner import AttemptResult, Invocation, TaskRunnerPort
@@ -38,65 +33,43 @@ class NoAnswer(Exception):
     """A strategy gave no wait that can be used; the text says why."""
 
 
-@attrs.define(kw_only=True, eq=False)
-class OwnWaits:
-    """Asks strategies, each as an attempt of its own beside those of tasks."""
+async def ask_strategy(
+    runner: TaskRunnerPort,
+    invocation: Invocation,
+    execution: Execution,
+    outcome: Outcome,
+    *,
+    policy: timedelta,
+    now: datetime,
+) -> timedelta | None:
+    """Give the wait that the strategy of an *invocation*'s task wants, or None for the *policy*'s.
 
-    _runner: TaskRunnerPort
-    _timeout: timedelta = TIMEOUT
-    _python: str = sys.executable
-
-    async def ask(
-        self,
-        task: Task,
-        execution: Execution,
-        outcome: Outcome,
-        *,
-        policy_wait: timedelta,
-        now: datetime,
-    ) -> timedelta | None:
-        """Give the wait that the task's strategy wants, or None for the policy's own.
-
-        A strategy that fails, takes too long or answers nonsense is logged.
-        """
-        strategy = task.policy.strategy
-        if strategy is None:
-            return None
-        invocation = self._invocation(strategy, task, execution)
-        params = _given(task, execution, outcome, policy_wait=policy_wait, now=now)
-        ran = await self._runner.run(attrs.evolve(invocation, params=params))
-        try:
-            return _answer(ran)
-        except NoAnswer as problem:
-            wait = f"the wait of the retry policy counts, {policy_wait.total_seconds():g} s"
-            text = f"Strategy {strategy} gave no wait: {problem}; {wait}"
-            say(log, logging.WARNING, "strategy.failed", text, execution)
-            return None
-
-    def _invocation(self, strategy: Strategy, task: Task, execution: Execution) -> Invocation:
-        command = (self._python, "-m", "cronhare.strategy", str(strategy))
-        return Invocation(
-            execution_id=execution.id,
-            execution_key=execution.key,
-            scheduler_id=execution.scheduler_id,
-            schedule_name=execution.schedule_name,
-            attempt=execution.attempt,
-            deaths=execution.deaths,
-            due_at=execution.due_at,
-            fence=execution.fence,
-            task=Task(
-                name=task.name,
-                ref=TaskRef("strategy", task.ref.id),
-                command=command,
-                timeout=self._timeout,
-                cwd=strategy.folder,
-                env=task.env,
-                pass_env=task.pass_env,
-                user=task.user,
-            ),
-            params=None,
-            owned_by=execution.owned_by,
-        )
+    Whatever the function does, it costs its own task alone: it has a time limit, its memory and its
+    user are not the worker's. One that fails, takes too long or answers nonsense is logged.
+    """
+    task = invocation.task
+    strategy = task.policy.strategy
+    if strategy is None:
+        return None
+    asking = Task(
+        name=task.name,
+        ref=TaskRef("strategy", task.ref.id),
+        command=(sys.executable, "-m", "cronhare.strategy", str(strategy)),
+        timeout=TIMEOUT,
+        cwd=strategy.folder,
+        env=task.env,
+        pass_env=task.pass_env,
+        user=task.user,
+    )
+    given = _given(task, execution, outcome, policy_wait=policy, now=now)
+    ran = await runner.run(attrs.evolve(invocation, task=asking, params=given, topic=None))
+    try:
+        return _answer(ran)
+    except NoAnswer as problem:
+        wait = f"the wait of the retry policy counts, {policy.total_seconds():g} s"
+        text = f"Strategy {strategy} gave no wait: {problem}; {wait}"
+        say(log, logging.WARNING, "strategy.failed", text, execution)
+        return None
 
 
 def _given(

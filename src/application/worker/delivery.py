@@ -1,27 +1,20 @@
 """One delivery, from the queue to the ledger: fence, run, finish, publish what follows, ack."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import attrs
+
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.messages import (
-    TRACE_HEADER,
-    AttemptRef,
-    IncomingTask,
-    Unreadable,
-    fault_of_seal,
-    read,
-    ticket_of,
-)
-from cronhare.domain.messages.nack_count import Nacks, was_overdelivered
+from cronhare.domain.messages.messages import TRACE_HEADER, AttemptRef, fault_of_seal, ticket_of
+from cronhare.domain.messages.nack_count import Nacks, nacks_of, was_overdelivered
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.crashes import Crash, CrashPolicy
+from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.domain.retries.redeliveries import Holder
-from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import MOST_QUEUES
@@ -35,27 +28,36 @@ from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, Tra
 from ..log_limiter import LogLimiter
 from ..logs import say
 from ..publishing.execution_publisher import envelope, is_carried
-from ..redelivery.delay import delay_count, redeliver_later
-from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
-from ..redelivery.waiting_room_sender import WaitingRoomSender
-from .adopting import Adopter
-from .attempt_runner import AttemptRunner
-from .attempt_starter import AttemptStarter, Availability
+from .attempt import AttemptRunner
+from .foreign import OVERDELIVERED_REASON, Adopter, Notes
 from .leases import LeaseKeeper
 from .ledger import Draining, WorkerLedger
-from .own_waits import OwnWaits
-from .places import Places
-from .recording import Counters, End, GateOpener, Recorder
-from .redelivered import Redelivered
+from .record import Counters, GateOpener, Recorder
+from .start import AttemptStarter, Availability
+from .unhandled import quarantine_message, redeliver_later, was_put_off
 
 log = logging.getLogger(__name__)
-
-OVERDELIVERED_REASON = "it came back from its consumers more often than its queue allows"
 
 #: Seconds that one of many attempts waits for others to be started with: an ack and the delivery
 #: that follows it take less. And to be finished with: ends are spread, and each batch that is saved
 #: leaves the machine two milliseconds for tasks.
 LINGERS = (0.004, 0.02)
+
+
+@attrs.define(eq=False)
+class Places:
+    """So many are *shared* by the queues of a worker; each queue *apart* has one of its own.
+
+    What a worker serves apart changes while it runs; any thread may ask.
+    """
+
+    shared: int
+    apart: frozenset[str] = frozenset()
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.shared + len(self.apart)
 
 
 class DeliveryHandler:
@@ -105,21 +107,20 @@ class DeliveryHandler:
         self._keeper = keeper
         self._seal = seal
         self._trip = retry_delay
-        self._accepts_foreign = accepts_foreign
-        self._in_progress: set[AttemptRef] = set()
         self._retry = ledger.retry
         self._monotonic = ledger.clock.monotonic
         self._deferrals = LogLimiter(most=MOST_QUEUES)
-        self._waiting_room = WaitingRoomSender(broker, ledger.clock.monotonic)
+        #: Attempts that are asked for, run, or wait to be recorded.
+        self._in_hand: set[AttemptRef] = set()
         self._adopter = Adopter(
             ledger=ledger,
             broker=broker,
-            waiting_room=self._waiting_room,
             uuid=uuid,
             seal=seal,
+            accepts_foreign=accepts_foreign,
             tracing=tracing,
         )
-        self._redelivered = Redelivered(
+        self._notes = Notes(
             ledger=ledger, store=redeliveries, us=us, policy=crash_policy, lives=lives
         )
         self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
@@ -140,7 +141,6 @@ class DeliveryHandler:
             keeper=keeper,
             policies=policies,
             random_fraction=random_fraction,
-            own_waits=OwnWaits(runner=runner),
             tracing=tracing,
             read_again=read_again,
             attempts_of=attempts_of,
@@ -154,16 +154,11 @@ class DeliveryHandler:
             seal=seal,
             linger=to_finish,
             in_memory=in_memory,
-            count=self.counters.count,
+            counters=self.counters,
             metrics=metrics,
             tracing=tracing,
             gates=self._gates,
         )
-
-    @property
-    def running(self) -> frozenset[int]:
-        """The executions that this worker has begun and not finished."""
-        return self._keeper.held
 
     @property
     def pending_ends(self) -> int:
@@ -178,7 +173,7 @@ class DeliveryHandler:
     def drain(self) -> None:
         """From now on give back what has not begun; what stays alive is asked to end."""
         self._retry.drain()
-        self._redelivered.drain()
+        self._notes.drain()
         self._runner.wind_down()
 
     def interrupt(self) -> None:
@@ -187,153 +182,103 @@ class DeliveryHandler:
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; it is settled then, whatever happened."""
-        parent = delivery.message.headers.get(TRACE_HEADER)
-        kind = SpanKind.CONSUMER
-        with self._tracing.span("delivery", parent=parent, kind=kind, queue=delivery.queue):
-            await self._bring_to_its_end(delivery)
-
-    async def _bring_to_its_end(self, delivery: Delivery) -> None:
+        headers, kind = delivery.message.headers, SpanKind.CONSUMER
         is_apart = delivery.queue in self._places.apart
         if not is_apart:  # it takes no place of the others: those may be free
             self._availability.take()
-        try:
+        with self._tracing.span(
+            "delivery", parent=headers.get(TRACE_HEADER), kind=kind, queue=delivery.queue
+        ):
             try:
-                await self._handle(delivery)
-            finally:  # before it is given back: the next one would count us as dead
-                await self._redelivered.let_go(delivery)
-        except (Draining, LedgerUnavailable):
-            await self._broker.nack(delivery, requeue=True)
-        except Exception as fault:
-            # Unsettled, it would keep a place of the prefetch for ever. The lease of what had begun
-            # lapses, and the reconciler decides.
-            text = "A delivery met a fault of ours"
-            log.exception("%s", text, extra={"action": "delivery.fault"})
-            await self._quarantine(delivery, f"{text}: {fault!r}")
-        finally:
-            if not is_apart:
-                self._availability.release()
+                ticket = ticket_of(headers) if delivery.defect is None else None
+                if ticket is None:
+                    await self._handle_foreign(delivery)
+                else:
+                    await self._handle_ours(delivery, ticket)
+            except (Draining, LedgerUnavailable):
+                await self._broker.nack(delivery, requeue=True)
+            except Exception as fault:
+                # Unsettled, it would keep a place of the prefetch for ever. The lease of what had
+                # begun lapses, and the reconciler decides.
+                text = "A delivery met a fault of ours"
+                log.exception("%s", text, extra={"action": "delivery.fault"})
+                await self._quarantine(delivery, f"{text}: {fault!r}")
+            finally:
+                if not is_apart:
+                    self._availability.release()
 
-    async def _handle(self, delivery: Delivery) -> None:
-        message = delivery.message
-        if pill := await self._redelivered.take(delivery):
-            await self._quarantine_pill(delivery, pill)
-            return
-        if delivery.defect is not None:
-            await self._quarantine(delivery, delivery.defect.reason)
-            return
-        if was_overdelivered(message.headers):
-            await self._set_aside(delivery)
-            return
-        match read(message.body, message.headers, self._seal):
-            case Unreadable(reason):
-                await self._quarantine(delivery, reason)
-            case IncomingTask(ticket=AttemptRef() as ticket) as call:
-                await self._handle_ours(
-                    delivery, ticket, Nacks(by_queue=call.nacks, trip=self._trip)
-                )
-            case IncomingTask() as call:
-                await self._handle_foreign(delivery, call)
-
-    async def _set_aside(self, delivery: Delivery) -> None:
-        """Settle a copy of what met the broker's limit, and is in quarantine.
-
-        Headers can be forged: of a run of ours this copy alone is dropped, and the ledger sends
-        another.
-        """
-        if ticket_of(delivery.message.headers) is not None:
-            await self._fence_off(delivery, OVERDELIVERED_REASON)
-        else:
-            await self._quarantine(delivery, OVERDELIVERED_REASON)
-
-    async def _quarantine_pill(self, delivery: Delivery, crashes: tuple[Crash, ...]) -> None:
-        """Quarantine what ends its workers before it is begun, and read no more of it than that."""
-        message = delivery.message
-        ticket = ticket_of(message.headers)
-        if ticket is None or fault_of_seal(message.body, message.headers, self._seal):
-            await self._quarantine(delivery, f"it {self._redelivered.reason(crashes)}")
-            return
-        await self._handle_ours(delivery, ticket, Nacks(by_queue={}, trip=self._trip), crashes)
-
-    async def _handle_foreign(self, delivery: Delivery, call: IncomingTask) -> None:
+    async def _handle_foreign(self, delivery: Delivery) -> None:
         """Adopt a message of another program, and ack it at once: it may come again until then."""
-        if not self._accepts_foreign:
-            await self._quarantine(delivery, FOREIGN_REFUSED)
-            return
-        returned = delay_count(delivery.message.headers) > 0
-        with suppress(LedgerBusy):
-            refused = await self._adopter.take(delivery, call, returned=returned)
-            if refused is not None:
-                await self._quarantine(delivery, refused.reason)
+        async with self._notes.noted(delivery) as pill:
+            try:
+                reason = pill or await self._adopter.take(delivery)
+            except LedgerBusy:  # a copy of it rests
+                return
+            if reason is not None:
+                await self._quarantine(delivery, reason)
             else:
                 self.counters.adopted += 1
                 await self._broker.ack(delivery)
 
-    async def _handle_ours(
-        self,
-        delivery: Delivery,
-        ticket: AttemptRef,
-        nacks: Nacks,
-        crashes: tuple[Crash, ...] = (),
-    ) -> None:
-        """Run the attempt of a ticket, unless a copy of the message is at hand.
+    async def _handle_ours(self, delivery: Delivery, ticket: AttemptRef) -> None:
+        """Run the attempt of a ticket; its message's body is not read.
 
-        The ledger would let both begin, because a start may be repeated.
+        Not if a copy of the message is at hand: the ledger would let both begin, because a start
+        may be repeated. Headers can be forged: of what met the broker's limit, and is in
+        quarantine, this copy alone is dropped, and the ledger sends another.
         """
-        if ticket in self._in_progress or self._recorder.has_pending(ticket):
+        message, pending = delivery.message, None
+        if fault := fault_of_seal(message.body, message.headers, self._seal):
+            await self._quarantine(delivery, fault)
+        elif was_overdelivered(message.headers):
+            await self._fence_off(delivery, OVERDELIVERED_REASON)
+        elif ticket in self._in_hand:
             await self._fence_off(delivery, "a copy of its message is at hand")
-            return
-        self._in_progress.add(ticket)
-        try:
-            await self._begin(delivery, ticket, nacks, crashes)
-        finally:
-            self._in_progress.discard(ticket)
+        else:
+            self._in_hand.add(ticket)
+            try:
+                pending = await self._begin(delivery, ticket)
+            finally:
+                if pending is None:
+                    self._in_hand.discard(ticket)
+                else:
+                    pending.add_done_callback(lambda _: self._in_hand.discard(ticket))
 
-    async def _begin(
-        self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks, crashes: tuple[Crash, ...]
-    ) -> None:
+    async def _begin(self, delivery: Delivery, ticket: AttemptRef) -> "asyncio.Task[None] | None":
+        """Begin an attempt and bring it to its end; answers who records that later, if so."""
         request = StartRequest(
-            execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks
+            execution_id=ticket.execution_id,
+            attempt=ticket.attempt,
+            nacks=Nacks(by_queue=nacks_of(delivery.message.headers), trip=self._trip),
         )
-        returned = delay_count(delivery.message.headers) > 0
         try:
-            answer, asked_at = await self._starter.start(request, returned=returned)
+            answer, asked_at = await self._starter.start(request, returned=was_put_off(delivery))
         except LedgerBusy as busy:
             await redeliver_later(self._broker, delivery, ticket, str(busy))
-            return
+            return None
         match answer:
+            case Execution() as execution:
+                running = self._keeper.hold(execution, since=asked_at)
+                self._metrics.started(execution)
+                try:
+                    pending = await self._recorder.record(await self._runner.run(running, delivery))
+                except BaseException:
+                    self._keeper.release(running)
+                    raise
+                await self._broker.ack(delivery)
+                return pending
             case Refused(reason, unknown=True):
                 await self._quarantine(delivery, reason)
             case Refused(reason, gate=str(gate)):
-                await self._hold_back(delivery, reason, gate)
+                self.counters.held += 1
+                say(log, logging.DEBUG, "attempt.held", f"Not started now: {reason}")
+                await self._broker.ack(delivery)  # it waits in the ledger now
+                self._gates.open([gate])  # its turn may have come since
             case Refused(reason):
                 await self._fence_off(delivery, reason)
             case Deferred(execution=execution, at=at):
                 await self._defer(delivery, execution, at)
-            case Execution() as execution:
-                self._keeper.hold(execution, since=asked_at)
-                self._metrics.started(execution)
-                try:
-                    # From here on the ledger knows of a crash by the lease.
-                    await self._redelivered.let_go(delivery)
-                    await self._recorder.record(
-                        await self._run(execution, delivery, ticket, crashes)
-                    )
-                except BaseException:
-                    self._keeper.release(execution)
-                    raise
-                await self._broker.ack(delivery)
-
-    async def _run(
-        self,
-        execution: Execution,
-        delivery: Delivery,
-        ticket: AttemptRef,
-        crashes: tuple[Crash, ...],
-    ) -> End:
-        if not crashes:
-            return await self._runner.run(execution, delivery, ticket)
-        why = Quarantine(self._redelivered.reason(crashes), crashes)
-        return await self._runner.quarantine(execution, delivery, ticket, why)
+        return None
 
     async def _fence_off(self, delivery: Delivery, reason: str) -> None:
         self.counters.fenced += 1
@@ -354,13 +299,6 @@ class DeliveryHandler:
         if is_carried(execution, now=at):  # or the reconciler finds it when it is due
             await self._broker.publish(envelope(execution, now=at, seal=self._seal))
         await self._broker.ack(delivery)
-
-    async def _hold_back(self, delivery: Delivery, reason: str, gate: str) -> None:
-        """Ack a message whose execution waits in the ledger now; its turn may have come since."""
-        self.counters.held += 1
-        say(log, logging.DEBUG, "attempt.held", f"Not started now: {reason}")
-        await self._broker.ack(delivery)
-        self._gates.open([gate])
 
     async def _quarantine(self, delivery: Delivery, reason: str) -> None:
         self.counters.parked += 1

@@ -7,7 +7,7 @@ the lease lapses, and the attempt counts as lost.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -18,6 +18,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.naming import called
@@ -33,9 +34,9 @@ from ..outcome_log import log_outcome
 from ..publishing.execution_publisher import envelope
 from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
-from .batching import Batcher
-from .leases import LeaseKeeper
-from .ledger import LOCKED_AT_ONCE, WorkerLedger, lock_wait
+from .leases import LeaseKeeper, Running
+from .ledger import Batcher, WorkerLedger, lock_wait
+from .unhandled import without_put_off
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ class End:
     *headers* are those of the message that began it.
     """
 
-    ticket: AttemptRef
+    running: Running
     finish: Finish
     now: datetime
     duration: float
@@ -185,135 +186,112 @@ class Recorder:
         policies: RetryPolicies,
         seal: Seal,
         linger: float,
-        count: Callable[[State | Superseded], None],
+        counters: Counters,
         gates: GateOpener,
         in_memory: bool,
         metrics: MetricsPort,
         tracing: TracingPort,
     ) -> None:
-        """*count* is called for each recorded end, which waits *linger* seconds for others.
-
-        *gates* are opened for those that waited for it.
-        """
+        """An end waits *linger* seconds for others. *gates* are opened for those that waited."""
         self._ledger = ledger
         self._broker = broker
         self._keeper = keeper
         self._policies = policies
         self._seal = seal
-        self._count = count
+        self._counters = counters
         self._gates = gates
         self._metrics = metrics
         self._tracing = tracing
         self._missing_queues = MissingQueues(in_memory=in_memory)
-        self._pending: dict[AttemptRef, asyncio.Task[None]] = {}
+        self._pending: set[asyncio.Task[None]] = set()
         self._pending_bytes = 0
         ask, threads, locking = self._finish_all, ledger.executor, ledger.locking_executor
-        self._first = Batcher(ask, executor=threads, linger=linger)
-        self._locked = Batcher(ask, executor=locking, linger=linger, most=LOCKED_AT_ONCE)
+        self._first = Batcher[Finish, Recorded](ask, executor=threads, linger=linger)
+        self._again = Batcher[Finish, Recorded](ask, executor=locking, linger=linger)
         self._last_messages = Batcher(self._mark_published, executor=threads, linger=linger)
-
-    def has_pending(self, ticket: AttemptRef) -> bool:
-        """Tell whether the end of this attempt is pending."""
-        return ticket in self._pending
 
     def __len__(self) -> int:
         """Count the pending ends."""
         return len(self._pending)
 
     async def settled(self) -> None:
-        """Wait until all pending ends are recorded or given up."""
+        """Wait until no end is pending."""
         while self._pending:
-            await asyncio.wait(set(self._pending.values()))
+            await asyncio.wait(self._pending)
 
-    async def record(self, end: End) -> None:
-        """Record an end, or keep it pending: its place is free afterwards.
+    async def record(self, end: End) -> "asyncio.Task[None] | None":
+        """Record an end, and publish what follows; or answer with the task that does so later.
 
         Raises:
-            LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease
-                since; that is logged.
+            LedgerUnavailable: the worker shuts down, and the ledger was away for too long. The
+                lease lapses, and the attempt counts as lost.
         """
         try:
-            state = await self._record_or_postpone(end)
+            try:
+                answer = await self._ask(self._first, end, bounded=True)
+            except LedgerBusy:
+                if (
+                    len(self._pending) < MOST_PENDING
+                    and self._pending_bytes + end.bytes <= MOST_PENDING_BYTES
+                ):
+                    return self._postpone(end)
+                answer = await self._ask(self._again, end)
         except LedgerUnavailable as error:
             _say_given_up(end, error)
             raise
-        if state is not None:
-            await self._conclude(end, state)
-
-    async def _record_or_postpone(self, end: End) -> Recorded | None:
-        """Record an end; None if it is pending."""
-        try:
-            return await self._record(end, self._first, bounded=True)
-        except LedgerBusy:
-            if not self._has_room(end):
-                return await self._record(end, self._locked)
-        self._postpone(end)
+        await self._conclude(end, answer)
         return None
 
-    async def _record(
-        self, end: End, batcher: "FinishBatcher", *, bounded: bool = False
-    ) -> Recorded:
-        async def ask() -> Recorded:
-            answer = await batcher.submit(end.finish)
-            if isinstance(answer, Busy):
-                raise LedgerBusy(lock_wait(f"execution {end.ticket.execution_id}"))
-            return answer
+    def _ask(
+        self, batcher: Batcher[Finish, Recorded], end: End, *, bounded: bool = False
+    ) -> Awaitable[Recorded]:
+        return self._ledger.retry.to_finish(partial(batcher.submit, end.finish), bounded=bounded)
 
-        return await self._ledger.retry.to_finish(ask, bounded=bounded)
-
-    async def _conclude(self, end: End, answer: Recorded) -> None:
-        # Before the next attempt is published, which may come to us too.
-        self._keeper.release(end.finish.execution)
-        duration = f"{end.duration * 1000:.0f}ms"
-        finish, state = end.finish.as_recorded(answer)
-        log_outcome(finish, state, duration=duration, policies=self._policies)
-        log_limits(answer)
-        self._count(state)
-        self._measure(finish, state, seconds=end.duration)
-        await count_unheard(self._ledger, finish, state)
-        self._gates.open(gates_of(finish.execution))
-        following = follow_up(
-            finish,
-            state,
-            now=end.now,
-            seal=self._seal,
-            headers=end.headers,
-            trace=self._tracing.current(),
-        )
-        if following is not None:
-            await self._send(end, following)
-
-    def _measure(self, finish: Finish, state: State | Superseded, *, seconds: float) -> None:
-        match state:
-            case Superseded():
-                self._metrics.superseded()
-                return
-            case State():
-                self._metrics.recorded(state)
-        self._metrics.attempt_ended(finish.ran.outcome.ending, seconds=seconds)
-
-    def _has_room(self, end: End) -> bool:
-        return (
-            len(self._pending) < MOST_PENDING
-            and self._pending_bytes + end.bytes <= MOST_PENDING_BYTES
-        )
-
-    def _postpone(self, end: End) -> None:
+    def _postpone(self, end: End) -> "asyncio.Task[None]":
+        end = attrs.evolve(end, headers=kept_headers(end.headers))
         self._pending_bytes += end.bytes
-        self._pending[end.ticket] = asyncio.create_task(self._record_later(end))
+        task = asyncio.create_task(self._record_later(end))
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return task
 
     async def _record_later(self, end: End) -> None:
         try:
-            await self._conclude(end, await self._record(end, self._locked))
+            await self._conclude(end, await self._ask(self._again, end))
         except LedgerUnavailable as error:
             _say_given_up(end, error)
         except Exception:
-            text = f"The end of execution {end.ticket.execution_id} met a fault of ours"
+            text = f"The end of execution {end.finish.execution.id} met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
         finally:
-            self._keeper.release(end.finish.execution)
+            self._keeper.release(end.running)
             self._pending_bytes -= end.bytes
-            del self._pending[end.ticket]
+
+    async def _conclude(self, end: End, answer: Recorded) -> None:
+        # Before the next attempt is published, which may come to us too.
+        self._keeper.release(end.running)
+        finish, state = end.finish.as_recorded(answer)
+        execution, ran = finish.execution, finish.ran
+        duration = f"{end.duration * 1000:.0f}ms"
+        log_outcome(finish, state, duration=duration, policies=self._policies)
+        log_limits(answer)
+        self._counters.count(state)
+        if isinstance(state, Superseded):
+            self._metrics.superseded()
+        else:
+            self._metrics.recorded(state)
+            self._metrics.attempt_ended(ran.outcome.ending, seconds=end.duration)
+        if ran.unheard and state is State.SUCCEEDED:
+            await self._count_unheard(execution)
+        self._gates.open(gates_of(execution))
+        if state is State.SUCCEEDED:
+            return
+        trace, headers = self._tracing.current(), without_put_off(end.headers)
+        following = follow_up(
+            finish, state, now=end.now, seal=self._seal, headers=headers, trace=trace
+        )
+        if following is not None:
+            await self._send(end, following)
 
     async def _send(self, end: End, following: Envelope) -> None:
         """Publish what follows an attempt. What no queue takes, a reconciler sends again."""
@@ -324,9 +302,25 @@ class Recorder:
                 await self._last_messages.submit(sent.ticket)
         self._missing_queues.note([sent], [published], now=end.now)
 
-    def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[Recorded | Busy]:
+    async def _count_unheard(self, execution: Execution) -> None:
+        """Count an event that nobody heard; what cannot be counted is logged, no more."""
+        ledger, name = self._ledger, called(execution.task, topic=execution.topic)
+        try:
+            now = await ledger.now()
+            await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))
+        except (LedgerUnavailable, LedgerRefused) as error:
+            text = f"An event of {name} without a listener is not counted: {error}"
+            say(log, logging.WARNING, "event.not-counted", text, execution)
+
+    def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[Recorded | LedgerBusy]:
         ledger = self._ledger
-        return ledger.attempts.finish(finishes, now=ledger.clock.now(), node=ledger.node)
+        answers = ledger.attempts.finish(finishes, now=ledger.clock.now(), node=ledger.node)
+        return [
+            LedgerBusy(lock_wait(f"execution {finish.execution.id}"))
+            if isinstance(answer, Busy)
+            else answer
+            for finish, answer in zip(finishes, answers, strict=True)
+        ]
 
     def _mark_published(self, tickets: Sequence[AttemptRef]) -> Sequence[None]:
         self._ledger.claims.mark_ends_published(tickets)
@@ -334,21 +328,5 @@ class Recorder:
 
 
 def _say_given_up(end: End, error: LedgerUnavailable) -> None:
-    text = f"The end of execution {end.ticket.execution_id} is not recorded: {error}"
+    text = f"The end of execution {end.finish.execution.id} is not recorded: {error}"
     say(log, logging.WARNING, "shutdown.given-up", text)
-
-
-FinishBatcher = Batcher[Finish, Recorded | Busy]
-
-
-async def count_unheard(ledger: WorkerLedger, finish: Finish, recorded: State | Superseded) -> None:
-    """Count the event of an end once that is recorded; what cannot be counted is told, no more."""
-    if not finish.ran.unheard or recorded is not State.SUCCEEDED:
-        return
-    name = called(finish.execution.task, topic=finish.execution.topic)
-    try:
-        now = await ledger.now()
-        await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))
-    except (LedgerUnavailable, LedgerRefused) as error:
-        text = f"An event of {name} without a listener is not counted: {error}"
-        say(log, logging.WARNING, "event.not-counted", text, finish.execution)

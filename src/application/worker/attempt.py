@@ -10,14 +10,11 @@ import msgspec
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.headers import kept_headers
-from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.retries.crashes import Crash
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import (
     GiveBack,
-    Quarantine,
     RetryAfter,
     Verdict,
     await_task,
@@ -34,15 +31,21 @@ from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
 from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import Attempt
-from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, TaskRunnerPort
+from cronhare.ports.runner import (
+    AttemptResult,
+    Captured,
+    Invocation,
+    StopReason,
+    TaskRunnerPort,
+    Written,
+)
 from cronhare.ports.system import TracingPort
 
 from ..logs import place_of, say
-from ..redelivery.delay import without_delay_count
-from .leases import LeaseKeeper
+from .leases import LeaseKeeper, Running
 from .ledger import WorkerLedger
-from .own_waits import OwnWaits
-from .recording import End
+from .own_wait import ask_strategy
+from .record import End
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +67,6 @@ class AttemptRunner:
     _keeper: LeaseKeeper
     _policies: RetryPolicies
     _random_fraction: Callable[[], float]
-    _own_waits: OwnWaits
     _tracing: TracingPort
     _read_again: Callable[[], Awaitable[None]]
     _attempts_of: Callable[[int], Sequence[Attempt]]
@@ -72,66 +74,96 @@ class AttemptRunner:
     _reading: asyncio.Future[None] | None = attrs.field(init=False, default=None)
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
-    _kept_alive: set[int] = attrs.field(init=False, factory=set[int])
-    _ends: dict[int, asyncio.Event] = attrs.field(init=False, factory=dict[int, asyncio.Event])
 
     def interrupt(self) -> None:
         """Stop what runs; what begins from now on ends before it is run."""
         self._is_interrupted = True
-        for execution_id in self._keeper.held:
-            self._runner.stop(execution_id, StopReason.INTERRUPTED)
+        for each in self._keeper.running:
+            self._runner.stop(each.execution.id, StopReason.INTERRUPTED)
 
     def wind_down(self) -> None:
         """Ask what stays alive to end, as it never would by itself; the rest may go on."""
         self._winds_down = True
-        for execution_id in self._kept_alive:
-            self._runner.stop(execution_id, StopReason.WINDING_DOWN)
+        for each in self._keeper.running:
+            if is_standalone(each.execution.queue) and not each.over:
+                self._runner.stop(each.execution.id, StopReason.WINDING_DOWN)
 
-    async def run(self, execution: Execution, delivery: Delivery, ticket: AttemptRef) -> End:
+    async def run(self, running: Running, delivery: Delivery) -> End:
         """Run an attempt that *delivery* began; answer what is to be recorded of it."""
+        execution, clock = running.execution, self._ledger.clock
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         if log.isEnabledFor(logging.DEBUG):
             params = f"Task parameters: {execution.params}"
             say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
-        began = self._ledger.clock.monotonic()
+        began = clock.monotonic()
         with self._tracing.span("attempt", **place_of(execution)) as span:
-            ran, verdict, now = await self._run_here(execution, delivery.queue)
-            duration = self._ledger.clock.monotonic() - began
-            if isinstance(verdict, RetryAfter):
-                verdict, now = await self._with_own_wait(execution, ran.outcome, verdict, now)
+            task = find_task(execution, self._catalog)
+            if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
+                await self._have_file_read()
+                task = find_task(execution, self._catalog)
+            back = None
+            if isinstance(task, MissingTask):
+                now = await self._ledger.now()
+                back = self._give_back(execution, task, delivery.queue, now)
+            ran = await self._run_task(running, task) if back is None else _not_run(back.reason)
+            self._keeper.has_ended(running)
+            now = await self._ledger.now()
+            duration = clock.monotonic() - began
+            verdict: Verdict
+            if back is not None:
+                verdict = back
+            else:
+                if ran.outcome.error is not None and isinstance(task, Task):
+                    outcome = classified(ran.outcome, task.policy.errors)
+                    ran = attrs.evolve(ran, outcome=outcome)
+                restarts = await self._restarts(execution, ran, now)
+                verdict = self._decide(execution, ran.outcome, now, restarts=restarts)
+                if isinstance(verdict, RetryAfter) and isinstance(task, Task):
+                    verdict, now = await self._with_own_wait(
+                        execution, task, ran.outcome, verdict, now
+                    )
             span.note(ending=ran.outcome.ending.value, verdict=type(verdict).__name__)
             if ran.outcome.error is not None:
                 span.fail(ran.outcome.error.message)
         finish = Finish(execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits)
-        return _end_of(finish, delivery, ticket, now=now, duration=duration)
+        headers = delivery.message.headers
+        return End(running=running, finish=finish, now=now, duration=duration, headers=headers)
 
-    async def quarantine(
-        self, execution: Execution, delivery: Delivery, ticket: AttemptRef, why: Quarantine
-    ) -> End:
-        """End an attempt that is not run, since its message has ended the workers before us."""
-        error = TaskError(message=why.reason)
-        ran = AttemptResult(outcome=Outcome(ending=Ending.CRASHED, error=error))
-        finish = Finish(execution=execution, ran=ran, verdict=why)
-        return _end_of(finish, delivery, ticket, now=await self._end(execution), duration=0.0)
+    async def _run_task(self, running: Running, task: Task | MissingTask) -> AttemptResult:
+        execution = running.execution
+        invocation = prepare(execution, task)
+        if isinstance(invocation, AttemptResult):
+            return invocation
+        earlier, running.earlier = running.earlier, None
+        if earlier is not None and not earlier.over:
+            earlier.stopped_for, earlier.ended = StopReason.LEASE_LOST, asyncio.Event()
+            self._runner.stop(execution.id, StopReason.LEASE_LOST)
+            await earlier.ended.wait()
+        if running.stopped_for is StopReason.LEASE_LOST:
+            return _not_run("its lease was lost before it began")
+        if self._is_interrupted or (self._winds_down and is_standalone(execution.queue)):
+            return _not_run("interrupted: the worker shuts down")
+        with self._tracing.span("child", task=invocation.task.name):
+            if (trace := self._tracing.current()) is not None:
+                invocation = attrs.evolve(invocation, trace=trace)
+            return await self._runner.run(invocation)
 
-    async def _run_here(
-        self, execution: Execution, queue: str
-    ) -> tuple[AttemptResult, Verdict, datetime]:
-        """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
-        task = find_task(execution, self._catalog)
-        if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
-            await self._have_file_read()
-            task = find_task(execution, self._catalog)
-        if isinstance(task, MissingTask):
-            now = await self._ledger.now()
-            if (back := self._give_back(execution, task, queue, now)) is not None:
-                return _not_run(back.reason), back, await self._end(execution)
-        ran = await self._run_task(execution, task)
-        now = await self._end(execution)
-        if ran.outcome.error is not None:
-            ran = attrs.evolve(ran, outcome=self._classified(execution, ran.outcome))
-        restarts = await self._restarts(execution, ran, now)
-        return ran, self._decide(execution, ran.outcome, now, restarts=restarts), now
+    async def _with_own_wait(
+        self, execution: Execution, task: Task, outcome: Outcome, verdict: RetryAfter, now: datetime
+    ) -> tuple[Verdict, datetime]:
+        """Let the task's own strategy choose the wait before the retry, if it has one."""
+        if task.policy.strategy is None or self._is_interrupted:
+            return verdict, now
+        wait = await ask_strategy(
+            self._runner,
+            _invocation(execution, task, None),
+            execution,
+            outcome,
+            policy=verdict.delay,
+            now=now,
+        )
+        now = await self._ledger.now()
+        return (verdict if wait is None else self._decide(execution, outcome, now, wait)), now
 
     async def _have_file_read(self) -> None:
         """Have the jobs file read again, once for all that ask meanwhile: a file system may hang.
@@ -154,16 +186,13 @@ class AttemptRunner:
 
         What stays alive is ended by each shutdown, at once.
         """
+        if ran.outcome.ending is not Ending.INTERRUPTED or ran.pid is None:  # it was not run
+            return ()
         policy, since = self._policies.crashes_of(execution), execution.started_at
-        if (
-            ran.outcome.ending is not Ending.INTERRUPTED
-            or ran.pid is None  # it was not run
-            or execution.attempt <= policy.limit
-            or is_standalone(execution.queue)
-        ):
+        if execution.attempt <= policy.limit or is_standalone(execution.queue):
             return ()
         try:
-            attempts = await self._ledger.ask(lambda: self._attempts_of(execution.id))
+            attempts = await self._ledger.in_thread(lambda: self._attempts_of(execution.id))
         except LedgerUnavailable:  # the next round asks again
             return ()
         ended = [(each, each.finished_at or now) for each in attempts]
@@ -215,67 +244,38 @@ class AttemptRunner:
             restarts=restarts,
         )
 
-    async def _with_own_wait(
-        self, execution: Execution, outcome: Outcome, verdict: RetryAfter, now: datetime
-    ) -> tuple[Verdict, datetime]:
-        """Let the task's own strategy choose the wait before the retry, if it has one."""
-        task = find_task(execution, self._catalog)
-        if not isinstance(task, Task) or task.policy.strategy is None or self._is_interrupted:
-            return verdict, now
-        wait = await self._own_waits.ask(
-            task, execution, outcome, policy_wait=verdict.delay, now=now
-        )
-        now = await self._end(execution)
-        return (verdict if wait is None else self._decide(execution, outcome, now, wait)), now
-
-    def _classified(self, execution: Execution, outcome: Outcome) -> Outcome:
-        """Give the error its class, where the task's jobs file has one for it."""
-        task = find_task(execution, self._catalog)
-        return classified(outcome, task.policy.errors) if isinstance(task, Task) else outcome
-
-    async def _end(self, execution: Execution) -> datetime:
-        """Let nothing stop it any more, and tell the time of its end."""
-        self._keeper.has_ended(execution)
-        return await self._ledger.now()
-
-    async def _run_task(self, execution: Execution, task: Task | MissingTask) -> AttemptResult:
-        match prepare(execution, task):
-            case AttemptResult() as refused:
-                return refused
-            case invocation:
-                await self._stop_earlier(execution)
-                stays_alive = is_standalone(execution.queue)
-                if self._is_interrupted or (self._winds_down and stays_alive):
-                    return _not_run("interrupted: the worker shuts down")
-                over = self._ends[execution.id] = asyncio.Event()
-                if stays_alive:
-                    self._kept_alive.add(execution.id)
-                try:
-                    with self._tracing.span("child", task=invocation.task.name):
-                        traced = attrs.evolve(invocation, trace=self._tracing.current())
-                        return await self._runner.run(traced)
-                finally:
-                    self._kept_alive.discard(execution.id)
-                    del self._ends[execution.id]
-                    over.set()
-
-    async def _stop_earlier(self, execution: Execution) -> None:
-        """Stop an attempt that was lost here while the process stood still."""
-        while (over := self._ends.get(execution.id)) is not None:
-            self._runner.stop(execution.id, StopReason.LEASE_LOST)
-            await over.wait()
-
-
-def _end_of(
-    finish: Finish, delivery: Delivery, ticket: AttemptRef, *, now: datetime, duration: float
-) -> End:
-    headers = kept_headers(without_delay_count(delivery.message.headers))
-    return End(ticket=ticket, finish=finish, now=now, duration=duration, headers=headers)
-
 
 def _not_run(why: str) -> AttemptResult:
     """End an attempt that is given back before it is run."""
     return AttemptResult(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))
+
+
+@attrs.frozen
+class TaskRunners:
+    """Satisfies `TaskRunnerPort` by the runner of a task's kind."""
+
+    commands: TaskRunnerPort
+    requests: TaskRunnerPort
+    reminders: TaskRunnerPort
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        return await self._runner_of(invocation.task).run(invocation)
+
+    def _runner_of(self, task: Task) -> TaskRunnerPort:
+        if task.reminder is not None:
+            return self.reminders
+        return self.commands if task.http is None else self.requests
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        runners = (self.commands, self.requests, self.reminders)
+        return any(runner.stop(execution_id, reason) for runner in runners)
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
+        return self.commands.written(execution_id, beyond=beyond)
+
+    async def close(self) -> None:
+        runners = (self.commands, self.requests, self.reminders)
+        await asyncio.gather(*(runner.close() for runner in runners))
 
 
 def find_task(execution: Execution, catalog: Catalog) -> Task | MissingTask:
@@ -296,9 +296,13 @@ def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | Atte
         params = msgspec.json.decode(execution.params)
     except (msgspec.DecodeError, RecursionError) as error:
         return _refused(f"the params are not JSON: {error}")
-    timeout = NO_DEADLINE if is_standalone(execution.queue) else None
-    if (limit := execution.timeout or timeout) is not None:
+    limit = execution.timeout or (NO_DEADLINE if is_standalone(execution.queue) else None)
+    if limit is not None and limit != task.timeout:
         task = attrs.evolve(task, timeout=limit)
+    return _invocation(execution, task, force_instant(params))
+
+
+def _invocation(execution: Execution, task: Task, params: object) -> Invocation:
     return Invocation(
         execution_id=execution.id,
         execution_key=execution.key,
@@ -309,7 +313,7 @@ def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | Atte
         due_at=execution.due_at,
         fence=execution.fence,
         task=task,
-        params=force_instant(params),
+        params=params,
         owned_by=execution.owned_by,
         topic=execution.topic,
     )

@@ -1,1 +1,0 @@
-"""What becomes of a delivery that cannot be handled now: it is delayed, rests, or is parked."""
