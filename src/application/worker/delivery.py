@@ -123,14 +123,14 @@ class DeliveryHandler:
         self._notes = Notes(
             ledger=ledger, store=redeliveries, us=us, policy=crash_policy, lives=lives
         )
-        self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
+        self._gates = GateOpener(ledger, broker, seal, frozenset(foreign_queues))
         to_start, to_finish = lingers
         self._places = places
         self._availability = Availability(ledger.clock.monotonic, places=places.shared)
         self._starter = AttemptStarter(
-            ledger,
-            keeper,
-            self._availability,
+            ledger=ledger,
+            keeper=keeper,
+            availability=self._availability,
             limits=lambda: policies.limits,
             linger=to_start,
         )

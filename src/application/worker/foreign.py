@@ -267,31 +267,21 @@ PLACES: Final = 100
 _OR_DECLARE: Final = ", or declare the queue and take out of it what nobody needs"
 
 
+@attrs.define(eq=False)
 class WaitingRoom:
     """Lets deliveries of the waiting queue rest, and sends them back to their queues.
 
     One rests unacked in a worker, and is acked once its own queue has a copy. So each step is at
-    least once, which a dead letter is not.
+    least once, which a dead letter is not. *broker* is what they come from, at most `PLACES` at a
+    time; *in_memory* says where it is. *sleep* waits for so many seconds, *monotonic* counts them.
     """
 
-    def __init__(
-        self,
-        broker: AsyncBrokerPort,
-        *,
-        in_memory: bool,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """*broker* is what the deliveries come from, at most `PLACES` at a time.
-
-        *in_memory* says where it is. *sleep* waits for so many seconds, *monotonic* counts them.
-        """
-        self._broker = broker
-        self._in_memory = in_memory
-        self._sleep = sleep
-        self._monotonic = monotonic
-        self._drained = asyncio.Event()
-        self._missing = LogLimiter(most=MOST_QUEUES)
+    _broker: AsyncBrokerPort
+    _in_memory: bool = attrs.field(kw_only=True)
+    _sleep: Callable[[float], Awaitable[object]] = attrs.field(kw_only=True, default=asyncio.sleep)
+    _monotonic: Callable[[], float] = attrs.field(kw_only=True, default=time.monotonic)
+    _drained: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    _missing: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
 
     def drain(self) -> None:
         """Give back what rests at once, and from now on all that comes."""

@@ -19,8 +19,6 @@ from ..logs import say
 
 log = logging.getLogger(__name__)
 
-Stop = Callable[[int, StopReason], object]
-
 ROW_LOCKED = "somebody else keeps its row locked"
 
 
@@ -42,6 +40,7 @@ class Running:
     ended: asyncio.Event | None = None  # made by who waits for it
 
 
+@attrs.define(kw_only=True, eq=False)
 class LeaseKeeper:
     """Renews all leases of a node in one statement, and stops attempts whose lease is lost.
 
@@ -50,31 +49,25 @@ class LeaseKeeper:
 
     After a leap of the stopwatch, such as a suspend, one renewal is tried first, for up to a third
     of a lease; its answer tells which leases another node has taken.
+
+    *stop* is called from the thread that calls `renew`; it must be safe there.
     """
 
-    def __init__(
-        self,
-        *,
-        attempts: AttemptStorePort,
-        clock: ClockPort,
-        node: str,
-        lease: timedelta,
-        stop: Stop,
-        metrics: MetricsPort = SILENT,
-    ) -> None:
-        """*stop* is called from the thread that calls `renew`; it must be safe there."""
-        self._attempts = attempts
-        self._clock = clock
-        self._node = node
-        self._lease = lease
-        self._third = lease.total_seconds() / 3
-        self._margin = given_up_after(lease).total_seconds()
-        self._stop = stop
-        self._metrics = metrics
-        self._lock = threading.Lock()
-        self._looked_at: float | None = None
-        self._leapt_at: float | None = None  # until a later renewal is answered
-        self._running: dict[int, Running] = {}
+    _attempts: AttemptStorePort
+    _clock: ClockPort
+    _node: str
+    _lease: timedelta
+    _stop: Callable[[int, StopReason], object]
+    _metrics: MetricsPort = SILENT
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _looked_at: float | None = attrs.field(init=False, default=None)
+    #: None once a later renewal is answered.
+    _leapt_at: float | None = attrs.field(init=False, default=None)
+    _running: dict[int, Running] = attrs.field(init=False, factory=dict[int, Running])
+
+    @property
+    def _third(self) -> float:
+        return self._lease.total_seconds() / 3
 
     def hold(self, execution: Execution, *, since: float) -> Running:
         """Keep the lease of an attempt, which was asked for at *since*, a monotonic time in s."""
@@ -90,7 +83,7 @@ class LeaseKeeper:
 
     def is_in_time(self, since: float) -> bool:
         """Tell whether a task may begin on it: after its margin a lease is given up."""
-        return self._clock.monotonic() - since < self._margin
+        return self._clock.monotonic() - since < given_up_after(self._lease).total_seconds()
 
     @property
     def running(self) -> Sequence[Running]:
@@ -153,10 +146,11 @@ class LeaseKeeper:
 
     def _give_up_old(self, leases: Sequence[Running], why: str) -> None:
         now = self._clock.monotonic()  # anew: the call may have taken long to fail
+        margin = given_up_after(self._lease).total_seconds()
         if self._has_just_leapt(now):
             return
         for each in leases:
-            if now - each.renewed_at >= self._margin:
+            if now - each.renewed_at >= margin:
                 text = f"its lease cannot be renewed: {ROW_LOCKED if each.busy else why}"
                 self._end(each, StopReason.LEASE_LOST, text)
 

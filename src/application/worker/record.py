@@ -45,24 +45,19 @@ log = logging.getLogger(__name__)
 PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
 
 
+@attrs.define(eq=False)
 class GateOpener:
-    """Opens gates, those that are asked for meanwhile together."""
+    """Opens gates, those that are asked for meanwhile together.
 
-    def __init__(
-        self,
-        ledger: WorkerLedger,
-        broker: AsyncBrokerPort,
-        seal: Seal,
-        *,
-        foreign_queues: Collection[str] = (),
-    ) -> None:
-        """What is let go for one of *foreign_queues* is published by a scheduler."""
-        self._ledger = ledger
-        self._broker = broker
-        self._seal = seal
-        self._foreign_queues = frozenset(foreign_queues)
-        self._wanted: set[str] = set()
-        self._opening: asyncio.Task[None] | None = None
+    What is let go for one of *foreign_queues* is published by a scheduler.
+    """
+
+    _ledger: WorkerLedger
+    _broker: AsyncBrokerPort
+    _seal: Seal
+    _foreign_queues: Collection[str] = ()
+    _wanted: set[str] = attrs.field(init=False, factory=set[str])
+    _opening: asyncio.Task[None] | None = attrs.field(init=False, default=None)
 
     def open(self, gates: Iterable[str]) -> None:
         """Let go what may pass these gates, soon; nearly always there are none."""
@@ -174,41 +169,37 @@ class End:
         return ran.stdout.kept + ran.stderr.kept + len(ran.report.result or "") + len(params)
 
 
+@attrs.define(kw_only=True, eq=False)
 class Recorder:
-    """Records ends. One whose row is locked stays pending until it can be recorded."""
+    """Records ends. One whose row is locked stays pending until it can be recorded.
 
-    def __init__(
-        self,
-        *,
-        ledger: WorkerLedger,
-        broker: AsyncBrokerPort,
-        keeper: LeaseKeeper,
-        policies: RetryPolicies,
-        seal: Seal,
-        linger: float,
-        counters: Counters,
-        gates: GateOpener,
-        in_memory: bool,
-        metrics: MetricsPort,
-        tracing: TracingPort,
-    ) -> None:
-        """An end waits *linger* seconds for others. *gates* are opened for those that waited."""
-        self._ledger = ledger
-        self._broker = broker
-        self._keeper = keeper
-        self._policies = policies
-        self._seal = seal
-        self._counters = counters
-        self._gates = gates
-        self._metrics = metrics
-        self._tracing = tracing
-        self._missing_queues = MissingQueues(in_memory=in_memory)
-        self._pending: set[asyncio.Task[None]] = set()
-        self._pending_bytes = 0
-        ask, threads, locking = self._finish_all, ledger.executor, ledger.locking_executor
-        self._first = Batcher[Finish, Recorded](ask, executor=threads, linger=linger)
-        self._again = Batcher[Finish, Recorded](ask, executor=locking, linger=linger)
-        self._last_messages = Batcher(self._mark_published, executor=threads, linger=linger)
+    An end waits *linger* seconds for others. *gates* are opened for those that waited for it.
+    """
+
+    _ledger: WorkerLedger
+    _broker: AsyncBrokerPort
+    _keeper: LeaseKeeper
+    _policies: RetryPolicies
+    _seal: Seal
+    _linger: float
+    _counters: Counters
+    _gates: GateOpener
+    _in_memory: bool
+    _metrics: MetricsPort
+    _tracing: TracingPort
+    _missing_queues: MissingQueues = attrs.field(init=False)
+    _pending: set[asyncio.Task[None]] = attrs.field(init=False, factory=set[asyncio.Task[None]])
+    _pending_bytes: int = attrs.field(init=False, default=0)
+    _first: Batcher[Finish, Recorded] = attrs.field(init=False)
+    _again: Batcher[Finish, Recorded] = attrs.field(init=False)
+    _last_messages: Batcher[AttemptRef, None] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        ledger, linger = self._ledger, self._linger
+        self._missing_queues = MissingQueues(in_memory=self._in_memory)
+        self._first = Batcher(self._finish_all, executor=ledger.executor, linger=linger)
+        self._again = Batcher(self._finish_all, executor=ledger.locking_executor, linger=linger)
+        self._last_messages = Batcher(self._mark_published, executor=ledger.executor, linger=linger)
 
     def __len__(self) -> int:
         """Count the pending ends."""

@@ -28,7 +28,6 @@ from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from ..log_limiter import LogLimiter
 from ..logs import place_of, say
 
 log = logging.getLogger(__name__)
@@ -36,11 +35,7 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen
 class Off:
-    """Why it does not run here.
-
-    *until_edited* says that it will not before somebody edits its row; what *is_anothers* is for
-    somebody else to keep running.
-    """
+    """Why it does not run here: until somebody edits its row, or because *is_anothers* to run."""
 
     why: str
     until_edited: bool = True
@@ -70,10 +65,9 @@ LOOK_EVERY: Final = 1.0
 class StandaloneKeeper:
     """Stops what its row switches off, and begins again what ended.
 
-    Stopped is what was begun to stay alive, and nothing else of a row that is an ordinary one now.
-    A schedule that is due at times is begun by these alone. Any number may keep one schedule: the
-    ledger begins none beside another, and as the key of the next run is made of the last one, one
-    run follows.
+    It stops only what was begun to stay alive, also where the row is an ordinary one now. A
+    schedule with times is begun by these alone. Any number may keep one schedule: the ledger begins
+    none beside another, and the key of the next run is made of the last one.
     """
 
     _schedules: ScheduleStorePort
@@ -83,7 +77,6 @@ class StandaloneKeeper:
     _now: Callable[[], datetime]
     _is_ours: Callable[[StoredSchedule], bool] = lambda _: True
     _let_go: Callable[[str], object] = lambda _: None
-    _told: LogLimiter = attrs.field(init=False, factory=LogLimiter)
     _troubles: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
     _seen: dict[str, Collection[int]] = attrs.field(init=False, factory=dict[str, Collection[int]])
 
@@ -117,25 +110,23 @@ class StandaloneKeeper:
             limit=RUNS_LOOKED_AT,
         )
         unfinished = self._records.executions(which)
-        is_to_be_told = self._tell(f"off {name}", None if off is None else off.why, now)
+        is_news = self._is_news(f"off {name}", None if off is None else off.why)
         # Of what is another's, nothing was begun here but what was seen before it was.
         begun = () if off is not None and off.is_anothers else unfinished
         alive = self._alive(name, begun)
         if off is not None:
-            if is_to_be_told:
+            if is_news:
                 say(log, logging.WARNING, "standalone.off", f"{name} does not run here: {off.why}")
-            self._end(name, off, alive, now)
-        elif astray := _astray(name, alive):
+            self._stop(name, off.why, alive, now)
+            if off.until_edited and not alive:
+                self._seen.pop(name, None)
+                self._let_go(name)
+        elif astray := [
+            run for run in alive if is_standalone(run.queue) and run.queue != standalone_queue(name)
+        ]:  # its schedule had another name: nobody serves that queue any more
             self._stop(name, f"its queue is not {standalone_queue(name)}", astray, now)
         elif stored and stored.draft and not (unfinished or stored.draft.has_times):
             self._begin(stored, now)
-
-    def _end(self, name: str, off: Off, alive: Sequence[Execution], now: datetime) -> None:
-        """Stop what runs; then let it go, unless it may run again without an edit."""
-        self._stop(name, off.why, alive, now)
-        if off.until_edited and not alive:
-            self._seen.pop(name, None)
-            self._let_go(name)
 
     def _alive(self, name: str, unfinished: Sequence[Execution]) -> Sequence[Execution]:
         """Find what was begun to stay alive, also once its row is gone, or has another name."""
@@ -159,7 +150,7 @@ class StandaloneKeeper:
                 continue
             text = f"Stopping it: {why}"
             say(log, logging.INFO, "standalone.stop", text, **place_of(execution))
-        self._tell_refusal(name, "stopped", refusal, now)
+        self._tell_refusal(name, "stopped", refusal)
 
     def _begin(self, stored: StoredSchedule, now: datetime) -> None:
         which = ExecutionFilter(schedule=stored.name, limit=RUNS_LOOKED_AT)
@@ -177,30 +168,21 @@ class StandaloneKeeper:
         except RunsAlready:  # somebody else has begun it since we looked
             return
         except (NotToBeRun, LedgerRefused) as error:
-            self._tell_refusal(stored.name, "begun", error, now)
+            self._tell_refusal(stored.name, "begun", error)
             return
-        self._tell_refusal(stored.name, "begun", None, now)
+        self._tell_refusal(stored.name, "begun", None)
         say(log, logging.INFO, "standalone.begin", "Begun, to stay alive", **place_of(run))
 
-    def _tell_refusal(self, name: str, what: str, error: Exception | None, now: datetime) -> None:
-        if self._tell(f"refused {name}", None if error is None else str(error), now):
+    def _tell_refusal(self, name: str, what: str, error: Exception | None) -> None:
+        if self._is_news(f"refused {name} {what}", None if error is None else str(error)):
             say(log, logging.ERROR, "standalone.refused", f"{name} cannot be {what}: {error}")
 
-    def _tell(self, what: str, trouble: str | None, now: datetime) -> bool:
-        """Take note of a trouble, or its end; answers whether to say so: not each second."""
-        if self._troubles.get(what) != trouble:
-            self._told.reset(what)
-        if trouble is None:
-            self._troubles.pop(what, None)
-            return False
-        self._troubles[what] = trouble
-        return self._told.is_due(what, now.timestamp())
-
-
-def _astray(name: str, alive: Sequence[Execution]) -> Sequence[Execution]:
-    """Find what nobody serves any more: its schedule had another name."""
-    own = standalone_queue(name)
-    return [run for run in alive if is_standalone(run.queue) and run.queue != own]
+    def _is_news(self, what: str, trouble: str | None) -> bool:
+        """Take note of a trouble, or its end; answers whether to log it."""
+        known = self._troubles.pop(what, None)
+        if trouble is not None:
+            self._troubles[what] = trouble
+        return trouble not in (None, known)
 
 
 def _length(run: Execution) -> timedelta:
@@ -216,13 +198,10 @@ _AT_ONCE: Final = 1_000
 
 @attrs.define(kw_only=True, eq=False)
 class StandaloneFinder:
-    """Takes over what its jobs file, a form, the API or a hand has made, and whose task is at hand.
+    """Finds what stays alive and has its task here, for who has all there is in one process.
 
-    Who has all there is in one process has no worker of its own for it beside that. Those of
-    another jobs file are left to whoever has that one's tasks.
-
-    What was begun to stay alive, and is to no more, is taken over as well, so that the run is ended
-    before it is let go: nobody else would, if none of us was there when its row was edited.
+    What was begun to stay alive, and is to no more, is taken over as well, so that its run is
+    ended: nobody else would, if none of us was there when its row was edited.
     """
 
     _schedules: ScheduleStorePort

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
+import attrs
+
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
 from cronhare.domain.retries.limits import RetryLimits
@@ -67,29 +69,26 @@ class Availability:
 Answered = tuple[Execution | Refused | Deferred, float]
 
 
+@attrs.define(kw_only=True, eq=False)
 class AttemptStarter:
-    """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on."""
+    """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on.
 
-    def __init__(
-        self,
-        ledger: WorkerLedger,
-        keeper: LeaseKeeper,
-        availability: Availability,
-        *,
-        limits: Callable[[], RetryLimits],
-        linger: float,
-    ) -> None:
-        """*limits* are those of retries; *linger* is for how many seconds a start waits for others.
+    *limits* are those of retries; a start waits *linger* seconds for others. The *availability*
+    knows what an outage has held up.
+    """
 
-        What an outage has held up is known by the *availability*.
-        """
-        self._ledger = ledger
-        self._keeper = keeper
-        self._availability = availability
-        self._limits = limits
-        ask = self._start_all
-        self._first = Batcher(ask, executor=ledger.executor, linger=linger)
-        self._again = Batcher(ask, executor=ledger.locking_executor, linger=linger)
+    _ledger: WorkerLedger
+    _keeper: LeaseKeeper
+    _availability: Availability
+    _limits: Callable[[], RetryLimits]
+    _linger: float
+    _first: Batcher[StartRequest, Answered] = attrs.field(init=False)
+    _again: Batcher[StartRequest, Answered] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        ledger, linger = self._ledger, self._linger
+        self._first = Batcher(self._start_all, executor=ledger.executor, linger=linger)
+        self._again = Batcher(self._start_all, executor=ledger.locking_executor, linger=linger)
 
     async def start(self, request: StartRequest, *, returned: bool) -> Answered:
         """Ask until there is an answer, and again if it took long: the lease is as old as that.
