@@ -14,6 +14,7 @@ from cronhare.domain.retries.crashes import Crash
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import (
+    Complete,
     GiveBack,
     RetryAfter,
     Verdict,
@@ -112,16 +113,10 @@ class AttemptRunner:
             verdict: Verdict
             if back is not None:
                 verdict = back
+            elif ran.outcome.ending is Ending.SUCCEEDED:
+                verdict = Complete()
             else:
-                if ran.outcome.error is not None and isinstance(task, Task):
-                    outcome = classified(ran.outcome, task.policy.errors)
-                    ran = attrs.evolve(ran, outcome=outcome)
-                restarts = await self._restarts(execution, ran, now)
-                verdict = self._decide(execution, ran.outcome, now, restarts=restarts)
-                if isinstance(verdict, RetryAfter) and isinstance(task, Task):
-                    verdict, now = await self._with_own_wait(
-                        execution, task, ran.outcome, verdict, now
-                    )
+                ran, verdict, now = await self._judge(execution, task, ran, now)
             span.note(ending=ran.outcome.ending.value, verdict=type(verdict).__name__)
             if ran.outcome.error is not None:
                 span.fail(ran.outcome.error.message)
@@ -148,22 +143,29 @@ class AttemptRunner:
                 invocation = attrs.evolve(invocation, trace=trace)
             return await self._runner.run(invocation)
 
-    async def _with_own_wait(
-        self, execution: Execution, task: Task, outcome: Outcome, verdict: RetryAfter, now: datetime
-    ) -> tuple[Verdict, datetime]:
-        """Let the task's own strategy choose the wait before the retry, if it has one."""
+    async def _judge(
+        self, execution: Execution, task: Task | MissingTask, ran: AttemptResult, now: datetime
+    ) -> tuple[AttemptResult, Verdict, datetime]:
+        """Decide what becomes of an execution whose attempt did not succeed, and when it ended.
+
+        Its task may have a class for its error, and a strategy of its own for the wait.
+        """
+        if ran.outcome.error is not None and isinstance(task, Task):
+            ran = attrs.evolve(ran, outcome=classified(ran.outcome, task.policy.errors))
+        restarts = await self._restarts(execution, ran, now)
+        verdict = self._decide(execution, ran.outcome, now, restarts=restarts)
+        if not isinstance(verdict, RetryAfter) or not isinstance(task, Task):
+            return ran, verdict, now
         if task.policy.strategy is None or self._is_interrupted:
-            return verdict, now
+            return ran, verdict, now
+        invocation, policy = _invocation(execution, task, None), verdict.delay
         wait = await ask_strategy(
-            self._runner,
-            _invocation(execution, task, None),
-            execution,
-            outcome,
-            policy=verdict.delay,
-            now=now,
+            self._runner, invocation, execution, ran.outcome, policy=policy, now=now
         )
         now = await self._ledger.now()
-        return (verdict if wait is None else self._decide(execution, outcome, now, wait)), now
+        if wait is None:
+            return ran, verdict, now
+        return ran, self._decide(execution, ran.outcome, now, own_wait=wait), now
 
     async def _have_file_read(self) -> None:
         """Have the jobs file read again, once for all that ask meanwhile: a file system may hang.

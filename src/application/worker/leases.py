@@ -97,8 +97,7 @@ class LeaseKeeper:
 
     def has_ended(self, running: Running) -> None:
         """Keep the lease until the result is recorded, but do not stop what is over."""
-        with self._lock:
-            running.over = True
+        running.over = True
         if running.ended is not None:
             running.ended.set()
 
