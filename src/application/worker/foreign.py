@@ -45,11 +45,11 @@ from cronhare.ports.system import NOT_TRACED, TracingPort
 from ..log_limiter import LogLimiter
 from ..logs import say
 from ..publishing.execution_publisher import envelope
-from .ledger import Draining, WorkerLedger, lock_wait
+from .ledger import WorkerLedger, lock_wait
 from .unhandled import (
     DEFERRED_FOR,
-    PUT_OFF_HEADER,
     WAITS_FOR_HEADER,
+    copied,
     defer,
     publisher_headers,
     quarantine_message,
@@ -98,10 +98,10 @@ class Adopter:
 
     async def _adopt(self, delivery: Delivery, call: IncomingTask, *, name: str) -> str | None:
         """Adopt a message, which the ledger knows by its *name*."""
-        is_asked, ledger = False, self._ledger
+        ledger = self._ledger
 
-        def adopt() -> Execution | Refused | Busy:
-            return ledger.attempts.adopt(
+        def adopt() -> Execution | Refused:
+            adopted = ledger.attempts.adopt(
                 call.task,
                 key=manual_key(uuid5(NAMESPACE_OID, name)),
                 queue=delivery.queue,
@@ -109,24 +109,17 @@ class Adopter:
                 now=ledger.clock.now(),  # in the thread: it may ask the ledger
                 node=ledger.node,
             )
-
-        async def ask() -> Execution | Refused:
-            nonlocal is_asked
-            is_asked = True
-            adopted = await ledger.in_thread(adopt)
             if isinstance(adopted, Busy):
                 what = f"a message for schedule {call.task.scheduler_id}"
                 raise LedgerBusy(lock_wait(what, "its executions"))
             return adopted
 
         try:
-            adopted = await ledger.retry.to_begin(ask, returned=was_put_off(delivery))
+            adopted = await ledger.retry.to_begin(
+                lambda: ledger.in_thread(adopt), returned=was_put_off(delivery)
+            )
         except LedgerBusy as busy:
             await defer(self._broker, delivery, str(busy), id_=name)
-            raise
-        except Draining:
-            if is_asked and await self._is_renamed(delivery, name):
-                return None
             raise
         if isinstance(adopted, Refused):
             return adopted.reason
@@ -140,29 +133,19 @@ class Adopter:
         """Publish our own message. If that is in doubt, the reconciler sends it again."""
         now = await self._ledger.now()
         ours = envelope(adopted, now=now, seal=self._seal, trace=self._tracing.current())
-        headers = {**kept_headers(publisher_headers(delivery)), **ours.message.headers}
+        headers = {
+            **kept_headers(publisher_headers(delivery.message.headers)),
+            **ours.message.headers,
+        }
         message = msgspec.structs.replace(ours.message, headers=headers)
         if await self._broker.publish(Envelope(message, ours.to)) is Published.CONFIRMED:
             mark = partial(self._ledger.claims.mark_published, [adopted], now=now)
             with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
                 await self._ledger.in_thread(mark)
 
-    async def _is_renamed(self, delivery: Delivery, name: str) -> bool:
-        """Give a message without an id back under the id that the ledger may have recorded."""
-        message = delivery.message
-        if message.id is not None:
-            return False
-        headers = kept_headers(publisher_headers(delivery))
-        renamed = msgspec.structs.replace(message, id=name, headers=headers)
-        published = await self._broker.publish(Envelope(renamed, ToQueue(delivery.queue)))
-        return published is Published.CONFIRMED
-
 
 def _log_copy(delivery: Delivery, adopted: Execution) -> None:
-    """Log that an id was seen before: at DEBUG if this may be a copy of the same message.
-
-    It is redelivered then, or was put off, while a broker that ended may have kept a copy.
-    """
+    """Log that an id was seen before: at DEBUG if this may be a copy of the same message."""
     text = (
         f"Not run: message {delivery.message.id} of {delivery.queue} has the id of an earlier one, "
         f"execution {adopted.id} ({adopted.state}). If it was to run, each message needs an id of "
@@ -320,9 +303,7 @@ class WaitingRoom:
 
     async def _send_back(self, delivery: Delivery, queue: str) -> None:
         """Publish it to its queue. If that does not take it, it waits anew, behind the others."""
-        headers = kept_headers({PUT_OFF_HEADER: 1, **publisher_headers(delivery, signed=True)})
-        back = msgspec.structs.replace(delivery.message, headers=headers)
-        published = await self._broker.publish(Envelope(back, ToQueue(queue)))
+        published = await self._broker.publish(Envelope(copied(delivery), ToQueue(queue)))
         if published is Published.CONFIRMED:
             self._missing.reset(queue)
             await self._broker.ack(delivery)

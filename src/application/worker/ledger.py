@@ -257,17 +257,18 @@ class Batcher(Generic[Q, A]):
 
     async def _ask_batch(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
         questions = [question for question, _ in batch]
-        answers: Sequence[A | Exception]
+        answered: list[tuple[tuple[Q, asyncio.Future[A]], A | Exception]]
+        loop = asyncio.get_running_loop()
         try:
-            loop = asyncio.get_running_loop()
             answers = await loop.run_in_executor(self._executor, self._ask, questions)
+            answered = list(zip(batch, answers, strict=True))
         except Exception as error:  # noqa: BLE001 - raised where it is awaited
             if len(batch) > 1 and not isinstance(error, LedgerUnavailable):
                 for single in batch:  # which may be the fault of one question
                     await self._ask_batch([single])
                 return
-            answers = [error] * len(batch)
-        for (_, future), answer in zip(batch, answers, strict=True):
+            answered = [(one, error) for one in batch]
+        for (_, future), answer in answered:
             if future.cancelled():
                 continue
             if isinstance(answer, Exception):

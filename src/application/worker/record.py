@@ -36,7 +36,7 @@ from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
 from .leases import LeaseKeeper, Running
 from .ledger import Batcher, WorkerLedger, lock_wait
-from .unhandled import without_put_off
+from .unhandled import PUT_OFF_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -277,7 +277,8 @@ class Recorder:
         self._gates.open(gates_of(execution))
         if state is State.SUCCEEDED:
             return
-        trace, headers = self._tracing.current(), without_put_off(end.headers)
+        trace = self._tracing.current()
+        headers = {name: end.headers[name] for name in end.headers if name != PUT_OFF_HEADER}
         following = follow_up(
             finish, state, now=end.now, seal=self._seal, headers=headers, trace=trace
         )

@@ -8,7 +8,7 @@ waiting queue has a copy, which `foreign.WaitingRoom` brings back.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -117,10 +117,7 @@ async def redeliver_later(
     """
     text, id_, attempt = f"Put off for a minute: {reason}", ticket.execution_id, ticket.attempt
     say(log, logging.WARNING, "attempt.put-off", text, execution=id_, attempt=attempt)
-    headers = kept_headers({PUT_OFF_HEADER: 1, **publisher_headers(delivery, signed=True)})
-    copy = msgspec.structs.replace(delivery.message, headers=headers)
-    published = await broker.publish(Envelope(copy, ToQueue(delivery.queue, REST)))
-    await _settle(broker, delivery, is_sent=published is Published.CONFIRMED)
+    await _replace(broker, delivery, Envelope(copied(delivery), ToQueue(delivery.queue, REST)))
 
 
 async def defer(
@@ -138,44 +135,14 @@ async def defer(
 async def rest(
     broker: AsyncBrokerPort, delivery: Delivery, *, queue: str, id_: str | None = None
 ) -> None:
-    """Settle a message, and have a copy rest that then goes to *queue*.
-
-    A copy that nobody confirmed may rest all the same.
-    """
-    message = delivery.message
-    theirs = publisher_headers(delivery, signed=True)
-    headers = kept_headers({WAITS_FOR_HEADER: queue, PUT_OFF_HEADER: 1, **theirs})
-    copy = msgspec.structs.replace(message, headers=headers, id=message.id or id_)
-    published = await broker.publish(Envelope(copy, ToWaiting()))
-    await _settle(broker, delivery, is_sent=published is Published.CONFIRMED)
+    """Settle a message, and have a copy rest that then goes to *queue*."""
+    copy = copied(delivery, id_=id_, waits_for=queue)
+    await _replace(broker, delivery, Envelope(copy, ToWaiting()))
 
 
-def was_put_off(delivery: Delivery) -> bool:
-    """Tell whether a delivery is a copy that was delayed or deferred."""
-    return PUT_OFF_HEADER in delivery.message.headers
-
-
-def without_put_off(headers: Mapping[str, object]) -> dict[str, object]:
-    """Leave out the mark, which is of this copy alone."""
-    return {name: headers[name] for name in headers if name != PUT_OFF_HEADER}
-
-
-def publisher_headers(delivery: Delivery, *, signed: bool = False) -> dict[str, object]:
-    """Pick the headers of the publisher: a broker's never go back to it (ADR 6).
-
-    With *signed* those that we sign stay, one of which begins like a broker's.
-    """
-    of_this_copy = (PUT_OFF_HEADER, WAITS_FOR_HEADER)
-    return {
-        name: value
-        for name, value in delivery.message.headers.items()
-        if (signed and name in SIGNED)
-        or not (name.startswith(BROKER_PREFIX) or name in of_this_copy)
-    }
-
-
-async def _settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) -> None:
-    if is_sent:
+async def _replace(broker: AsyncBrokerPort, delivery: Delivery, copy: Envelope) -> None:
+    """Ack a delivery once its copy is in a queue; else give it back, though the copy may arrive."""
+    if await broker.publish(copy) is Published.CONFIRMED:
         await broker.ack(delivery)
     else:
         await give_back(broker, delivery)
@@ -185,3 +152,29 @@ async def give_back(broker: AsyncBrokerPort, delivery: Delivery) -> None:
     """Give a delivery back to the head of its queue, after a pause."""
     await asyncio.sleep(PAUSE)
     await broker.nack(delivery, requeue=True)
+
+
+def copied(delivery: Delivery, *, id_: str | None = None, waits_for: str | None = None) -> Message:
+    """Copy a message that is put off, as *id_* if it has none; *waits_for* names its queue."""
+    message = delivery.message
+    marks: dict[str, object] = {} if waits_for is None else {WAITS_FOR_HEADER: waits_for}
+    theirs = publisher_headers(message.headers, besides=SIGNED)
+    headers = kept_headers({**marks, PUT_OFF_HEADER: 1, **theirs})
+    return msgspec.structs.replace(message, headers=headers, id=message.id or id_)
+
+
+def was_put_off(delivery: Delivery) -> bool:
+    """Tell whether a delivery is a copy that was delayed or deferred."""
+    return PUT_OFF_HEADER in delivery.message.headers
+
+
+def publisher_headers(
+    headers: Mapping[str, object], *, besides: Collection[str] = ()
+) -> dict[str, object]:
+    """Pick the headers of the publisher, and those *besides*: a broker's never go back (ADR 6)."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name in besides
+        or not (name.startswith(BROKER_PREFIX) or name in (PUT_OFF_HEADER, WAITS_FOR_HEADER))
+    }
