@@ -39,6 +39,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 #: is refused is told from an outage only beside others.
 MOST_FAILURES, MOST_FAILURES_OF_AN_END = 6, 4
 
+#: For so many seconds what was answered together is expected to come back together.
+LATELY = 0.1
+
 T = TypeVar("T")
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -202,8 +205,8 @@ class Batcher(Generic[Q, A]):
     """Turns single questions into calls of a function that answers many, in order.
 
     While one batch is under way, the next one gathers, and then waits a moment to become as large
-    as the one before: what was answered together comes back together. A single question after
-    another single one goes at once.
+    as the one before: what was answered together comes back together. A single question goes at
+    once after another single one, and after a while in which nothing was asked.
     """
 
     def __init__(
@@ -223,6 +226,7 @@ class Batcher(Generic[Q, A]):
         self._most = most
         self._linger = linger
         self._expected = 1  # the size of the last batch
+        self._answered_at = float("-inf")
         self._complete = asyncio.Event()
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._asking: asyncio.Task[None] | None = None
@@ -242,9 +246,11 @@ class Batcher(Generic[Q, A]):
         return answer
 
     async def _ask_all(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                if len(self._waiting) < self._expected:
+                is_alone = loop.time() - self._answered_at >= LATELY
+                if len(self._waiting) < self._expected and not is_alone:
                     self._complete.clear()
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._linger):
@@ -252,6 +258,7 @@ class Batcher(Generic[Q, A]):
                 batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
                 self._expected = len(batch)
                 await self._ask_batch(batch)
+                self._answered_at = loop.time()
         finally:
             self._asking = None
 

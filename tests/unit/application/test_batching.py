@@ -3,6 +3,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
+import pytest
+
+from cronhare.application.worker import ledger
 from cronhare.application.worker.ledger import Batcher
 from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import Inline
@@ -105,3 +108,13 @@ async def test_single_questions_do_not_wait_for_company() -> None:
     answers = [await asyncio.wait_for(batcher.submit(number), 5) for number in (1, 2, 3)]
 
     assert answers == [2, 4, 6]
+
+
+async def test_a_single_question_waits_for_no_company_of_long_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ledger, "LATELY", 0.0)
+    batcher = Batcher[int, int](Doubling(), executor=Inline(), linger=60)
+    await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
+
+    assert await asyncio.wait_for(batcher.submit(3), 5) == 6
