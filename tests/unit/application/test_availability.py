@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.worker.start import IDLE, Availability
+from cronhare.application.worker.delivery import IDLE, Availability
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
 from cronhare.domain.retries.budget import BudgetPolicy
