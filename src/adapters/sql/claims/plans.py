@@ -1,8 +1,8 @@
 """Claims: of a batch of schedules in one transaction, and of a run that somebody asks for."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from sqlalchemy import (
@@ -15,7 +15,6 @@ from sqlalchemy import (
     delete,
     func,
     select,
-    update,
 )
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
@@ -41,35 +40,7 @@ from ..gates import gates_to_try, hold_back
 from ..rows.executions import EXECUTION, executions_of
 from ..rows.schedules import READ, STAMP, read_idle, schedule_of
 from ..schema.tables import executions, plans, schedulers
-from ..schema.types import UtcDateTime
 from .circumstances import Found, find_circumstances, keep_tallies, prolong
-
-_KEEP: Final = (
-    update(executions)
-    .where(executions.c.id == bindparam("row_id"))
-    .values(
-        topic=bindparam("its_topic"),
-        no_listener=bindparam("unheard"),
-        expires_at=bindparam("expires", type_=UtcDateTime),
-    )
-)
-
-
-def keep_rest(connection: Connection, dialect: Dialect, inserted: Iterable[Execution]) -> None:
-    """Note topics and when executions expire: few have any, and each INSERT would pay for them."""
-    rows = [
-        {
-            "row_id": one.id,
-            "its_topic": one.topic,
-            "unheard": one.no_listener,
-            "expires": one.expires_at,
-        }
-        for one in inserted
-        if one.no_listener is not None or one.expires_at is not None
-    ]
-    if rows:
-        dialect.update_many(connection, _KEEP, rows)
-
 
 _IS_HELD = executions.c.state == State.HELD.value
 _UNFINISHED = (
@@ -153,7 +124,6 @@ def apply_plans(
                 conditional.append((schedule, plan))
     judged = hold_back(connection, wanted, [schedule for _, schedule in known])
     inserted = _insert(connection, dialect, judged)
-    keep_rest(connection, dialect, inserted)
     if moved:
         dialect.set_plans(connection, moved)
     keep_tallies(connection, dialect, conditional, found)
@@ -287,9 +257,7 @@ def claim_by_hand(
     [id_] = dialect.insert_executions(connection, [run])
     if not id_:
         raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")
-    claimed = msgspec.structs.replace(run, id=id_)
-    keep_rest(connection, dialect, [claimed])
-    return claimed
+    return msgspec.structs.replace(run, id=id_)
 
 
 def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule | None:

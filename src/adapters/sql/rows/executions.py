@@ -151,6 +151,9 @@ NEW_COLUMNS: Final = (
     "concurrency_key",
     "overlap_policy",
     "held_by",
+    "expires_at",
+    "topic",
+    "no_listener",
 )
 #: From here on they are NULL in most.
 RARELY_SET: Final = NEW_COLUMNS.index("finished_at")
@@ -194,6 +197,9 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
         execution.concurrency_key,
         execution.overlap_policy,
         execution.held_by,
+        moment_text(execution.expires_at),
+        execution.topic,
+        execution.no_listener,
     )
 
 
