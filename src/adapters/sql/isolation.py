@@ -17,11 +17,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
 from cronhare.application.logs import say
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle import transitions
 from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.retries.retry import Quarantine
-from cronhare.domain.texts.listing import listed
 from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
 from .database import Database, repeatable
@@ -186,12 +185,17 @@ def set_apart(
     now: datetime,
     *,
     still: Callable[[Execution], bool],
+    is_broken: bool = False,
 ) -> bool:
-    """Quarantine an execution of which the database refuses something; tells whether it is now.
+    """Quarantine a broken execution, or one of which the database refuses something.
 
-    Only if it is *still* what it was then: the refusal may be this replica's own, while another has
-    gone on with it. One that is locked, or cannot even be set apart, rests for a minute.
+    Tells whether it is now. The log calls it broken if *is_broken*, or refused. Only if it is
+    *still* what it was then: the refusal may be this replica's own, while another has gone on with
+    it. One that is locked, or cannot even be set apart, rests for a minute.
     """
+
+    def rest(why: str) -> None:
+        pass_over(database, execution_id, why, now, is_broken=is_broken)
 
     @repeatable
     def quarantine() -> bool:
@@ -200,7 +204,7 @@ def set_apart(
             rows: Any = connection.execute(statement, {"ids": [execution_id]})
             found = executions_of(connection, rows)
             if not found:
-                database.passed_over.note(execution_id, now)
+                rest(f"somebody holds its row: {why}")
             reason = f"the ledger refuses what is to be written: {why}"
             broken = [
                 msgspec.structs.replace(one, problem=one.problem or reason)
@@ -212,26 +216,34 @@ def set_apart(
     try:
         is_apart = quarantine()
     except (*REFUSED, Locked):
-        pass_over(database, execution_id, f"it cannot even be quarantined: {why}", now)
+        rest(f"it cannot even be quarantined: {why}")
         return False
     if is_apart:
-        _say_refused(execution_id, f"is quarantined: {why}")
+        _say(execution_id, f"is quarantined: {why}", is_broken=is_broken)
     return is_apart
 
 
 def pass_over(
-    database: Database, execution_id: int, why: Exception | str, now: datetime
+    database: Database,
+    execution_id: int,
+    why: Exception | str,
+    now: datetime,
+    *,
+    is_broken: bool = False,
 ) -> Sequence[Never]:
     """Let an execution rest for a minute that may be refused for its own or for any reason."""
     if execution_id not in database.passed_over.at(now):
-        _say_refused(execution_id, f"is passed over for a minute: {why}")
+        _say(execution_id, f"is passed over for a minute: {why}", is_broken=is_broken)
     database.passed_over.note(execution_id, now)
     return ()
 
 
-def _say_refused(execution_id: int, what: str) -> None:
+def _say(execution_id: int, what: str, *, is_broken: bool) -> None:
     text = f"Execution {execution_id} {what}"
-    say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    if is_broken:
+        say(log, logging.ERROR, "execution.broken", text, execution=execution_id)
+    else:
+        say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
 
 
 def set_broken_apart(
@@ -251,26 +263,3 @@ def set_broken_apart(
         connection.execute(ARCHIVE, archive_values(archived))
         apart.add(execution.id)
     return apart
-
-
-def as_set_apart(
-    database: Database, found: Sequence[Execution], apart: Collection[int], now: datetime
-) -> Sequence[Execution]:
-    """Give *found* as it is now that those of *apart* are quarantined.
-
-    Broken ones that could not be rest for a minute: 1,000 of them would fill each look.
-    """
-    left = [one for one in found if one.problem is not None and one.id not in apart]
-    for one in left:
-        database.passed_over.note(one.id, now)
-    if left:
-        which = listed([str(one.id) for one in left])
-        text = (
-            f"Rows that are broken cannot be set apart now, and are passed over for a minute: "
-            f"execution {which}: {left[0].problem}. Mend the rows, or see who holds them"
-        )
-        say(log, logging.ERROR, "execution.broken", text)
-    return [
-        msgspec.structs.replace(one, state=State.QUARANTINED) if one.id in apart else one
-        for one in found
-    ]

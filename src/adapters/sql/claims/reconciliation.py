@@ -1,11 +1,11 @@
 """What was claimed and not published, not started, or left behind by a worker."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -33,9 +33,8 @@ from cronhare.domain.lifecycle.redelivery import (
 
 from ..cooldown import Cooldown, excluding
 from ..database import Database, LedgerTime, repeatable, repeatable_unless_locked
-from ..dialect import StatementFailed
-from ..isolation import Written, as_set_apart, pass_over, set_apart, set_broken_apart, write_each
-from ..rows.executions import BY_IDS, EXECUTION, executions_of, is_in
+from ..isolation import Written, pass_over, set_apart, write_each
+from ..rows.executions import EXECUTION, executions_of, is_in
 from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime, named_rows
 
@@ -289,17 +288,16 @@ class ReconcilerQueries(LedgerTime):
             with self._database.write("taking what is overdue") as connection:
                 rows = connection.execute(OVERDUE, {**until, "ids": part})
                 found = executions_of(connection, rows)
-                apart = set_broken_apart(connection, found, now)
                 sound = [one for one in found if one.problem is None]
                 checks = [postponement(one, now, graces) for one in sound]
                 self._database.dialect.update_many(connection, POSTPONE, checks)
             for id_ in set(part).difference(one.id for one in found):
                 self._resting.note(id_, now)
-            taken = as_set_apart(self._database, found, apart, now)
-            return Written(taken, changed=bool(apart or sound))
+            return Written(found, changed=bool(sound))
 
         ids = self._choose_overdue(now, {**until, "limit": limit})
-        return write_ids(self._database, ids, take, now, states=STARTABLE, resting=self._resting)
+        found = write_ids(self._database, ids, take, now, states=STARTABLE, resting=self._resting)
+        return self._quarantine_broken(found, now)
 
     @repeatable
     def _choose_overdue(self, now: datetime, asked: Mapping[str, Any]) -> Sequence[int]:
@@ -364,22 +362,17 @@ class ReconcilerQueries(LedgerTime):
 
     def _quarantine_broken(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
         """Quarantine the broken ones, or pass them over: they would fill each page from now on."""
-        broken = [execution for execution in found if execution.problem is not None]
-        if not broken:
-            return found
+        return [one if one.problem is None else self._apart(one, one.problem, now) for one in found]
 
-        apart = set[int]()
-
-        @repeatable_unless_locked
-        def quarantine(part: Sequence[Execution]) -> Written[None]:
-            with self._database.write("setting broken executions apart") as connection:
-                ids = [execution.id for execution in part]
-                statement = BY_IDS.with_for_update(skip_locked=True)
-                still = executions_of(connection, connection.execute(statement, {"ids": ids}))
-                done = set_broken_apart(connection, still, now)
-            apart.update(done)
-            return Written((), changed=bool(done))
-
-        with suppress(StatementFailed):  # what cannot be set apart now rests
-            write_each(broken, quarantine, refused=lambda _one, _why: (), locked=lambda _one: ())
-        return as_set_apart(self._database, found, apart, now)
+    def _apart(self, broken: Execution, problem: str, now: datetime) -> Execution:
+        row = f"its row, of {broken.schedule_name}, is broken"
+        why = f"{row}: {problem}. Mend the row, then: cronhare failed replay"
+        is_apart = set_apart(
+            self._database,
+            broken.id,
+            why,
+            now,
+            still=lambda seen: seen.problem is not None,
+            is_broken=True,
+        )
+        return msgspec.structs.replace(broken, state=State.QUARANTINED) if is_apart else broken
