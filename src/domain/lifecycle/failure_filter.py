@@ -1,18 +1,14 @@
 """Which failures are meant: one question to the archive, from whoever lists, counts, replays."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from ..execution import State
-from ..retries.outcome import ErrorClass, mark_of_class, mark_of_code, says
+from ..retries.outcome import ErrorClass
 from ..schedules.task import TaskRef
 from ..texts.echo import echo
-
-if TYPE_CHECKING:
-    # Here: who lists executions may ask for no failure.
-    from .archive import Archived
 
 #: Characters of a name, and of a part of a reason.
 LONGEST_NAME: Final = 255
@@ -73,28 +69,6 @@ class FailureFilter:
         """What is asked for, by its field: None is not, and what follows from it is not either."""
         return attrs.asdict(
             self, filter=lambda field, value: value is not None and field.name != "numbers"
-        )
-
-    def takes(self, row: "Archived") -> bool:
-        """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""
-        error = row.error or ""
-        return (
-            self.execution_id in {None, row.execution_id}
-            and self.schedule in {None, row.schedule_name}
-            and TaskRef(row.task_type, row.task_id).is_meant(
-                self.task, name=row.task_name, numbers=self.numbers
-            )
-            and self.type in {None, row.task_type}
-            and self.queue in {None, row.queue}
-            and (
-                self.reason is None or self.reason in row.failed_reason or says(error, self.reason)
-            )
-            and (self.error_class is None or mark_of_class(self.error_class) in error)
-            and (self.code is None or mark_of_code(self.code) in error)
-            and self.kind in {None, row.state}
-            and (self.since is None or row.failed_at >= self.since)
-            and (self.until is None or row.failed_at < self.until)
-            and not (self.unresolved and row.resolution is not None)
         )
 
 

@@ -90,22 +90,3 @@ def expected_after_doubt(next_attempt_at: datetime | None, now: datetime) -> dat
     if next_attempt_at is None or next_attempt_at <= now:
         return now - FIRST_WAIT
     return next_attempt_at + LOST_WAIT - FIRST_WAIT
-
-
-def doubted_until(execution: Execution, *, since: datetime, now: datetime) -> datetime | None:
-    """Say when to look for one whose message was last sent before *since*; None if as planned.
-
-    The broker may have lost it. A retry is looked for at its time in any case, and one that is
-    about to be sent again needs no doubt.
-    """
-    check_at = execution.check_at
-    waits = (execution.next_attempt_at or now) > now
-    if check_at is None or (waits and execution.state is not State.PUBLISHED):
-        return None
-    if execution.resends:
-        sent_before = check_at < after_resend(execution.resends - 1, execution.state, since)
-    else:
-        sent_before = execution.published_at is None or execution.published_at < since
-    if not sent_before or check_at <= expected_soon(execution.state, now):
-        return None
-    return expected_after_doubt(execution.next_attempt_at, now)

@@ -4,16 +4,11 @@ S0.13 in docs/compatibility.md.
 """
 
 import enum
-from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
-
-from ..execution import Execution
-from ..schedules.task import TaskRef
-from ..texts.naming import called
-from .archive import Archived
 
 #: The original's weekly report looks back so far, and has so many lines at the most.
 WEEK: Final = timedelta(days=7)
@@ -76,39 +71,6 @@ class ExecutionCount:
     def retry_rate(self) -> float:
         """The part that was retried, 0 to 1."""
         return self.retried / self.total if self.total else 0.0
-
-
-def group_of_failure(row: Archived, by: Collection[By], error_class: str) -> Group:
-    """Say what a failure, of an error of that class, is counted with."""
-    known = {
-        By.DAY: str(row.failed_at.date()),
-        By.TYPE: row.task_type,
-        By.TASK: called(TaskRef(row.task_type, row.task_id), name=row.task_name, topic=row.topic),
-        By.SCHEDULE: row.schedule_name,
-        By.QUEUE: row.queue,
-        By.REASON: row.failed_reason[:REASON_LENGTH],
-        By.CLASS: error_class,
-    }
-    return {each: known[each] for each in by}
-
-
-def group_of_execution(execution: Execution, by: Collection[By]) -> Group:
-    """Say what an execution is counted with."""
-    known = {
-        By.DAY: str(execution.executed_at.date()),
-        By.TYPE: execution.task.type,
-        By.TASK: called(execution.task, name=execution.task_name, topic=execution.topic),
-        By.SCHEDULE: execution.schedule_name,
-        By.QUEUE: execution.queue,
-    }
-    return {each: known[each] for each in by}
-
-
-def in_order(counted: FailureCount | ExecutionCount) -> tuple[int, int, tuple[str, ...]]:
-    """Sort by it: the newest day first, then the largest number."""
-    number = counted.failures if isinstance(counted, FailureCount) else counted.total
-    day = counted.group.get(By.DAY, "")
-    return (-date.fromisoformat(day).toordinal() if day else 0, -number, (*counted.group.values(),))
 
 
 @attrs.frozen(kw_only=True)

@@ -105,17 +105,6 @@ def as_in_message(part: str) -> str:
     return msgspec.json.encode(part).decode()[1:-1]
 
 
-def says(error: str, part: str) -> bool:
-    """Tell whether the message of an error, as the ledger keeps it, has that part.
-
-    >>> error = TaskError(message='no "disk"', code="ENOSPC").as_json()
-    >>> [says(error, part) for part in ('"disk"', "ENOSPC", "message")]
-    [True, False, False]
-    """
-    _, _, rest = error.partition(MESSAGE_BEGINS)
-    return 0 <= rest.find(as_in_message(part)) < rest.find(MESSAGE_ENDS)
-
-
 def classify(code: str | None) -> ErrorClass:
     """Classify a failure by its error code.
 

@@ -246,7 +246,7 @@ def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[b
 
 
 def _says(part: str, dialect: Dialect) -> ColumnElement[bool]:
-    """Ask whether the message of an error has this part, as `says` does."""
+    """Ask whether the message of an error has this part; its code and its stack do not count."""
     begins = dialect.position(_ROW.error, MESSAGE_BEGINS) + len(MESSAGE_BEGINS)
     rest = func.substr(_ROW.error, begins)
     said = as_in_message(part)
