@@ -15,8 +15,8 @@ from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.process import attempt, output
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.wire import versions
+from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
-from cronhare.adapters.sql.records import retention as retention_steps
 from cronhare.adapters.sql.rows.schedules import LONGEST_RETENTION
 from cronhare.application.administration.views import metrics
 from cronhare.application.events import (
@@ -293,7 +293,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "replays that have ended, with the list of what was in them": [
         f"{Retention().others.days} days",
-        f"{retention_steps.STEP:,} failures in a transaction",
+        f"{database.STEP:,} failures in a transaction",
     ],
     "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],

@@ -1,6 +1,6 @@
 """Who may: tokens and sessions, by their digests. Who did: the audit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ from cronhare.domain.access.sessions import Session
 from cronhare.domain.access.tokens import USED_EVERY, Token
 from cronhare.ports.records import AuditFilter
 
-from .database import Database, Store, repeatable
+from .database import Store, repeatable
 from .rows.own import OwnTable
 from .schema.tables import audit, page_sessions, tokens
 from .schema.types import UtcDateTime
@@ -135,16 +135,6 @@ _FINISH: Final = (
     )
 )
 
-#: So many old entries go in one transaction.
-STEP: Final = 1_000
-_OLD: Final = (
-    select(audit.c.id)
-    .where(audit.c.at < bindparam("limit", type_=UtcDateTime))
-    .order_by(audit.c.at)
-    .limit(STEP)
-)
-_DELETE: Final = delete(audit).where(audit.c.id.in_(bindparam("ids", expanding=True)))
-
 ENTRY: Final = OwnTable(audit, outcome=AuditOutcome | None)
 
 
@@ -200,19 +190,6 @@ class SqlAuditStore(Store):
             asked = asked.where(audit.c.id < before)
         with self._database.read("reading the audit") as connection:
             return list(map(_entry, ENTRY.readable(connection.execute(asked))))
-
-
-def forget_audit(database: Database, before: datetime) -> Iterator[None]:
-    """Delete, step by step, the entries from before then."""
-    while True:
-        with database.read("looking for old entries of the audit") as connection:
-            ids = list(connection.scalars(_OLD, {"limit": before}))
-        if ids:
-            with database.write("deleting old entries of the audit") as connection:
-                connection.execute(_DELETE, {"ids": ids})
-        if len(ids) < STEP:
-            return
-        yield
 
 
 def _written(value: Any) -> str | None:  # noqa: ANN401 - a JSON value

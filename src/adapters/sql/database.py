@@ -1,14 +1,14 @@
-"""Transactions: what is repeated, what is known after an error, and the ledger's clock."""
+"""Transactions: what is repeated, what is known after an error, the time, and old rows."""
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial, wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, select, tuple_, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.retries.backoff import Waits
@@ -36,6 +36,9 @@ _LONGEST_WAIT: Final = 0.5
 
 #: So often a duplicate key may be a race with another transaction; after that it is a refusal.
 _MEETINGS: Final = 5
+
+#: So many rows `change_some` takes in one transaction.
+STEP: Final = 1_000
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:
@@ -216,3 +219,30 @@ class LedgerTime(StorePart):
 
 class SqlLedgerTime(Store, LedgerTime):
     """The same by itself: a command that only asks for it loads no store."""
+
+
+def change_some(
+    connection: Connection,
+    table: Table,
+    which: ColumnElement[bool],
+    new: Mapping[str, Any] | None = None,
+) -> int:
+    """Change or delete some of these rows, but none that another has locked; says how many."""
+    unlocked = select(*table.primary_key).where(which).limit(STEP).with_for_update(skip_locked=True)
+    found = connection.execute(unlocked).all()
+    if found:
+        change = delete(table) if new is None else update(table).values(new)
+        connection.execute(change.where(tuple_(*table.primary_key).in_(map(tuple, found))))
+    return len(found)
+
+
+def forget(database: Database, table: Table, which: ColumnElement[bool]) -> Iterator[None]:
+    """Delete all of these rows, step by step; what is locked goes another day."""
+
+    @repeatable
+    def step() -> int:
+        with database.write(f"cleaning up {table.name}") as connection:
+            return change_some(connection, table, which)
+
+    while step() == STEP:
+        yield

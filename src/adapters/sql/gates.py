@@ -4,13 +4,13 @@ The row of a gate is a lock: whoever starts an attempt, or lets one go, keeps th
 locked. Who has a place of a key says so in its own row, see `domain/lifecycle/gates.py`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Select, bindparam, func, insert, select
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import (
@@ -39,7 +39,6 @@ from .dialect import Locked
 from .rows.changes import Change
 from .rows.executions import is_in
 from .schema.tables import FOUND_BY_KEY, executions, gates, schedulers
-from .schema.types import UtcDateTime
 
 #: So many executions that keep others of their schedule back are looked at; others wait for them.
 _MOST_ACTIVE: Final = 100
@@ -307,25 +306,3 @@ def gates_to_try(inserted: Sequence[Execution]) -> tuple[str, ...]:
 
 #: The row of a gate is made anew where it is needed after that.
 KEPT_FOR: Final = timedelta(days=1)
-
-_STEP: Final = 1_000
-
-_OLD: Final = (
-    select(gates.c.name)
-    .where(gates.c.used_at < bindparam("limit", type_=UtcDateTime))
-    .limit(_STEP)
-    .with_for_update(skip_locked=True)
-)
-_FORGET: Final = delete(gates).where(_NAMES)
-
-
-def forget_gates(database: Database, now: datetime) -> Iterator[None]:
-    """Delete the rows of old gates, step by step; those that somebody has locked are in use."""
-    found = _STEP
-    while found == _STEP:
-        with database.write("forgetting gates") as connection:
-            names = list(connection.scalars(_OLD, {"limit": now - KEPT_FOR}))
-            if names:
-                connection.execute(_FORGET, {"names": names})
-        found = len(names)
-        yield

@@ -1,15 +1,14 @@
 """Limits of retries: judged with the ends and starts of a batch, shown, and forgotten."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
 import msgspec
 from sqlalchemy import (
     Connection,
-    Engine,
     Select,
     Table,
     and_,
@@ -32,28 +31,23 @@ from cronhare.domain.lifecycle.retry_limits import (
     tasks_asked,
 )
 from cronhare.domain.retries.breaker import LONGEST, Breaker
-from cronhare.domain.retries.budget import LARGEST, LONGEST_DEFERRAL, LONGEST_WINDOW, Budget
-from cronhare.domain.retries.limits import IDLE_FOR
-from cronhare.domain.retries.redeliveries import KEPT_FOR
+from cronhare.domain.retries.budget import LARGEST, LONGEST_WINDOW, Budget
 from cronhare.ports.attempts import Deferred, StartAnswer
-from cronhare.ports.system import ClockPort
 
-from .database import Database, repeatable
+from .database import Store, repeatable
 from .dialect import Dialect
 from .rows.changes import Change
 from .rows.own import BrokenRow, OwnTable, whole
 from .rows.schedule_columns import NUMBER_COLUMNS
-from .schema.tables import FOUND_BY_KEY, breakers, budgets, executions, holds, schedulers
-from .schema.types import UtcDateTime, milliseconds
+from .schema.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
+from .schema.types import UtcDateTime, duration, milliseconds
 
 log = logging.getLogger(__name__)
 
 L = TypeVar("L", Budget, Breaker)
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_decode: Final = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_decode: Final = msgspec.json.Decoder(list[tuple[datetime, int]]).decode
 
 BUDGET: Final = OwnTable(
     budgets,
@@ -63,112 +57,47 @@ BUDGET: Final = OwnTable(
 BREAKER: Final = OwnTable(breakers, window_ms=whole(1, LONGEST // _MILLISECOND))
 
 
-def _write_counts(counts: Sequence[tuple[datetime, int]]) -> str:
-    """Write moments with numbers as JSON: `[[microseconds since 1970, number], …]`."""
-    return msgspec.json.encode([((at - _EPOCH) // _MICROSECOND, n) for at, n in counts]).decode()
+#: Columns of limits that have other names than their fields.
+_COLUMNS: Final = {
+    "name": "task_name",
+    "window": "window_ms",
+    "grants": "granted",
+    "granted_at": "last_at",
+}
 
 
-def _read_counts(table: OwnTable, row: Any, column: str) -> tuple[tuple[datetime, int], ...]:  # noqa: ANN401 - a row
+def _values(limit: Budget | Breaker) -> dict[str, Any]:
+    fields = attrs.asdict(limit, recurse=False)
+    return {_COLUMNS.get(name, name): _written(value) for name, value in fields.items()}
+
+
+def _written(value: object) -> object:
+    match value:
+        case timedelta():
+            return milliseconds(value)
+        case tuple():
+            return msgspec.json.encode(value).decode()
+    return value
+
+
+def _read(kind: type[L], row: Any) -> L:  # noqa: ANN401 - a row
+    table, counts = (BUDGET, "grants") if kind is Budget else (BREAKER, "failures")
+    read = table.read(row)
+    said = {each: getattr(read, _COLUMNS.get(each, each)) for each in attrs.fields_dict(kind)}
     try:
-        counts = _decode(getattr(row, column))
-        return tuple((_EPOCH + at * _MICROSECOND, number) for at, number in counts)
-    except (ValueError, OverflowError) as error:
-        raise BrokenRow(table, row, f"{column}: {error}") from error
-
-
-def _budget_values(budget: Budget) -> dict[str, Any]:
-    return {
-        "queue": budget.queue,
-        "most": budget.most,
-        "window_ms": milliseconds(budget.window),
-        "granted": _write_counts(budget.grants),
-        "spent_since": budget.spent_since,
-        "last_at": budget.granted_at,
-    }
-
-
-def _budget_of(row: Any) -> Budget:  # noqa: ANN401 - a row
-    read = BUDGET.read(row)
-    return Budget(
-        queue=read.queue,
-        most=read.most,
-        window=read.window_ms * _MILLISECOND,
-        grants=_read_counts(BUDGET, row, "granted"),
-        spent_since=read.spent_since,
-        granted_at=read.last_at,
-    )
-
-
-def _budget_is_ahead(budget: Budget, now: datetime) -> bool:
-    last = now + LONGEST_DEFERRAL + LONGEST_WINDOW
-    return any(at >= last for at, _ in budget.grants)
-
-
-def _breaker_values(breaker: Breaker) -> dict[str, Any]:
-    return {
-        "task": breaker.task,
-        "window_ms": milliseconds(breaker.window),
-        "failures": _write_counts(breaker.failures),
-        "judged_at": breaker.judged_at,
-        "next_failures": breaker.next_failures,
-        "opened_at": breaker.opened_at,
-        "failed": breaker.failed,
-        "succeeded": breaker.succeeded,
-        "probe_at": breaker.probe_at,
-        "probe": breaker.probe,
-        "last_at": breaker.last_at,
-        "task_name": breaker.name,
-    }
-
-
-def _breaker_of(row: Any) -> Breaker:  # noqa: ANN401 - a row
-    read = BREAKER.read(row)
-    return Breaker(
-        task=read.task,
-        name=read.task_name,
-        window=read.window_ms * _MILLISECOND,
-        last_at=read.last_at,
-        failures=_read_counts(BREAKER, row, "failures"),
-        judged_at=read.judged_at,
-        next_failures=read.next_failures,
-        opened_at=read.opened_at,
-        failed=read.failed,
-        succeeded=read.succeeded,
-        probe_at=read.probe_at,
-        probe=read.probe,
-    )
-
-
-def _breaker_is_ahead(breaker: Breaker, now: datetime) -> bool:
-    probe_at = breaker.probe_at
-    return any(at >= now + LONGEST for at, _ in breaker.failures) or (
-        probe_at is not None and probe_at > now + 2 * LONGEST
-    )
+        said[counts] = tuple(_decode(said[counts]))
+    except msgspec.DecodeError as error:
+        raise BrokenRow(table, row, f"{counts}: {error}") from error
+    return kind(**{**said, "window": duration(said["window"])})
 
 
 class LimitTable(Generic[L]):
     """The rows of one kind of limit, which are named by their only key."""
 
-    def __init__(
-        self,
-        table: Table,
-        *,
-        rows: OwnTable,
-        read: Callable[[Any], L],
-        values: Callable[[L], dict[str, Any]],
-        is_ahead: Callable[[L, datetime], bool],
-        action: str,
-    ) -> None:
-        """*read* raises `BrokenRow`; *is_ahead* tells of a clock that was far ahead.
-
-        Such a limit would hold back what is due for long.
-        """
+    def __init__(self, table: Table, *, kind: type[L], action: str) -> None:
         [self.key] = table.primary_key
         self.table = table
-        self._rows = rows
-        self._read: Callable[[Any], L] = read
-        self._values: Callable[[L], dict[str, Any]] = values
-        self._is_ahead: Callable[[L, datetime], bool] = is_ahead
+        self._kind: type[L] = kind
         self._action = action
         self._lock = (
             select(table)
@@ -182,12 +111,12 @@ class LimitTable(Generic[L]):
         self._update = update(table).where(self.key == bindparam("of_key")).values(others)
         self._insert = insert(table)
 
-    def lock(self, connection: Connection, keys: Sequence[str], now: datetime) -> list[L]:
+    def lock(self, connection: Connection, keys: Sequence[str]) -> list[L]:
         """Read limits, and lock them until the transaction's end; a broken one begins anew."""
         found = []
         for row in connection.execute(self._lock, {"keys": keys}).all() if keys else ():
             try:
-                found.append(self._as_asked(self._read_sound(row, now), keys))
+                found.append(self._as_asked(_read(self._kind, row), keys))
             except BrokenRow as broken:
                 text = f"A row was broken, and begins anew: {broken}"
                 say(log, logging.WARNING, self._action, text)
@@ -195,18 +124,12 @@ class LimitTable(Generic[L]):
                 connection.execute(delete(self.table).where(self.key == key))
         return found
 
-    def _read_sound(self, row: Any, now: datetime) -> L:  # noqa: ANN401 - a row
-        limit = self._read(row)
-        if self._is_ahead(limit, now):
-            raise BrokenRow(self._rows, row, "it is of a clock that was far ahead")
-        return limit
-
     def readable(self, rows: Iterable[Any]) -> list[L]:
         """Read those that fit."""
         found = []
         for row in rows:
             try:
-                found.append(self._read(row))
+                found.append(_read(self._kind, row))
             except BrokenRow as broken:
                 say(log, logging.WARNING, self._action, f"A row cannot be read: {broken}")
         return found
@@ -217,9 +140,9 @@ class LimitTable(Generic[L]):
         """Write what has changed of limits that are locked, and insert new ones."""
         known = {self._name(limit): limit for limit in before}
         changed = [x for x in after if known.get(self._name(x), x) != x]
-        new = [self._values(x) for x in after if self._name(x) not in known]
+        new = [_values(x) for x in after if self._name(x) not in known]
         if changed:
-            rows = [{"of_key": self._name(x), **self._values(x)} for x in changed]
+            rows = [{"of_key": self._name(x), **_values(x)} for x in changed]
             dialect.update_many(connection, self._update, rows)
         if new:  # of two that insert the same row the later one is repeated, and finds it
             connection.execute(self._insert, new)
@@ -242,22 +165,8 @@ class LimitTable(Generic[L]):
         return attrs.evolve(limit, **renamed)
 
 
-BUDGETS: Final = LimitTable[Budget](
-    budgets,
-    rows=BUDGET,
-    read=_budget_of,
-    values=_budget_values,
-    is_ahead=_budget_is_ahead,
-    action="budget.broken",
-)
-BREAKERS: Final = LimitTable[Breaker](
-    breakers,
-    rows=BREAKER,
-    read=_breaker_of,
-    values=_breaker_values,
-    is_ahead=_breaker_is_ahead,
-    action="breaker.broken",
-)
+BUDGETS: Final = LimitTable(budgets, kind=Budget, action="budget.broken")
+BREAKERS: Final = LimitTable(breakers, kind=Breaker, action="breaker.broken")
 
 _asked = schedulers.alias("asked")
 _same_task = and_(
@@ -322,8 +231,8 @@ def rule_on_retries(
     queues, tasks = queues_asked(ends), tasks_asked(ends)
     if not queues and not tasks:
         return [Ruled(verdict=end.verdict) for end in ends]
-    budgets = BUDGETS.lock(connection, queues, now)
-    breakers = BREAKERS.lock(connection, tasks, now)
+    budgets = BUDGETS.lock(connection, queues)
+    breakers = BREAKERS.lock(connection, tasks)
     judge = RetryJudge(ends, budgets=budgets, breakers=breakers, evidence=SqlEvidence(connection))
     ruled = [judge.rule(end, now=now) for end in ends]
     BUDGETS.write(connection, dialect, judge.budgets, budgets)
@@ -350,7 +259,7 @@ class SpreadStarts:
         self._held_up = HeldUpRetries(catch_up, [before for before, _ in started], now=now)
         waiting: dict[int, Execution] = {}
         if self._held_up:
-            self._locked = BUDGETS.lock(connection, self._held_up.queues, now)
+            self._locked = BUDGETS.lock(connection, self._held_up.queues)
             waiting = self._held_up.judge(self._locked)
         self.started = [change for change in started if change[0].id not in waiting]
         self.deferred = [
@@ -371,39 +280,8 @@ class SpreadStarts:
             BUDGETS.write(self._connection, dialect, self._held_up.budgets, self._locked)
 
 
-#: So many of a kind go in one cleanup.
-_MOST: Final = 10_000
-
-
-def forget_idle_limits(database: Database, now: datetime) -> None:
-    """Delete what has been idle for long; what is locked goes another day."""
-    _forget(database, BUDGETS, now - IDLE_FOR)
-    _forget(database, BREAKERS, now - IDLE_FOR)
-    _forget_holds(database, now - KEPT_FOR)
-
-
-@repeatable
-def _forget_holds(database: Database, before: datetime) -> None:
-    with database.write(f"cleaning up {holds.name}") as connection:
-        connection.execute(delete(holds).where(holds.c.at < before))
-
-
-@repeatable
-def _forget(database: Database, of: LimitTable[Any], before: datetime) -> None:
-    last_at = of.table.c.last_at
-    idle = select(of.key).where(last_at < bindparam("before", type_=UtcDateTime)).limit(_MOST)
-    with database.write(f"cleaning up {of.table.name}") as connection:
-        unlocked = idle.with_for_update(skip_locked=True)
-        keys = connection.scalars(unlocked, {"before": before}).all()
-        if keys:
-            connection.execute(delete(of.table).where(of.key.in_(keys)))
-
-
-class SqlLimitStore:
+class SqlLimitStore(Store):
     """Satisfies `LimitStorePort`. What has a method here is one transaction."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def budgets(self, *, limit: int) -> Sequence[Budget]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Engine, bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun
@@ -15,10 +15,9 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import runner
 from cronhare.ports.attempts import Busy, Refused, Renewal
 from cronhare.ports.errors import LedgerRefused
-from cronhare.ports.system import ClockPort
 
 from ..claims.plans import claim_by_hand, find_by_key
-from ..database import Database, StorePart, repeatable, repeatable_unless_locked
+from ..database import Store, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Locked
 from ..isolation import Written, set_apart, write_each
 from ..rows.executions import keep_outputs, output_values
@@ -122,11 +121,8 @@ _OTHERS: Final = (
 _HOLD: Final = OwnTable(holds, seen_at=datetime | None)
 
 
-class SqlRedeliveryStore:
+class SqlRedeliveryStore(Store):
     """Satisfies `RedeliveryStorePort`. Each method is one transaction."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
@@ -158,11 +154,8 @@ class SqlRedeliveryStore:
             connection.execute(_MINE, {"message_is": message, "node_is": node})
 
 
-class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds):
+class SqlAttemptStore(Store, AttemptStarts, RunningAttempts, AttemptEnds):
     """Satisfies `AttemptStorePort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str

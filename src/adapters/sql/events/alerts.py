@@ -8,7 +8,6 @@ import attrs
 import msgspec
 from sqlalchemy import (
     ColumnElement,
-    Engine,
     Row,
     and_,
     case,
@@ -33,9 +32,8 @@ from cronhare.domain.lifecycle.alerts import (
 )
 from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.ports.events import AlertChanges
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..rows.executions import batches, exactly
 from ..rows.own import BrokenRow, OwnTable
 from ..schema.tables import alerts, judgements
@@ -56,11 +54,8 @@ _REVISION: Final = select(
 )
 
 
-class SqlAlertStore(Signals):
+class SqlAlertStore(Store, Signals):
     """Satisfies `AlertStorePort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))
 
     @repeatable
     def begin(

@@ -7,12 +7,9 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    Engine,
     Row,
     Select,
-    Table,
     and_,
     delete,
     func,
@@ -34,16 +31,12 @@ from cronhare.domain.lifecycle.events import (
 )
 from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.ports.events import Expired
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import STEP, Store, change_some, repeatable
 from ..rows.executions import batches
 from ..rows.own import OwnTable
 from ..schema.tables import failed_tasks, outbox
 from .findings import Findings
-
-#: Rows that one transaction gives up, deletes, or brings back.
-STEP: Final = 1_000
 
 #: Rows that one statement inserts; targets, and beginnings of keys, that one asks for.
 _INSERTED_AT_ONCE: Final = 500
@@ -59,11 +52,8 @@ _OPEN: Final = [OutboxState.WAITING.value, OutboxState.EXPECTED.value]
 _IS_UNTOLD: Final = outbox.c.state.in_([each.value for each in UNTOLD])
 
 
-class SqlEventStore(Findings):
+class SqlEventStore(Store, Findings):
     """Satisfies `EventStorePort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        super().__init__(Database(engine, clock))
 
     @repeatable
     def add(self, rows: Sequence[OutboxRow]) -> int:
@@ -261,7 +251,7 @@ class SqlEventStore(Findings):
         )
         with self._database.write("regaining events") as connection:
             return sum(
-                _change_some(connection, moment.table, is_too_far, {moment.name: now})
+                change_some(connection, moment.table, is_too_far, {moment.name: now})
                 for moment, is_too_far in kinds
             )
 
@@ -282,9 +272,9 @@ class SqlEventStore(Findings):
         )
         expired = {"state": OutboxState.EXPIRED.value, "finished_at": now, "next_try_at": None}
         with self._database.write("giving up old events") as connection:
-            failures = _change_some(connection, failed_tasks, is_untaken, {"event_at": None})
-            rows = _change_some(connection, outbox, is_old, expired)
-            deleted = _change_some(connection, outbox, is_forgotten, None)
+            failures = change_some(connection, failed_tasks, is_untaken, {"event_at": None})
+            rows = change_some(connection, outbox, is_old, expired)
+            deleted = change_some(connection, outbox, is_forgotten, None)
         more = max(failures, rows, deleted) == STEP
         return Expired(failures=failures, rows=rows, more=more)
 
@@ -350,21 +340,6 @@ def _due_for(target: str, source: str, due_by: datetime) -> Select[Any]:
 def _read(rows: Iterable[Row[Any]]) -> list[OutboxRow]:
     """Read the rows that fit; they have all columns."""
     return [OutboxRow(**msgspec.structs.asdict(each)) for each in DELIVERY.readable(rows)]
-
-
-def _change_some(
-    connection: Connection,
-    table: Table,
-    which: ColumnElement[bool],
-    new: Mapping[str, Any] | None,
-) -> int:
-    """Change or delete some of these rows, but none that another has locked; says how many."""
-    unlocked = select(table.c.id).where(which).limit(STEP).with_for_update(skip_locked=True)
-    ids = connection.scalars(unlocked).all()
-    if ids:
-        change = delete(table) if new is None else update(table).values(new)
-        connection.execute(change.where(table.c.id.in_(ids)))
-    return len(ids)
 
 
 def _insert_new(connection: Connection, wanted: Sequence[OutboxRow]) -> int:

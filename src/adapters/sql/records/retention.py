@@ -16,30 +16,33 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, fun
 from cronhare.application.logs import say
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
 from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.retries.limits import IDLE_FOR
+from cronhare.domain.retries.redeliveries import KEPT_FOR as HOLDS_KEPT_FOR
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.domain.schedules.retention import LATELY, KeptClass, by_class
 from cronhare.ports.records import Retention
 
-from ..access import forget_audit
-from ..database import Database, repeatable_unless_locked
-from ..gates import forget_gates
+from ..database import STEP, Database, forget, repeatable_unless_locked
+from ..gates import KEPT_FOR as GATES_KEPT_FOR
 from ..isolation import Written, write_each
 from ..rows.executions import batches
 from ..rows.schedules import LONGEST_RETENTION, read_retention
 from ..schema.tables import (
     AWAITS_A_PERSON,
     THESE,
+    audit,
+    breakers,
+    budgets,
     by_id,
     executions,
+    gates,
+    holds,
     replay_items,
     replays,
     schedulers,
 )
 from ..schema.types import UtcDateTime
-
-#: One transaction deletes at most so many executions, or items of a replay.
-STEP = 1_000
 
 #: One statement asks for at most so many schedules.
 _SCHEDULES: Final = 1_000
@@ -135,9 +138,12 @@ def clean_up(
         deleted += step
         between()
     for _ in chain(
-        forget_gates(database, now),
+        forget(database, gates, gates.c.used_at < now - GATES_KEPT_FOR),
         _forget_replays(database, limits["others"]),
-        forget_audit(database, now - retention.audit),
+        forget(database, audit, audit.c.at < now - retention.audit),
+        forget(database, budgets, budgets.c.last_at < now - IDLE_FOR),
+        forget(database, breakers, breakers.c.last_at < now - IDLE_FOR),
+        forget(database, holds, holds.c.at < now - HOLDS_KEPT_FOR),
     ):
         between()
     return deleted

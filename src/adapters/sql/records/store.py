@@ -216,10 +216,8 @@ class SqlRecords(Store, ArchiveRecords):
     def clean_up(
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
-        from ..limits import forget_idle_limits  # noqa: PLC0415 - lists do without
-        from .retention import clean_up  # noqa: PLC0415 - likewise
+        from .retention import clean_up  # noqa: PLC0415 - lists do without
 
-        forget_idle_limits(self._database, now)
         return clean_up(self._database, now=now, retention=retention, between=between)
 
 

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from sqlalchemy import (
     Connection,
-    Engine,
     Row,
     Select,
     bindparam,
@@ -20,9 +19,8 @@ from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..rows.schedules import moment_or_long_ago, row_values
 from ..schema.tables import AWAITS_A_PERSON, THESE, executions, schedulers
 from .store import PLAN_OF, STORED, edited_at, stored
@@ -55,11 +53,8 @@ _DELETE_RUNS: Final = delete(executions).where(THESE)
 _DELETE: Final = delete(schedulers).where(_THIS)
 
 
-class SqlScheduleEdits:
+class SqlScheduleEdits(Store):
     """Satisfies `ScheduleEditsPort`. An edit is one transaction."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def edit(

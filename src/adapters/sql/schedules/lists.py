@@ -9,7 +9,6 @@ import attrs
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Engine,
     Integer,
     Text,
     bindparam,
@@ -28,9 +27,8 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter, StoredSchedule
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..rows.executions import display_name, exactly, id_of_display_name
 from ..rows.schedule_columns import TASK_COLUMNS, read_task
 from ..rows.schedules import (
@@ -52,11 +50,8 @@ _NAME_OF: Final = select(_ROW.name).where(_ROW.id == bindparam("id"))
 _THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
 
 
-class SqlScheduleLists:
+class SqlScheduleLists(Store):
     """Satisfies `ScheduleListPort`."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def page(

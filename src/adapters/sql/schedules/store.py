@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
-    Engine,
     Insert,
     Integer,
     Row,
@@ -33,9 +32,8 @@ from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
-from cronhare.ports.system import ClockPort
 
-from ..database import Database, repeatable
+from ..database import Store, repeatable
 from ..rows.executions import batches, display_name, id_of_display_name
 from ..rows.schedule_columns import LONG_AGO
 from ..rows.schedules import (
@@ -138,11 +136,8 @@ _NAMES = 1_000
 _ROWS = 5_000
 
 
-class SqlScheduleStore:
+class SqlScheduleStore(Store):
     """Satisfies `ScheduleStorePort`; each method is one transaction."""
-
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        self._database = Database(engine, clock)
 
     @repeatable
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
