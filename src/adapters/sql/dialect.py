@@ -18,7 +18,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
-import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
@@ -159,18 +158,6 @@ class Errors(Protocol):
 # Statements
 
 
-class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan to be written. *planned_at* is the schedule's `updated_at` exactly as it was read."""
-
-    scheduler_id: int
-    next_due_at: datetime | None
-    planned_at: object
-    problem: str | None
-    judged_by: str | None
-    resume_at: datetime | None
-    idle: str | None
-
-
 class Dialect(Protocol):
     """One kind of database."""
 
@@ -216,8 +203,8 @@ class Dialect(Protocol):
     def hurried(self) -> "Dialect":
         """Give a dialect that inserts executions without waiting for locks, where that can be."""
 
-    def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        """Insert or replace plans."""
+    def set_plans(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert or replace plans: values of `PLAN_COLUMNS`, by rising ids: else two deadlock."""
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert or replace rows of what attempts wrote; at least one."""

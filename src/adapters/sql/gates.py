@@ -37,8 +37,8 @@ from cronhare.ports.attempts import Busy, Refused, StartAnswer
 from .database import Database, repeatable_unless_locked
 from .dialect import Locked
 from .rows.changes import Change
-from .rows.executions import is_in
-from .schema.tables import FOUND_BY_KEY, executions, gates, schedulers
+from .rows.executions import in_states, is_in
+from .schema.tables import FOUND_BY_KEY, IDS, executions, gates, schedulers
 
 #: So many executions that keep others of their schedule back are looked at; others wait for them.
 _MOST_ACTIVE: Final = 100
@@ -80,7 +80,7 @@ _ACTIVE: Final = (
     .where(
         executions.c.scheduler_id == bindparam("scheduler_id"),
         executions.c.finished_at.is_(None),  # for the index
-        executions.c.state.in_(sorted(state.value for state in ACTIVE)),
+        in_states(ACTIVE),
     )
     .order_by(executions.c.id)
     .limit(_MOST_ACTIVE)
@@ -90,7 +90,7 @@ _RULES: Final = select(
     schedulers.c.overlap_policy,
     schedulers.c.concurrency_key,
     schedulers.c.concurrency_limit,
-).where(schedulers.c.id.in_(bindparam("ids", expanding=True)))
+).where(schedulers.c.id.in_(IDS))
 
 
 class MissingGates(Exception):

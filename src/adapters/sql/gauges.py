@@ -21,7 +21,6 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
-    or_,
     select,
     union_all,
 )
@@ -32,14 +31,20 @@ from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import system_alerts
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.schedules.keys import DUE
 from cronhare.ports.records import Coming, Counts, QueueLoad, Run
 
 from .database import Store, StorePart, repeatable
-from .rows.executions import BY_IDS, batches, display_name, find_executions
+from .rows.executions import (
+    BY_IDS,
+    batches,
+    display_name,
+    find_executions,
+    in_states,
+    is_of_due_instant,
+)
 from .rows.own import OwnTable
 from .rows.schedules import IS_USERS, STAMP
-from .schema.tables import alerts, executions, failed_tasks, plans, schedulers
+from .schema.tables import IDS, alerts, executions, failed_tasks, plans, schedulers
 from .schema.types import UtcDateTime
 
 #: So many waiting runs are counted for an alert: more make no other one.
@@ -111,7 +116,7 @@ _LOADS: Final[Select[Any]] = (
         func.count().label("executions"),
         func.min(_RUN.due_at).label("oldest_due_at"),
     )
-    .where(_RUN.state.in_(sorted(state.value for state in UNFINISHED)))
+    .where(in_states(UNFINISHED))
     .group_by(_RUN.queue, _RUN.state)
 )
 
@@ -211,7 +216,7 @@ _newest: Final = (
 )
 _CLAIMS: Final[Select[Any]] = (
     select(_newest.c.executed_at, _newest.c.container_id)
-    .where(or_(*(_newest.c.execution_key.like(f"{kind}%") for kind in DUE)))
+    .where(is_of_due_instant(_newest.c.execution_key))
     .order_by(_newest.c.id.desc())
     .limit(1)
 )
@@ -231,7 +236,7 @@ _LAST_RUNS: Final[Select[Any]] = select(
         last_of_schedule(_RUN.id, _RAN, ~_HAS_ENDED, order=_RUN.id),
         last_of_schedule(_RUN.id, _RAN, _HAS_ENDED, order=_RUN.finished_at),
     )
-).where(_ROW.id.in_(bindparam("ids", expanding=True)))
+).where(_ROW.id.in_(IDS))
 
 
 def last_claim(connection: Connection) -> LastClaim | None:

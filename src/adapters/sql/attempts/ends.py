@@ -30,7 +30,7 @@ from ..isolation import Written, pass_over, set_apart, write_each
 from ..limits import rule_on_retries
 from ..rows.changes import ARCHIVE, archive_values, write_changes
 from ..rows.executions import keep_outputs, output_values
-from ..schema.tables import attempts, by_id, executions
+from ..schema.tables import IDS, attempts, by_id, executions
 from ..schema.types import UtcDateTime
 from .starts import UNLOCKED_STANDING, locked_elsewhere
 
@@ -69,7 +69,7 @@ _RECORDED = (
     )
     .join(executions, executions.c.id == attempts.c.execution_id)
     .where(
-        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.execution_id.in_(IDS),
         attempts.c.node == bindparam("node"),
     )
 )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, delete, exists, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, exists, insert, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import start_fence
@@ -18,37 +18,30 @@ from ..gates import GatedStarts, MissingGates, make_gates, pass_gates
 from ..isolation import Written, set_apart, write_each
 from ..limits import SpreadStarts
 from ..rows.changes import Change, write_changes
-from ..rows.executions import OWNED_BY_IDS, find_executions
+from ..rows.executions import IS_LAST_ATTEMPT, IS_LAST_OUTPUT, OWNED_BY_IDS, find_executions
 from ..schema.tables import THESE, attempts, by_id, executions, outputs
 from ..schema.types import UtcDateTime
 
 _NOW = bindparam("now", type_=UtcDateTime)
 
-_THIS_ATTEMPT = and_(
-    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
-)
 _RECORD = insert(attempts).from_select(
     ["execution_id", "attempt", "node", "started_at"],
     select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(
-        THESE, ~exists().where(_THIS_ATTEMPT)
+        THESE, ~exists().where(IS_LAST_ATTEMPT)
     ),
 )
 #: A person put an execution back whose attempt has a row, and perhaps output: both begin anew. A
 #: second row would be a duplicate key, and refuse the whole batch.
 _RECORD_ANEW = (
     update(attempts)
-    .where(exists().where(_THIS_ATTEMPT, THESE))
+    .where(exists().where(IS_LAST_ATTEMPT, THESE))
     .values(
         node=bindparam("owner"),
         started_at=_NOW,
         **{column.name: None for column in attempts.c if column.nullable},
     )
 )
-_FORGET_OUTPUT = delete(outputs).where(
-    exists().where(
-        outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, THESE
-    )
-)
+_FORGET_OUTPUT = delete(outputs).where(exists().where(IS_LAST_OUTPUT, THESE))
 
 _IDS = by_id(select(executions.c.id))
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import attrs
 from sqlalchemy import (
-    BindParameter,
     Connection,
     Row,
     Select,
@@ -29,21 +28,20 @@ from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 from ..dialect import Dialect
 from ..rows.own import OwnTable
 from ..rows.schedules import PAUSE_COLUMNS, find_calendars, read_pause
-from ..schema.tables import by_id, executions, plans
+from ..schema.tables import IDS, by_id, executions, plans
 from ..schema.types import UtcDateTime
 
 Known = Sequence[tuple[Row[Any], Schedule | BrokenSchedule]]
 
-_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 
 _PLANS: Final[Select[Any]] = select(
     plans.c.scheduler_id, *(plans.c[name] for name in PAUSE_COLUMNS), plans.c.claimed
-).where(plans.c.scheduler_id.in_(_IDS))
+).where(plans.c.scheduler_id.in_(IDS))
 
 _SKIPPED: Final = executions.c.state == State.SKIPPED.value
 _LATEST: Final = (
     select(executions.c.scheduler_id, func.max(executions.c.due_at).label("due_at"))
-    .where(executions.c.scheduler_id.in_(_IDS), _SKIPPED)
+    .where(executions.c.scheduler_id.in_(IDS), _SKIPPED)
     .group_by(executions.c.scheduler_id)
     .subquery()
 )

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import BindParameter, Connection, Row, Select, and_, bindparam, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, or_, select, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import WAITING, Execution, State
@@ -31,7 +31,7 @@ from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..isolation import Written, pass_over, set_apart, write_each
 from ..rows.changes import read_archived, write_changes
 from ..rows.executions import BY_IDS, executions_of
-from ..schema.tables import executions, failed_tasks
+from ..schema.tables import IDS, executions, failed_tasks
 from ..schema.types import UtcDateTime
 from .reconciliation import ALL, UNLOCKED, lock_rows, write_ids
 
@@ -132,7 +132,6 @@ def _is_over(row: Row[Any], now: datetime) -> bool:
     return bool(row.cancel_requested) or is_late
 
 
-_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 _IS_OVERDUE: Final = failed_tasks.c.check_at <= bindparam("until", type_=UtcDateTime)
 
 _OVERDUE_IDS: Final = (
@@ -144,18 +143,18 @@ _OVERDUE_IDS: Final = (
 # Chosen first and taken then, as what is overdue to begin.
 _OVERDUE: Final = (
     select(failed_tasks)
-    .where(failed_tasks.c.id.in_(_IDS), _IS_OVERDUE)
+    .where(failed_tasks.c.id.in_(IDS), _IS_OVERDUE)
     .order_by(failed_tasks.c.check_at, failed_tasks.c.id)
     .with_for_update(skip_locked=True)
 )
 _OF_ATTEMPTS: Final = (
     select(failed_tasks.c.id, failed_tasks.c.execution_id, failed_tasks.c.attempts)
-    .where(failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.check_at.is_not(None))
+    .where(failed_tasks.c.execution_id.in_(IDS), failed_tasks.c.check_at.is_not(None))
     .with_for_update(skip_locked=True)
 )
 _CHECK: Final = (
     update(failed_tasks)
-    .where(failed_tasks.c.id.in_(_IDS))
+    .where(failed_tasks.c.id.in_(IDS))
     .values(check_at=bindparam("at", type_=UtcDateTime))
 )
 

@@ -16,7 +16,7 @@ from ..database import StorePart, repeatable, repeatable_unless_locked
 from ..gates import LockedGates, MissingGates, make_gates
 from ..isolation import REFUSED, Written, pass_over, set_broken_apart, write_each
 from ..rows.changes import Change, write_changes
-from ..rows.executions import BY_IDS, executions_of, is_in
+from ..rows.executions import BY_IDS, executions_of, in_states, is_in
 from ..schema.tables import executions
 
 #: So many executions are let go at a gate in one call, or cancelled.
@@ -33,7 +33,7 @@ _TO_END: Final = (
     .where(
         executions.c.scheduler_id == bindparam("scheduler_id"),
         executions.c.finished_at.is_(None),  # for the index
-        executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
+        in_states(UNFINISHED),
     )
     .limit(MOST_AT_ONCE)
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -20,7 +21,6 @@ from sqlalchemy import (
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import claims
 from cronhare.domain.lifecycle.claims import claim_run, skip
-from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
     Cursor,
@@ -35,11 +35,11 @@ from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Sc
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.ports.claims import Batch
 
-from ..dialect import Dialect, PlanRow, TransactionRolledBack
+from ..dialect import Dialect, TransactionRolledBack
 from ..gates import gates_to_try, hold_back
-from ..rows.executions import EXECUTION, executions_of
+from ..rows.executions import EXECUTION, executions_of, in_states, known_id
 from ..rows.schedules import READ, STAMP, read_idle, schedule_of
-from ..schema.tables import executions, plans, schedulers
+from ..schema.tables import IDS, executions, plans, schedulers
 from .circumstances import Found, find_circumstances, keep_tallies, prolong
 
 _IS_HELD = executions.c.state == State.HELD.value
@@ -51,14 +51,14 @@ _UNFINISHED = (
         func.sum(case((_IS_HELD, 1), else_=0)).label("count"),
     )
     .where(
-        executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
+        executions.c.scheduler_id.in_(IDS),
         executions.c.finished_at.is_(None),  # for the index; old rows of others have no such time
-        executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
+        in_states(UNFINISHED),
     )
     .group_by(executions.c.scheduler_id)
 )
 
-_FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+_FORGET = delete(plans).where(plans.c.scheduler_id.in_(IDS))
 
 
 def select_schedules(planned: FromClause = plans) -> Select[Any]:
@@ -94,7 +94,7 @@ def apply_plans(
     known = [(row, schedule_of(row)) for row in rows if row.id is not None]
     unfinished = find_unfinished(connection, [schedule for _, schedule in known])
     found = find_circumstances(connection, known)
-    moved: list[PlanRow] = []
+    moved: list[tuple[Any, ...]] = []
     wanted: list[Execution] = []
     problems: list[tuple[str, str]] = []
     conditional: list[tuple[Schedule, Plan]] = []
@@ -125,7 +125,7 @@ def apply_plans(
     judged = hold_back(connection, wanted, [schedule for _, schedule in known])
     inserted = _insert(connection, dialect, judged)
     if moved:
-        dialect.set_plans(connection, moved)
+        dialect.set_plans(connection, sorted(moved, key=itemgetter(0)))
     keep_tallies(connection, dialect, conditional, found)
     prolonged = prolong(connection, dialect, conditional, found, now=now)
     return Batch(
@@ -184,15 +184,16 @@ def _planned(
     )
 
 
-def _plan_row(row: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRow:
-    return PlanRow(
-        scheduler_id=row.id,
-        next_due_at=cursor.next_due,
-        planned_at=row.stamp,
-        problem=cursor.problem,
-        judged_by=judge,
-        resume_at=cursor.resume_at if cursor.idle is None else cursor.idle.since,
-        idle=None if cursor.idle is None else cursor.idle.why.value,
+def _plan_row(row: Row[Any], cursor: Cursor, judge: str | None = None) -> tuple[Any, ...]:
+    """Give the values of `PLAN_COLUMNS`; the schedule's time of change exactly as it was read."""
+    return (
+        row.id,
+        cursor.next_due,
+        row.stamp,
+        cursor.problem,
+        judge,
+        cursor.resume_at if cursor.idle is None else cursor.idle.since,
+        None if cursor.idle is None else cursor.idle.why.value,
     )
 
 
@@ -223,7 +224,7 @@ _LOCKS = [
 
 def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
     """Find an execution by its unique key."""
-    if not 0 < scheduler_id <= LARGEST_ID:
+    if not known_id(scheduler_id):
         return None
     rows = connection.execute(_BY_KEY, {"scheduler_id": scheduler_id, "key": key})
     return next(iter(executions_of(connection, rows)), None)
@@ -261,6 +262,5 @@ def claim_by_hand(
 
 
 def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule | None:
-    known = 0 < scheduler_id <= LARGEST_ID
-    row = connection.execute(_SCHEDULE, {"scheduler_id": scheduler_id}).first() if known else None
+    row = connection.execute(_SCHEDULE, {"scheduler_id": known_id(scheduler_id)}).first()
     return None if row is None else schedule_of(row)

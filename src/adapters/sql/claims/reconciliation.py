@@ -34,7 +34,7 @@ from cronhare.domain.lifecycle.redelivery import (
 from ..cooldown import Cooldown, excluding
 from ..database import Database, LedgerTime, repeatable, repeatable_unless_locked
 from ..isolation import Written, pass_over, set_apart, write_each
-from ..rows.executions import EXECUTION, executions_of, is_in
+from ..rows.executions import EXECUTION, executions_of, in_states, is_in
 from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime, named_rows
 
@@ -49,7 +49,7 @@ ALL = by_id(
 ).with_for_update()
 UNLOCKED = ALL.with_for_update(skip_locked=True)
 _SENT = (State.PUBLISHED, State.RETRYING)
-_IS_SENT = executions.c.state.in_([state.value for state in _SENT])
+_IS_SENT = in_states(_SENT)
 #: What has its message in a queue, or should have: looked at in pages.
 DOUBTABLE = (
     select(executions.c.id)
@@ -124,7 +124,7 @@ OVERDUE = (
 )
 OF_UNFINISHED = (
     EXECUTION.where(
-        executions.c.state.in_(sorted(state.value for state in STARTABLE)),
+        in_states(STARTABLE),
         executions.c.id > bindparam("after"),
     )
     .order_by(executions.c.id)
@@ -142,7 +142,7 @@ RUN_BY = (
     .limit(bindparam("limit"))
 )
 _NOW, _SOON, _HORIZON = _at("now"), _at("soon"), _at("horizon")
-_WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
+_WAITS = in_states(STARTABLE)
 _RUNS = executions.c.state == State.RUNNING.value
 # Other than a first attempt, claimed in the past, that waits for its jitter, which has no bound.
 _MAY_NOT_WAIT = or_(
@@ -153,7 +153,7 @@ _MAY_NOT_WAIT = or_(
 )
 #: What is looked for a while after its claim, and was claimed by a clock that was ahead.
 _CLAIMED_AHEAD = and_(
-    executions.c.state.in_([State.CLAIMED.value, State.PUBLISHED.value]),
+    in_states((State.CLAIMED, State.PUBLISHED)),
     executions.c.check_at > _SOON,
     executions.c.executed_at > _SOON,
 )

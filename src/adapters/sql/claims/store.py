@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, select
 
 from cronhare.application.logs import say
 from cronhare.domain.messages.ids import LARGEST_ID
@@ -19,7 +19,7 @@ from ..cooldown import Cooldown, excluding
 from ..database import Database, repeatable, repeatable_unless_locked
 from ..dialect import Locked, StatementFailed
 from ..isolation import REFUSED, Written, write_each
-from ..schema.tables import FOUND_BY_KEY, plans, schedulers
+from ..schema.tables import FOUND_BY_KEY, IDS, plans, schedulers
 from . import pages
 from .ends import AskedEnds, PublishedMarks, UnconfirmedEnds
 from .letting_go import LettingGo
@@ -35,7 +35,7 @@ Take = Callable[[Page, Sequence[int] | None], Batch]
 
 UNLOCKED_PLANS: Final = (
     select(plans.c.scheduler_id)
-    .where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+    .where(plans.c.scheduler_id.in_(IDS))
     .with_hint(plans, FOUND_BY_KEY, "mysql")
     .with_for_update(skip_locked=True)
 )

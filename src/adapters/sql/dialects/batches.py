@@ -8,25 +8,23 @@ columns are the same in all rows.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, Final, cast
 
 import attrs
-import msgspec
 from sqlalchemy import ColumnElement, Dialect, Update
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
-from ..dialect import PlanRow
 from ..schema.tables import plans
 from ..schema.types import to_text
 
 #: Columns in their order, each with its type.
 ColumnTypes = Mapping[str, TypeEngine[Any]]
 
-#: Those of `plan_values`.
-PLAN_COLUMNS: Final[ColumnTypes] = {name: plans.c[name].type for name in PlanRow.__struct_fields__}
+#: Those of a plan that a scheduler writes.
+_PLAN = ("scheduler_id", "next_due_at", "planned_at", "problem", "judged_by", "resume_at", "idle")
+PLAN_COLUMNS: Final[ColumnTypes] = {name: plans.c[name].type for name in _PLAN}
 
 #: The name under which a statement has the rows.
 FRESH: Final = "fresh"
@@ -58,12 +56,6 @@ def rows_of(names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Rows:
         differing=tuple(differing),
         differences=list(zip(*differing.values(), strict=True)) if differing else [()] * bool(rows),
     )
-
-
-def plan_values(rows: Iterable[PlanRow]) -> list[tuple[Any, ...]]:
-    """Give the values of plans, always in the order of ids, so that replicas do not deadlock."""
-    ordered = sorted(rows, key=attrgetter("scheduler_id"))
-    return [tuple(as_texts(msgspec.structs.astuple(row))) for row in ordered]
 
 
 def as_texts(values: Iterable[object]) -> list[object]:

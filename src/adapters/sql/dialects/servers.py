@@ -30,9 +30,9 @@ from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..database import connect
-from ..dialect import Connect, Errors, Meaning, PlanRow, dialect_of, with_dialect
+from ..dialect import Connect, Errors, Meaning, dialect_of, with_dialect
 from ..schema.types import named_rows
-from .batches import PLAN_COLUMNS, Join, Rows, joined, parameters_of, plan_values, rows_of
+from .batches import PLAN_COLUMNS, Join, Rows, as_texts, joined, parameters_of, rows_of
 
 log = logging.getLogger(__name__)
 
@@ -202,8 +202,8 @@ class ServerDialect(ABC):
     ) -> Sequence[Row[Any]]:
         return named_rows(connection, statement, parameters)
 
-    def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        fresh = rows_of(PLAN_COLUMNS, plan_values(rows))
+    def set_plans(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        fresh = rows_of(PLAN_COLUMNS, [as_texts(row) for row in rows])
         for parameters in self.parameters(fresh):
             connection.exec_driver_sql(self.plan_statement(fresh.differing), parameters)
 

@@ -23,23 +23,32 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import MAY_BE_LATE
 from cronhare.domain.lifecycle.pings import ENDS, LONGEST_TAIL, RunEnd
 from cronhare.domain.lifecycle.replay import REPLAYED
-from cronhare.domain.schedules.keys import BACKFILL, DUE
-from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
+from cronhare.domain.schedules.keys import BACKFILL
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Page
 
 from ..database import StorePart, repeatable
 from ..rows.changes import read_archived
-from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions
+from ..rows.executions import (
+    BY_IDS,
+    EXECUTION,
+    IS_LAST_ATTEMPT,
+    IS_LAST_OUTPUT,
+    IS_STANDALONE,
+    batches,
+    executions_of,
+    find_executions,
+    in_states,
+    is_of_due_instant,
+)
 from ..rows.own import OwnTable
-from ..schema.tables import attempts, executions, failed_tasks, outputs, schedulers
+from ..schema.tables import IDS, attempts, executions, failed_tasks, outputs, schedulers
 from ..schema.types import UtcDateTime
 
 #: Schedules, and runs, that one statement asks for; and runs with output, each of up to 256 KiB.
 _AT_ONCE: Final = 500
 _OUTPUTS_AT_ONCE: Final = 50
 
-_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 _NAMED: Final = select(schedulers.c.id, schedulers.c.name).where(
     schedulers.c.source == bindparam("source"),
     schedulers.c.name.in_(bindparam("names", expanding=True)),
@@ -52,7 +61,7 @@ _OPEN_SINCE: Final = or_(executions.c.finished_at.is_(None), executions.c.finish
 
 def _paged(found: Select[Any]) -> Select[Any]:
     """Find what is of schedules `ids`, by rising ids beyond `after`, and at most `limit`."""
-    its = executions.c.scheduler_id.in_(_IDS)
+    its = executions.c.scheduler_id.in_(IDS)
     found = found.where(its, executions.c.id > _AFTER)
     return found.order_by(executions.c.id).limit(bindparam("limit"))
 
@@ -62,8 +71,8 @@ _ARRIVALS: Final = _paged(
         _OPEN_SINCE,
         executions.c.executed_at >= _SINCE,
         executions.c.state != State.SKIPPED.value,
-        or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
-        ~executions.c.queue.startswith(STANDALONE, autoescape=True),
+        is_of_due_instant(executions.c.execution_key),
+        ~IS_STANDALONE,
     )
 )
 _SKIPS: Final = _paged(
@@ -74,7 +83,7 @@ _LATE: Final = _paged(
     select(executions.c.id, executions.c.due_at, executions.c.started_at).where(
         _OPEN_SINCE,
         executions.c.due_at < bindparam("due", type_=UtcDateTime),
-        executions.c.state.in_(sorted(MAY_BE_LATE)),
+        in_states(MAY_BE_LATE),
         # A replay waits anew for what was due long ago.
         or_(executions.c.started_at.is_not(None), executions.c.attempt == 1),
         executions.c.execution_key.not_like(f"{BACKFILL}%"),  # late on purpose
@@ -84,7 +93,7 @@ _LATE: Final = _paged(
 _LATENESS: Final = OwnTable(executions, due_at=datetime)
 #: What began again long after it was due: its first attempt is over.
 _REPLAYED: Final = select(failed_tasks.c.execution_id).where(
-    failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.resolution == REPLAYED
+    failed_tasks.c.execution_id.in_(IDS), failed_tasks.c.resolution == REPLAYED
 )
 
 #: The archive, which is written with the end itself, is where the events of bad ends wait.
@@ -105,7 +114,7 @@ _SUCCESS: Final = (
     .limit(1)
 )
 
-_OF_THESE: Final = select(executions.c.id).where(executions.c.scheduler_id.in_(_IDS))
+_OF_THESE: Final = select(executions.c.id).where(executions.c.scheduler_id.in_(IDS))
 #: Each half is a range of the index (scheduler_id, finished_at), however long the history is.
 _LATELY: Final = union_all(
     _OF_THESE.where(executions.c.finished_at.is_(None)),
@@ -118,16 +127,10 @@ _BEGUN_OR_ENDED: Final = (
     EXECUTION.where(
         executions.c.id.in_(select(_LATELY.c.id)),
         _AFTER < _ID,
-        executions.c.state.in_(sorted({State.RUNNING, *ENDS})),
+        in_states({State.RUNNING, *ENDS}),
     )
     .order_by(_ID)
     .limit(bindparam("limit"))
-)
-_OF_LAST: Final = and_(
-    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
-)
-_OUTPUT: Final = and_(
-    outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt
 )
 _STREAMS: Final = ("stdout_head", "stdout_tail", "stderr_head", "stderr_tail")
 _ENDS: Final[Select[Any]] = (
@@ -137,8 +140,8 @@ _ENDS: Final[Select[Any]] = (
         attempts.c.node,
         *(outputs.c[name] for name in _STREAMS),
     )
-    .select_from(executions.join(attempts, _OF_LAST).outerjoin(outputs, _OUTPUT))
-    .where(executions.c.id.in_(_IDS))
+    .select_from(executions.join(attempts, IS_LAST_ATTEMPT).outerjoin(outputs, IS_LAST_OUTPUT))
+    .where(executions.c.id.in_(IDS))
 )
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import (
-    BindParameter,
     Connection,
     Row,
     ScalarSelect,
@@ -34,16 +33,23 @@ from cronhare.domain.lifecycle.schedule_alerts import (
     ScheduleSigns,
     may_be_long,
 )
-from cronhare.domain.schedules.keys import DUE
-from cronhare.domain.schedules.standalone import PREFIX as STANDALONE
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 
 from ..database import repeatable
 from ..gauges import SystemSignsPart
-from ..rows.executions import BY_IDS, batches, display_name, find_executions
+from ..rows.executions import (
+    BY_IDS,
+    IS_LAST_ATTEMPT,
+    IS_LAST_OUTPUT,
+    IS_STANDALONE,
+    batches,
+    display_name,
+    find_executions,
+    is_of_due_instant,
+)
 from ..rows.own import OwnTable
 from ..rows.schedule_columns import COLUMN_OF_TYPE
-from ..schema.tables import attempts, executions, failed_tasks, outputs, plans, schedulers
+from ..schema.tables import IDS, attempts, executions, failed_tasks, outputs, plans, schedulers
 from ..schema.types import UtcDateTime
 
 #: Schedules, or runs, that one statement asks for.
@@ -94,12 +100,11 @@ _LEDGER: Final[Select[Any]] = select(
     func.max(case((_TOO_OFTEN, _NEW.id))).label("worst"),
 )
 
-_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
 
 _RUN: Final = select(executions.c.id).where(
     executions.c.scheduler_id == schedulers.c.id,
-    or_(*(executions.c.execution_key.like(f"{begins}%") for begins in DUE)),
-    ~executions.c.queue.startswith(STANDALONE, autoescape=True),
+    is_of_due_instant(executions.c.execution_key),
+    ~IS_STANDALONE,
 )
 _OPEN: Final = _RUN.where(
     executions.c.finished_at.is_(None),
@@ -130,24 +135,18 @@ _SIGNS: Final[Select[Any]] = (
         .label("last"),
     )
     .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
-    .where(schedulers.c.id.in_(_IDS))
+    .where(schedulers.c.id.in_(IDS))
 )
 #: What waits between two attempts does not run: each counts from its own start.
-_ATTEMPTED: Final = executions.outerjoin(
-    attempts,
-    (attempts.c.execution_id == executions.c.id) & (attempts.c.attempt == executions.c.attempt),
-)
-_OUTPUT: Final = (outputs.c.execution_id == executions.c.id) & (
-    outputs.c.attempt == executions.c.attempt
-)
+_ATTEMPTED: Final = executions.outerjoin(attempts, IS_LAST_ATTEMPT)
 _RUNS: Final[Select[Any]] = (
     select(
         *(executions.c[name] for name in ("id", "due_at", "finished_at", "state")),
         attempts.c.started_at,
         outputs.c.stdout_bytes,
     )
-    .select_from(_ATTEMPTED.outerjoin(outputs, _OUTPUT))
-    .where(executions.c.id.in_(_IDS))
+    .select_from(_ATTEMPTED.outerjoin(outputs, IS_LAST_OUTPUT))
+    .where(executions.c.id.in_(IDS))
 )
 _USUAL: Final[Select[Any]] = (
     select(executions.c.id, attempts.c.started_at, executions.c.finished_at, executions.c.state)

@@ -14,7 +14,6 @@ from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
 from cronhare.domain.lifecycle.transitions import fail_elsewhere
-from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.retries.outcome import (
     MESSAGE_BEGINS,
     MESSAGE_ENDS,
@@ -30,13 +29,13 @@ from cronhare.ports.errors import LedgerBusy
 from ..database import StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Dialect, Locked
 from ..rows.changes import ARCHIVE, archive_values, read_archived, write_changes
-from ..rows.executions import BY_IDS, exactly, find_executions
-from ..schema.tables import failed_tasks, schedulers
+from ..rows.executions import BY_IDS, exactly, find_executions, known_id
+from ..schema.tables import IDS, failed_tasks, schedulers
 from ..schema.types import UtcDateTime
 
 _ROW: Final = failed_tasks.c
 _ARCHIVE = select(failed_tasks).order_by(_ROW.id.desc())
-_THESE = _ROW.id.in_(bindparam("ids", expanding=True))
+_THESE = _ROW.id.in_(IDS)
 _BY_IDS = _ARCHIVE.where(_THESE)
 _COUNT = select(func.count()).select_from(failed_tasks)
 _UNRESOLVED = (
@@ -143,11 +142,6 @@ class ArchiveRecords(StorePart):
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
         rows = connection.execute(_UNRESOLVED, {"ids": list(map(known_id, ids))})
         return read_archived(rows)
-
-
-def known_id(id_: int) -> int:
-    """Give 0, which nothing has, for a number that no id can be."""
-    return id_ if 0 < id_ <= LARGEST_ID else 0
 
 
 def resolve(

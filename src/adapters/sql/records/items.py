@@ -32,14 +32,14 @@ from ..dialect import Dialect
 from ..rows.changes import read_archived, write_changes
 from ..rows.executions import BY_IDS, batches, find_executions
 from ..rows.schedules import find_calendars, read_idle, schedule_of
-from ..schema.tables import executions, failed_tasks, plans, replay_items, schedulers
+from ..schema.tables import IDS, executions, failed_tasks, plans, replay_items, schedulers
 from .archive import resolve, those_of
 
 #: A step looks at so many instants, or rows of the archive. An instant has up to four keys.
 COLLECTED_AT_ONCE: Final = 1_000
 
 _FAILURE: Final = failed_tasks.c
-_THESE: Final = _FAILURE.id.in_(bindparam("ids", expanding=True))
+_THESE: Final = _FAILURE.id.in_(IDS)
 _UNRESOLVED: Final = select(_FAILURE.id).where(_THESE, _FAILURE.resolution.is_(None))
 _UNLOCKED_FAILURES: Final = _UNRESOLVED.with_for_update(skip_locked=True)
 _UNLOCKED: Final = BY_IDS.with_for_update(skip_locked=True)

@@ -27,13 +27,20 @@ from sqlalchemy import (
 from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.overlaps import Ran
 from cronhare.domain.schedules.keys import ALIVE
-from cronhare.domain.schedules.standalone import PREFIX
 from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.ports.records import ExecutionFilter, RanInWindow
 
 from ..database import Store, repeatable
-from ..rows.executions import SCHEDULE_NAME, display_name, exactly, id_of_display_name
+from ..rows.executions import (
+    IS_STANDALONE,
+    SCHEDULE_NAME,
+    display_name,
+    exactly,
+    id_of_display_name,
+    in_states,
+    rows_near,
+)
 from ..rows.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
 from ..rows.schedules import IS_USERS
 from ..schema.tables import attempts, executions, failed_tasks, schedulers
@@ -98,7 +105,7 @@ def first_claimed(connection: Connection, moment: datetime, low: int, high: int)
 
 #: As `began_to_stay_alive` says of one.
 _STAYS_ALIVE: Final = or_(
-    _ROW.queue.startswith(PREFIX, autoescape=True),
+    IS_STANDALONE,
     _ROW.execution_key.startswith(ALIVE, autoescape=True),
 )
 
@@ -109,10 +116,10 @@ Range = tuple[Sequence[ColumnElement[bool]], ColumnElement[Any]]
 def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
     """Find the ids of the newest executions that a filter takes, the newest first."""
     others = [*_others(which)]
-    in_states: ColumnElement[bool] = true()
+    of_states: ColumnElement[bool] = true()
     is_of_task: ColumnElement[bool] = true()
     if which.states:
-        in_states = func.coalesce(_ROW.state, "").in_([state.value for state in which.states])
+        of_states = func.coalesce(_ROW.state, "").in_([state.value for state in which.states])
     of_task: Sequence[ColumnElement[bool]] = ()
     if which.task is not None:
         of_task = tuple(rows_of_task(executions, which.task, which.numbers))
@@ -120,10 +127,10 @@ def newest(connection: Connection, which: ExecutionFilter) -> Sequence[int]:
     ranges: list[Range]
     if which.schedule is not None:
         # Of one schedule there are so few that they can be sorted.
-        ranges = [((*_of_schedule(which.schedule), in_states, is_of_task), _ROW.id + 0)]
+        ranges = [((*_of_schedule(which.schedule), of_states, is_of_task), _ROW.id + 0)]
     elif of_task and (not which.states or State.SUCCEEDED in which.states):
         # Nearly all have succeeded, whatever their task.
-        ranges = [((part, in_states), _ROW.id) for part in of_task]
+        ranges = [((part, of_states), _ROW.id) for part in of_task]
     elif which.states:
         parts = (part for state in which.states for part in _parts_of(state))
         ranges = [((*part, is_of_task), order) for part, order in parts]
@@ -294,7 +301,7 @@ class SqlNames(Store):
 
     @repeatable
     def has_queue(self, queue: str) -> bool:
-        open_ones = _ROW.state.in_([state.value for state in UNFINISHED])
+        open_ones = in_states(UNFINISHED)
         conditions = (
             (schedulers, _SCHEDULE.queue == queue),
             (executions, open_ones & (_ROW.queue == queue)),
@@ -324,12 +331,9 @@ class SqlNames(Store):
 
     @repeatable
     def tasks_near(self, name: str, *, limit: int) -> Collection[str]:
-        half, column = limit // 2, _SCHEDULE.task_name
-        before = _TASKS.where(column < name).order_by(column.desc()).limit(half)
-        after = _TASKS.where(column >= name).order_by(column).limit(half)
         with self._database.read("looking for names of tasks") as connection:
-            found = [*reversed(connection.scalars(before).all()), *connection.scalars(after)]
-        return [name for name in found if isinstance(name, str)]
+            found = rows_near(connection, _TASKS, _SCHEDULE.task_name, name, limit // 2)
+        return [task for (task,) in found if isinstance(task, str)]
 
 
 def _of_schedules(task: str, numbers: Collection[TaskRef]) -> Iterator[ColumnElement[bool]]:

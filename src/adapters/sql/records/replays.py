@@ -39,10 +39,10 @@ from cronhare.ports.system import ClockPort
 from ..cooldown import Cooldown, excluding
 from ..database import Store, repeatable
 from ..dialect import Locked, StatementFailed
+from ..rows.executions import in_states, known_id
 from ..rows.own import REPLAY, BrokenRow
-from ..schema.tables import executions, failed_tasks, replay_items, replays
+from ..schema.tables import IDS, executions, failed_tasks, replay_items, replays
 from ..schema.types import UtcDateTime
-from .archive import known_id
 from .items import Collected, Failures, PastInstants, have_run
 
 #: A step counts at most so many executions that have ended.
@@ -75,11 +75,11 @@ _OF_THIS: Final = _ITEM.replay_id == bindparam("of_replay")
 _ADD: Final = insert(replay_items)
 _MOVE: Final = (
     update(replay_items)
-    .where(_OF_THIS, _ITEM.archived_id.in_(bindparam("ids", expanding=True)))
+    .where(_OF_THIS, _ITEM.archived_id.in_(IDS))
     .values(state=bindparam("becomes"))
 )
 _RELEASED: Final = (_OF_THIS, _ITEM.state == ItemState.RELEASED.value)
-_UNENDED: Final = executions.c.state.in_(sorted(state.value for state in UNFINISHED))
+_UNENDED: Final = in_states(UNFINISHED)
 #: Without those that have not ended: many that hang would hide what ends behind them.
 _ENDED: Final = (
     select(_ITEM.archived_id, executions.c.state)

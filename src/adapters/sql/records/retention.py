@@ -26,10 +26,11 @@ from cronhare.ports.records import Retention
 from ..database import STEP, Database, forget, repeatable_unless_locked
 from ..gates import KEPT_FOR as GATES_KEPT_FOR
 from ..isolation import Written, write_each
-from ..rows.executions import batches
+from ..rows.executions import batches, in_states
 from ..rows.schedules import LONGEST_RETENTION, read_retention
 from ..schema.tables import (
     AWAITS_A_PERSON,
+    IDS,
     THESE,
     audit,
     breakers,
@@ -52,14 +53,14 @@ log = logging.getLogger(__name__)
 _ROW: Final = executions.c
 _ENDED = func.coalesce(_ROW.finished_at, _ROW.executed_at)
 _SUCCEEDED = _ROW.state == State.SUCCEEDED.value
-_FAILED = _ROW.state.in_([state.value for state in REPLAYABLE])
+_FAILED = in_states(REPLAYABLE)
 
 # What has not ended has no limit: nothing is earlier than NULL.
 _LIMIT = case(
     (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
     (_FAILED, bindparam("failed", type_=UtcDateTime)),
     (
-        _ROW.state.in_([state.value for state in ENDED_WITHOUT_RESULT]),
+        in_states(ENDED_WITHOUT_RESULT),
         bindparam("others", type_=UtcDateTime),
     ),
 )
@@ -115,7 +116,7 @@ _ITEMS = (
 )
 _FORGET_ITEMS = delete(replay_items).where(
     replay_items.c.replay_id == bindparam("old"),
-    replay_items.c.archived_id.in_(bindparam("ids", expanding=True)),
+    replay_items.c.archived_id.in_(IDS),
 )
 _FORGET_REPLAY = delete(replays).where(replays.c.id == bindparam("old"))
 

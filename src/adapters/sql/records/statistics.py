@@ -46,7 +46,7 @@ from cronhare.domain.schedules.task import SYSTEM
 from ..database import Store, repeatable
 from ..dialect import Dialect
 from ..gauges import last_of_schedule
-from ..rows.executions import display_name
+from ..rows.executions import display_name, in_states
 from ..rows.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
 from ..rows.schedules import IS_ON, IS_USERS, STAMP
 from ..schema.tables import executions, failed_tasks, outbox, plans, schedulers
@@ -79,7 +79,7 @@ _COUNTED: Final = {"executions": executions, "failures": failed_tasks, "events":
 
 
 def _last_end(*states: State) -> ScalarSelect[Any]:
-    is_one = _RUN.state.in_([state.value for state in states])
+    is_one = in_states(states)
     return last_of_schedule(
         _RUN.finished_at, is_one, _RUN.finished_at.is_not(None), order=_RUN.finished_at
     )
@@ -143,7 +143,7 @@ class SqlStatistics(Store):
             *(_OF_EXECUTIONS[each].label(each.name) for each in by),
             func.count().label("number"),
             _how_many(_RUN.state == State.SUCCEEDED.value).label("succeeded"),
-            _how_many(_RUN.state.in_([state.value for state in REPLAYABLE])).label("failed"),
+            _how_many(in_states(REPLAYABLE)).label("failed"),
             _how_many(_RUN.deaths > 0).label("retried"),
             func.avg(_RUN.attempt).label("mean"),
         ).where(

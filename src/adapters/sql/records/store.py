@@ -25,11 +25,11 @@ from cronhare.ports.runner import Captured
 
 from ..database import Store, repeatable
 from ..rows.changes import write_changes
-from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions
+from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions, known_id
 from ..rows.own import ATTEMPT, OUTPUT, TALLY
-from ..schema.tables import attempts, executions, outputs, topic_tallies
+from ..schema.tables import IDS, attempts, executions, outputs, topic_tallies
 from ..schema.types import UtcDateTime
-from .archive import ArchiveRecords, known_id
+from .archive import ArchiveRecords
 from .lists import newest
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _REPORTED = (
         outputs.c.as_of,
         *(outputs.c[name] for name in _OF_REPORT),
     )
-    .where(outputs.c.execution_id.in_(bindparam("ids", expanding=True)))
+    .where(outputs.c.execution_id.in_(IDS))
     .order_by(outputs.c.execution_id, outputs.c.attempt)
 )
 _UNHEARD = select(topic_tallies).order_by(topic_tallies.c.topic)

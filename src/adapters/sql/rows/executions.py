@@ -13,10 +13,12 @@ from sqlalchemy import (
     Row,
     Select,
     String,
+    and_,
     bindparam,
     case,
     cast,
     func,
+    or_,
     select,
 )
 
@@ -25,16 +27,18 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.retries.crashes import MAY_COUNT, Crash
 from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import LONGEST_NAME
+from cronhare.domain.schedules.standalone import PREFIX
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.runner import AttemptResult, Written
 
 from ..dialect import Dialect
-from ..schema.tables import attempts, by_id, executions, outputs, schedulers
+from ..schema.tables import IDS, attempts, by_id, executions, outputs, schedulers
 from ..schema.types import UtcDateTime, duration, milliseconds, named_rows, to_text
 from .own import BrokenRow, OwnTable, text, whole
 from .schedule_columns import LONG_AGO, SPANS_MS, read_retry, write_retry
@@ -75,7 +79,7 @@ OWNED_BY_IDS = by_id(EXECUTION.add_columns(_OWNED_BY.label("owned_by")))
 _CRASHES = (
     select(attempts.c.execution_id, attempts.c.finished_at, attempts.c.ending, attempts.c.node)
     .where(
-        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.execution_id.in_(IDS),
         attempts.c.ending.in_(sorted(ending.value for ending in MAY_COUNT)),
     )
     .order_by(attempts.c.execution_id, attempts.c.attempt)
@@ -168,6 +172,27 @@ def is_in(state: State) -> ColumnElement[bool]:
     return func.coalesce(executions.c.state, "") == state.value
 
 
+def in_states(states: Iterable[State]) -> ColumnElement[bool]:
+    """Ask for executions in one of these states."""
+    return executions.c.state.in_(sorted(state.value for state in states))
+
+
+def is_of_due_instant(key: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Ask whether an execution's key is that of a due instant."""
+    return or_(*(key.like(f"{begins}%") for begins in DUE))
+
+
+#: The execution is one of a schedule with a worker of its own.
+IS_STANDALONE = executions.c.queue.startswith(PREFIX, autoescape=True)
+#: The last attempt of an execution, and its output.
+IS_LAST_ATTEMPT = and_(
+    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
+)
+IS_LAST_OUTPUT = and_(
+    outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt
+)
+
+
 def new_values(execution: Execution) -> tuple[Any, ...]:
     """Write it in the order of `NEW_COLUMNS`; a getter of fields is half as fast."""
     return (
@@ -206,6 +231,11 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
 def moment_text(moment: datetime | None) -> str | None:
     """Write a moment that may be missing."""
     return None if moment is None else to_text(moment)
+
+
+def known_id(id_: int) -> int:
+    """Give 0, which nothing has, for a number that no id can be."""
+    return id_ if 0 < id_ <= LARGEST_ID else 0
 
 
 def display_name(name: object, scheduler_id: object) -> str:
@@ -250,7 +280,7 @@ def find_executions(
     read: Reading = named_rows,
 ) -> dict[int, Execution]:
     """Find executions by id with a statement that takes `ids`; many of them by a `Dialect.read`."""
-    known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]
+    known = [id_ for id_ in ids if known_id(id_)]
     if not known:
         return {}
     rows = read(connection, statement, {"ids": known})
@@ -319,6 +349,15 @@ def _execution(
         problem=problem,
         owned_by=NOBODY if owned_by is None else ScheduleOwner.read(owned_by),
     )
+
+
+def rows_near(
+    connection: Connection, listed: Select[Any], column: ColumnElement[str], name: str, each: int
+) -> list[Any]:
+    """Find what is *listed* just before a name, and just after it, *each* at most."""
+    before = listed.where(column < name).order_by(column.desc()).limit(each)
+    after = listed.where(column >= name).order_by(column).limit(each)
+    return [*connection.execute(before), *connection.execute(after)]
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:

@@ -16,11 +16,11 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import UNFINISHED
-from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule
 
 from ..database import Store, repeatable
+from ..rows.executions import in_states, known_id
 from ..rows.schedules import moment_or_long_ago, row_values
 from ..schema.tables import AWAITS_A_PERSON, THESE, executions, schedulers
 from .store import PLAN_OF, STORED, edited_at, stored
@@ -41,9 +41,7 @@ _RUNS: Final = (
     .where(executions.c.scheduler_id == bindparam("scheduler_id"))
 )
 #: May still run: it has not ended, or its failure may be replayed.
-_UNSETTLED: Final = _RUNS.where(
-    or_(executions.c.state.in_([state.value for state in UNFINISHED]), AWAITS_A_PERSON)
-)
+_UNSETTLED: Final = _RUNS.where(or_(in_states(UNFINISHED), AWAITS_A_PERSON))
 _SOME_RUNS: Final = (
     select(executions.c.id)
     .where(executions.c.scheduler_id == bindparam("scheduler_id"))
@@ -105,8 +103,7 @@ class SqlScheduleEdits(Store):
 
 
 def _locked(connection: Connection, scheduler_id: int) -> Row[Any] | None:
-    if not 0 < scheduler_id <= LARGEST_ID:
-        return None
+    scheduler_id = known_id(scheduler_id)
     # In this order, as schedulers have it: a plan is theirs while they claim.
     connection.execute(PLAN_OF, {"planned_id": scheduler_id}).all()
     return connection.execute(_EDITED_ROW, {"scheduler_id": scheduler_id}).first()

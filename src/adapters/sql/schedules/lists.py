@@ -40,14 +40,14 @@ from ..rows.schedules import (
     moment_or_long_ago,
     read_retention,
 )
-from ..schema.tables import plans, schedulers
+from ..schema.tables import IDS, plans, schedulers
 from ..schema.types import duration, milliseconds
 from .store import STORED, stored
 
 _ROW: Final = schedulers.c
 _IDS: Final = select(_ROW.id).where(IS_USERS)
 _NAME_OF: Final = select(_ROW.name).where(_ROW.id == bindparam("id"))
-_THESE: Final = STORED.where(_ROW.id.in_(bindparam("ids", expanding=True)))
+_THESE: Final = STORED.where(_ROW.id.in_(IDS))
 
 
 class SqlScheduleLists(Store):

@@ -20,7 +20,6 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendars import BrokenCalendar, CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -34,7 +33,7 @@ from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from ..database import Store, repeatable
-from ..rows.executions import batches, display_name, id_of_display_name
+from ..rows.executions import batches, display_name, id_of_display_name, known_id, rows_near
 from ..rows.schedule_columns import LONG_AGO
 from ..rows.schedules import (
     HAS_NO_NAME,
@@ -52,7 +51,7 @@ from ..rows.schedules import (
     row_values,
     save_calendars,
 )
-from ..schema.tables import calendars, plans, schedulers
+from ..schema.tables import IDS, calendars, plans, schedulers
 from ..schema.types import HandWritten
 
 #: Rows of the users' table, with all that is known of each.
@@ -77,7 +76,7 @@ STORED: Select[Any] = (
 )
 _NAMED = or_(
     schedulers.c.name.in_(bindparam("names", expanding=True)),
-    schedulers.c.name.is_(None) & schedulers.c.id.in_(bindparam("ids", expanding=True)),
+    schedulers.c.name.is_(None) & schedulers.c.id.in_(IDS),
 )
 _WITH_ID = STORED.where(schedulers.c.id == bindparam("scheduler_id"))
 _USERS = select(
@@ -111,9 +110,7 @@ _ON_QUEUES = (
 #: Their names are asked for apart: so this is read from an index alone, as is the one above.
 _ALIVE = select(schedulers.c.id).where(IS_USERS, IS_ON, STAYS)
 _EDITED = schedulers.c.updated_at > bindparam("since", type_=HandWritten)
-_NAMES_OF = select(schedulers.c.id, schedulers.c.name).where(
-    schedulers.c.id.in_(bindparam("ids", expanding=True))
-)
+_NAMES_OF = select(schedulers.c.id, schedulers.c.name).where(schedulers.c.id.in_(IDS))
 
 _INSERT = insert(schedulers)
 #: It sets the columns that are among its parameters.
@@ -153,14 +150,14 @@ class SqlScheduleStore(Store):
 
     @repeatable
     def near(self, name: str, *, limit: int) -> Collection[str]:
-        half, column = limit // 2, schedulers.c.name
-        before = _LISTED.where(column < name).order_by(column.desc()).limit(half)
-        after = _LISTED.where(column >= name).order_by(column).limit(half)
+        half = limit // 2
         with self._database.read("looking for names") as connection:
-            found = [*connection.execute(before), *connection.execute(after)]
+            near = rows_near(connection, _LISTED, schedulers.c.name, name, half)
+            found = [display_name(name, id_) for name, id_ in near]
             if len(found) < half:  # there are few schedules
-                found += [(None, id_) for id_ in connection.scalars(_NAMELESS.limit(half))]
-        return [display_name(name, id_) for name, id_ in found]
+                nameless = connection.scalars(_NAMELESS.limit(half))
+                found += [display_name(None, id_) for id_ in nameless]
+        return found
 
     @repeatable
     def on_queues(self) -> Mapping[str, int]:
@@ -249,10 +246,8 @@ class SqlScheduleStore(Store):
 
     @repeatable
     def with_id(self, scheduler_id: int) -> StoredSchedule | None:
-        if not 0 < scheduler_id <= LARGEST_ID:
-            return None
         with self._database.read("looking for a schedule") as connection:
-            row = connection.execute(_WITH_ID, {"scheduler_id": scheduler_id}).first()
+            row = connection.execute(_WITH_ID, {"scheduler_id": known_id(scheduler_id)}).first()
         return None if row is None else stored(row)
 
     @repeatable

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     CheckConstraint,
     Column,
     Double,
@@ -546,8 +547,11 @@ S = TypeVar("S", Select[Any], Update)
 #: locked rows would leave out their own.
 FOUND_BY_KEY = "FORCE INDEX (PRIMARY)"
 
+#: The parameter of statements about several rows.
+IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+
 #: Those executions whose ids are the parameter `ids`.
-THESE = IsOneOf(executions.c.id, bindparam("ids", expanding=True))
+THESE = IsOneOf(executions.c.id, IDS)
 
 
 def by_id(statement: S) -> S:

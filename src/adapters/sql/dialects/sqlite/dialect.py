@@ -28,7 +28,7 @@ from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.execution import Execution
 from cronhare.ports.system import ClockPort
 
-from ...dialect import UPGRADE, Connect, PlanRow, with_dialect
+from ...dialect import UPGRADE, Connect, with_dialect
 from ...rows.executions import (
     NEW_COLUMNS,
     RARELY_SET,
@@ -37,7 +37,7 @@ from ...rows.executions import (
 )
 from ...schema.tables import executions
 from ...schema.types import named_rows
-from ..batches import PLAN_COLUMNS, as_texts, plan_values
+from ..batches import PLAN_COLUMNS, as_texts
 from . import errors, schema
 from .file import connect, is_there, located, make_file, prepare
 
@@ -139,8 +139,8 @@ class SqliteDialect:
         ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
-    def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        connection.exec_driver_sql(_SET_PLAN, plan_values(rows))
+    def set_plans(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        connection.exec_driver_sql(_SET_PLAN, [tuple(as_texts(row)) for row in rows])
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
