@@ -13,10 +13,8 @@ from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.blocking import connect
-from cronhare.adapters.rabbitmq.connection.errors import PIKA_ERRORS, why_unreachable
-from cronhare.adapters.rabbitmq.wire.properties import COUNTS
+from cronhare.adapters.rabbitmq.client import PIKA_ERRORS, Address, connect, why_unreachable
+from cronhare.adapters.rabbitmq.wire import COUNTS
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Message
 
 #: Seconds. Between two calls no heartbeat is answered, so the broker must not expect one soon.

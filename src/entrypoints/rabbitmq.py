@@ -7,7 +7,7 @@ from cronhare.adapters.extras import require
 if TYPE_CHECKING:
     from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
     from cronhare.adapters.rabbitmq.broker import PikaBroker
-    from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
+    from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 
 #: Seconds that a person waits for a broker's answer, and half of it for its farewell.
 SENDING_TIMEOUT: Final = 2.0
@@ -21,7 +21,7 @@ def check_usable(url: str) -> None:
         CertificatesUnusable: a certificate file cannot be read, or is none.
     """
     require("rabbitmq")
-    from cronhare.adapters.rabbitmq.connection.address import Address  # noqa: PLC0415
+    from cronhare.adapters.rabbitmq.client import Address  # noqa: PLC0415
 
     Address.parse(url).context()
 
@@ -30,7 +30,7 @@ def preload() -> None:
     """Import what connects and inspects, for a process that lives long."""
     import cronhare.adapters.rabbitmq.async_broker  # noqa: PLC0415
     import cronhare.adapters.rabbitmq.broker  # noqa: PLC0415
-    import cronhare.adapters.rabbitmq.topology.inspection  # noqa: F401, PLC0415
+    import cronhare.adapters.rabbitmq.inspection  # noqa: F401, PLC0415
 
 
 def pika_broker(url: str, **options: Any) -> "PikaBroker":  # noqa: ANN401 - as it takes them
@@ -54,6 +54,6 @@ def aio_pika_broker(url: str, **options: Any) -> "AioPikaBroker":  # noqa: ANN40
 
 def inspection(url: str, **options: Any) -> "RabbitInspection":  # noqa: ANN401 - as it takes them
     """Make the inspection for `cronhare doctor`."""
-    from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection  # noqa: PLC0415
+    from cronhare.adapters.rabbitmq.inspection import RabbitInspection  # noqa: PLC0415
 
     return RabbitInspection(url, **options)

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.blocking import connect
+from cronhare.adapters.rabbitmq.client import Address, connect
 from tests.services.proxy import Link, proxy
 from tests.services.rabbitmq import Server
 

@@ -14,9 +14,8 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
-from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
+from cronhare.adapters.rabbitmq.client import Address
+from cronhare.adapters.rabbitmq.inspection import RabbitInspection, probe_lanes
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import loads, outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore

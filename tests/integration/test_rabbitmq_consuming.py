@@ -13,14 +13,13 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
+from cronhare.adapters.rabbitmq import topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.async_connection import ANSWER_TIMEOUT, open_connection
-from cronhare.adapters.rabbitmq.connection.backoff import FIRST
-from cronhare.adapters.rabbitmq.consumer.connection import ConsumerConnection
-from cronhare.adapters.rabbitmq.topology import async_declarer, desired
-from cronhare.adapters.rabbitmq.topology.async_client import AsyncTopologyClient
+from cronhare.adapters.rabbitmq.client import ANSWER_TIMEOUT, FIRST_WAIT, Address
+from cronhare.adapters.rabbitmq.consumer import ConsumerConnection
+from cronhare.adapters.rabbitmq.deliveries import open_connection
+from cronhare.adapters.rabbitmq.topology import TopologyClient
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -263,7 +262,7 @@ def actions(caplog: pytest.LogCaptureFixture) -> set[str]:
     return {
         getattr(each, "action", "")
         for each in caplog.records
-        if each.name.startswith("cronhare.adapters.rabbitmq.consumer")
+        if each.name.startswith("cronhare.adapters.rabbitmq.subscription")
         and each.levelno > logging.DEBUG
     }
 
@@ -378,18 +377,18 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
         await consume(self, queue)
         asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
 
-    def client_that_counts(*args: Any) -> AsyncTopologyClient:  # noqa: ANN401 - its own
+    def client_that_counts(*args: Any) -> TopologyClient:  # noqa: ANN401 - its own
         declared.append(time.monotonic())
-        return AsyncTopologyClient(*args)
+        return TopologyClient(*args)
 
     monkeypatch.setattr(ConsumerConnection, "consume", consume_and_break)
-    monkeypatch.setattr(async_declarer, "AsyncTopologyClient", client_that_counts)
+    monkeypatch.setattr(topology, "TopologyClient", client_that_counts)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
         await eventually(lambda: len(opened) == 5, what="a fifth connection")
 
     waits = [after - before for before, after in pairwise(opened)]
-    assert waits[-1] > FIRST * 2**3 / 2
+    assert waits[-1] > FIRST_WAIT * 2**3 / 2
     assert len(declared) == 1
 
 
@@ -411,26 +410,6 @@ async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> No
         assert link.connections > 1
 
 
-async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhost: str) -> None:
-    envelope = Envelope(Message(body=b"one"), ToQueue())
-    async with (
-        amqp.linked(vhost) as (url, link),
-        worker(url, publish_timeout=1) as broker,
-    ):
-        await broker.connect()
-        await broker.publish(envelope)
-        before = link.connections
-
-        link.freeze()
-        answers = [await broker.publish(envelope) for _ in range(3)]
-        link.thaw()
-
-        assert set(answers) == {Published.UNKNOWN}
-        assert link.connections > before
-        answers = [await broker.publish(envelope) for _ in range(3)]
-        assert answers[-1] is Published.CONFIRMED
-
-
 @pytest.mark.parametrize(
     ("queue", "to"),
     [
@@ -443,10 +422,10 @@ async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhos
 async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_a_worker(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
-    monkeypatch.setattr(desired, "FRESH", 0.0)
+    monkeypatch.setattr(topology, "FRESH", 0.0)
     envelope = Envelope(Message(body=b"one"), to)
     async with worker(vhost) as broker:
-        await broker.connect()
+        assert await broker.publish(envelope) is Published.CONFIRMED
         with amqp.channel(vhost) as plain:
             plain.queue_delete(queue)
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq.topology import desired
-from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
+from cronhare.adapters.rabbitmq import topology
+from cronhare.adapters.rabbitmq.inspection import probe_lanes
 from cronhare.domain.diagnosis.lanes import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
@@ -202,7 +202,7 @@ def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:
 def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_next_message(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
-    monkeypatch.setattr(desired, "FRESH", 0.0)
+    monkeypatch.setattr(topology, "FRESH", 0.0)
     broker = ReadablePikaBroker(vhost)
     message = [Envelope(Message(body=b"one"), to)]
     assert broker.publish(message) == [Published.CONFIRMED]
@@ -218,7 +218,7 @@ def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_ne
 def test_a_queue_of_others_that_is_missing_is_not_declared(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desired, "FRESH", 0.0)
+    monkeypatch.setattr(topology, "FRESH", 0.0)
     broker = ReadablePikaBroker(vhost)
     stray = [Envelope(Message(body=b"one"), ToQueue("theirs"))]
 

@@ -11,7 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.adapters.rabbitmq.wire.versions import DELIVERY_LIMIT
+from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
 from cronhare.domain.messages.nack_count import was_overdelivered
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from tests.integration import amqp

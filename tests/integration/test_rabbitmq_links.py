@@ -6,11 +6,10 @@ import time
 
 import pytest
 
+from cronhare.adapters.rabbitmq import deliveries, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
-from cronhare.adapters.rabbitmq.connection import async_connection
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection
-from cronhare.adapters.rabbitmq.topology import async_client
+from cronhare.adapters.rabbitmq.client import Address
+from cronhare.adapters.rabbitmq.deliveries import close_connection, open_connection
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import BrokerUnavailable
 from tests.integration import amqp
@@ -52,7 +51,7 @@ async def test_channels_that_come_and_go_leave_nothing_at_their_connection(vhost
 async def test_who_answers_no_good_bye_is_hung_up_on(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_connection, "FAREWELL", 0.3)
+    monkeypatch.setattr(deliveries, "FAREWELL", 0.3)
     async with amqp.linked(vhost) as (url, link):
         address = Address.parse(url)
         connection = await open_connection(address, name="tests")
@@ -92,8 +91,8 @@ async def test_a_connection_that_is_given_up_while_it_opens_is_let_go_of() -> No
 async def test_a_declaration_that_is_not_answered_is_given_up(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_client, "ANSWER_TIMEOUT", 0.5)
-    monkeypatch.setattr(async_connection, "FAREWELL", 0.3)
+    monkeypatch.setattr(topology, "ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(deliveries, "FAREWELL", 0.3)
     async with amqp.linked(vhost) as (url, link):
         broker = AioPikaBroker(url)
         link.freezes_at = QUEUE_DECLARE

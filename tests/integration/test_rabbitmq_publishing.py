@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq.connection import address
-from cronhare.adapters.rabbitmq.publisher import connection
+from cronhare.adapters.rabbitmq import client, publishing
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
@@ -90,7 +89,7 @@ def test_what_the_broker_refuses_is_told_so(vhost: str) -> None:
 def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
     vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "RENEW_AFTER", 0.1)
+    monkeypatch.setattr(publishing, "RENEW_AFTER", 0.1)
     with publisher(vhost) as broker:
         broker.declare([])
         with amqp.full(vhost, MAIN_QUEUE, own_rabbitmq):
@@ -271,7 +270,7 @@ def test_without_a_broker_a_publish_fails_fast_from_the_second_time_on() -> None
 def test_a_broker_that_takes_connections_and_says_nothing_is_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(address, "CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT", 0.3)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         publisher(f"amqp://127.0.0.1:{silent.getsockname()[1]}/") as broker,

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_as
-from cronhare.adapters.rabbitmq.consumer.deliveries import DeliveringConnection
-from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
+from cronhare.adapters.rabbitmq.client import Address
+from cronhare.adapters.rabbitmq.deliveries import close_connection, open_connection
+from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.diagnosis.servers import Unreachable
@@ -80,7 +79,7 @@ def consuming(url: str) -> str:
     """Connect as a worker does, and tell the protocol, or why there is no connection."""
 
     async def connect() -> str:
-        connection = await open_as(DeliveringConnection, Address.parse(url), name="tests")
+        connection = await open_connection(Address.parse(url), name="tests")
         await close_connection(connection)
         return "connected"
 

@@ -14,7 +14,7 @@ from cronhare.adapters.jobs import ics, targets
 from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.process import attempt, output
 from cronhare.adapters.process import messages as ipc
-from cronhare.adapters.rabbitmq.wire import versions
+from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.rows.schedules import LONGEST_RETENTION
@@ -330,7 +330,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{statistics.REASON_LENGTH} characters",
     ],
     "how often a message may come back to a quorum task queue": [
-        f"{versions.DELIVERY_LIMIT} times",
+        f"{DELIVERY_LIMIT} times",
     ],
     "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],
     "a request to `cronhare web`": [

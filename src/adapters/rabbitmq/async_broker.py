@@ -1,33 +1,36 @@
-"""RabbitMQ's asynchronous side, through aio-pika."""
+"""RabbitMQ's asynchronous side, for the worker: aio-pika consumes, pika's thread publishes."""
 
 import asyncio
+import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Self
 
+from cronhare.application.logs import say
 from cronhare.domain.shutdown_times import DISCONNECTING
-from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.broker import Delivery, Envelope, Published
+from cronhare.domain.topology import MAIN_QUEUE, first_queue
+from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
-from .connection.address import Address
-from .connection.async_connection import ANSWER_TIMEOUT
-from .consumer.async_consumer import AsyncConsumer
-from .consumer.subscription import LIVENESS_INTERVAL
-from .publisher.async_publisher import AsyncPublisher
-from .topology.async_declarer import AsyncTopologyDeclarer
-from .topology.desired import DesiredTopology
-from .wire.versions import QUORUM
+from .client import ANSWER_TIMEOUT, Address
+from .consumer import Tag
+from .publisher import MOST_WAITED, PUBLISH_TIMEOUT, Publisher
+from .subscription import LIVENESS_INTERVAL, Subscription
+from .topology import QUORUM, TopologyDeclarer
+from .wire import encode
 
-#: Seconds that a publish may take, connecting included.
-PUBLISH_TIMEOUT = 10.0
+log = logging.getLogger(__name__)
 
 
 class AioPikaBroker:
     """Consumes and publishes for the worker, on one event loop. Satisfies `AsyncBrokerPort`.
 
     Each call of `consume` or `consume_apart` has a connection of its own, and publishing has
-    another; they are opened when they are needed, and again whenever they are lost.
+    another; they are opened when they are needed, and again whenever they are lost. What was
+    consumed before a loss is consumed after it.
     """
 
     def __init__(
@@ -50,24 +53,23 @@ class AioPikaBroker:
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
-        address = Address.parse(url)
-        desired = DesiredTopology(
+        self._address = address = Address.parse(url)
+        self._declarer = TopologyDeclarer(
+            address,
             retry_delay=retry_delay,
             queues=queues,
             queue_type=queue_type,
             deduplication=deduplication,
         )
-        self._declarer = AsyncTopologyDeclarer(address, desired)
-        self._consumer = AsyncConsumer(
-            address,
-            desired,
-            self._declarer,
-            liveness_interval=liveness_interval,
-            answer_timeout=answer_timeout,
+        self._liveness_interval = liveness_interval
+        self._answer_timeout = answer_timeout
+        self._publish_timeout = publish_timeout
+        self._publisher = Publisher(  # the consumers log what becomes of the broker
+            address, self._declarer, timeout=publish_timeout, level=logging.DEBUG
         )
-        self._publisher = AsyncPublisher(
-            address, timeout=publish_timeout, restore=self._declarer.restore
-        )
+        self._subscriptions: list[Subscription] = []
+        self._apart: dict[str, Subscription] = {}  # by their queues
+        self._closed = False
 
     async def connect(self) -> Self:
         """Declare the topology now instead of with the first `consume`.
@@ -75,7 +77,7 @@ class AioPikaBroker:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
-        await self._declarer.declare()
+        await _in_thread(self._declarer.declare)
         return self
 
     async def consume(
@@ -86,42 +88,161 @@ class AioPikaBroker:
         on_delivery: Callable[[Delivery], None],
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        await self._consumer.consume(
-            queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
+        """Begin to hand deliveries out; a queue that was not declared yet is declared.
+
+        *prefetch* counts over all these queues. A second call adds a consumer with its own.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or refuses all of the queues, or this is closed.
+            ValueError: *prefetch* is less than 1, or a queue cannot have that name.
+        """
+        if prefetch < 1:
+            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
+        subscription = self._subscribe(
+            queues, weights=weights or {}, prefetch=prefetch, on_delivery=on_delivery
         )
+        try:
+            await subscription.start()
+        except BaseException:
+            if subscription in self._subscriptions:  # else it was closed meanwhile
+                self._subscriptions.remove(subscription)
+            raise
 
     async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
-        await self._consumer.consume_apart(queue, on_delivery=on_delivery)
+        """Begin to consume a queue beside all others: it is asked for until the broker gives it.
+
+        Raises:
+            BrokerUnavailable: this is closed.
+            ValueError: a queue cannot have that name.
+        """
+        if queue not in self._apart:
+            self._apart[queue] = self._subscribe(
+                [queue], weights={}, prefetch=1, on_delivery=on_delivery, is_apart=True
+            )
+            self._apart[queue].resume()
 
     async def leave(self, queue: str) -> None:
-        await self._consumer.leave(queue)
+        """Consume no more what `consume_apart` has begun; wait until what is in hand is settled."""
+        subscription = self._apart.pop(queue, None)
+        if subscription is not None:
+            await subscription.end()
+            if subscription in self._subscriptions:  # else it was closed meanwhile
+                self._subscriptions.remove(subscription)
 
     def is_consuming(self) -> bool:
-        return self._consumer.is_consuming()
+        """Whether each subscription has a connection whose consumers live; any thread may ask.
+
+        Those apart say nothing of the others.
+        """
+        wanted = [each for each in self._subscriptions if each.is_wanted and not each.is_apart]
+        return bool(wanted) and all(each.is_live for each in wanted)
 
     def left_out(self) -> Collection[str]:
-        return self._consumer.left_out()
+        """Name the queues that are left out, and tried again; any thread may ask."""
+        return {queue for each in self._subscriptions for queue in each.left_out}
 
     async def pause(self) -> None:
-        await self._consumer.pause()
+        """Take no more deliveries. Those in hand can still be settled."""
+        await asyncio.gather(*(each.pause() for each in self._subscriptions))
 
     async def resume(self) -> None:
-        self._consumer.resume()
+        """Take deliveries again, as before `pause`; the broker is asked beside the caller."""
+        for subscription in self._subscriptions:
+            subscription.resume()
 
     async def ack(self, delivery: Delivery) -> None:
-        await self._consumer.ack(delivery)
+        """Settle a delivery of ours; any other is left alone, and comes again."""
+        self._settle(delivery, acked=True)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        await self._consumer.nack(delivery, requeue=requeue)
+        """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        self._settle(delivery, acked=False, requeue=requeue)
 
     async def publish(self, envelope: Envelope) -> Published:
-        return await self._publisher.publish(envelope)
+        """Publish one message, and log why if it is not known to be in a queue.
+
+        Raises:
+            ValueError: it is larger than the broker takes, or its delay than the lanes carry.
+            TypeError: AMQP could not carry its headers.
+        """
+        message = encode(envelope)
+        batch = self._publisher.submit([message])
+        try:
+            async with asyncio.timeout(MOST_WAITED if batch.apart else self._publish_timeout):
+                await asyncio.wrap_future(batch.done)
+        except TimeoutError:
+            batch.settle_apart(Published.REFUSED)
+        finally:
+            [published] = batch.outcomes()
+        name = message.id or "(no id)"
+        if published is Published.RETURNED:
+            await _in_thread(partial(self._declarer.restore, [first_queue(envelope.to)]))
+        elif published is Published.REFUSED:
+            text = f"A queue took no message {name}: it is full, hangs, or has no master"
+            say(log, logging.WARNING, "publish.refused", text)
+        elif published is Published.UNKNOWN:
+            text = f"It is unknown whether message {name} arrived: {self._publisher.why_away}"
+            say(log, logging.WARNING, "publish.unknown", text)
+        return published
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue. Safe to repeat.
 
         It takes at most `DISCONNECTING`, whatever the broker does: that is hung up on then.
         """
+        self._closed = True
+        subscriptions, self._subscriptions = self._subscriptions, []
+        closing = [_in_thread(self._publisher.close), *(each.close() for each in subscriptions)]
         with suppress(TimeoutError):
             async with asyncio.timeout(DISCONNECTING):
-                await asyncio.gather(self._consumer.close(), self._publisher.close())
+                await asyncio.gather(*closing)
+
+    def _subscribe(
+        self,
+        queues: Sequence[str],
+        *,
+        weights: Mapping[str, int],
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        is_apart: bool = False,
+    ) -> Subscription:
+        if self._closed:
+            raise BrokerUnavailable("this connection is closed")
+        self._declarer.add_queues(queue for queue in queues if not self._declarer.includes(queue))
+        subscription = Subscription(
+            self._address,
+            queues,
+            weights=weights,
+            prefetch=prefetch,
+            on_delivery=on_delivery,
+            declare=partial(_in_thread, self._declarer.refresh),
+            invalidate=self._declarer.invalidate,
+            liveness_interval=self._liveness_interval,
+            answer_timeout=self._answer_timeout,
+            is_apart=is_apart,
+        )
+        self._subscriptions.append(subscription)  # deliveries may be settled at once
+        return subscription
+
+    def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
+        tag = delivery.tag
+        if isinstance(tag, Tag):
+            for subscription in tuple(self._subscriptions):  # one may be left meanwhile
+                subscription.settle(tag, acked=acked, requeue=requeue)
+
+
+async def _in_thread(call: Callable[[], None]) -> None:
+    """Call what asks the broker in a thread that no end of the process waits for."""
+    done = Future[None]()
+
+    done.set_running_or_notify_cancel()  # who stops waiting for it does not cancel it
+
+    def run() -> None:
+        try:
+            call()
+            done.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - the waiting task raises it
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="cronhare asking", daemon=True).start()
+    await asyncio.wrap_future(done)

@@ -4,15 +4,15 @@ import threading
 
 import pytest
 
-from cronhare.adapters.rabbitmq.publisher.confirms import Batch, Window
-from cronhare.adapters.rabbitmq.wire.messages import AmqpMessage
+from cronhare.adapters.rabbitmq.publishing import Batch, Window
+from cronhare.adapters.rabbitmq.wire import AmqpMessage
 from cronhare.ports.broker import Published
 
 CONFIRMED, RETURNED, UNKNOWN = Published.CONFIRMED, Published.RETURNED, Published.UNKNOWN
 
 
 def message(body: bytes = b"", *, key: str = "q") -> AmqpMessage:
-    return AmqpMessage(exchange="", key=key, body=body, headers={}, id=None)
+    return AmqpMessage(exchange="", key=key, body=body, properties=b"", id=None)
 
 
 def batch_of(count: int) -> Batch:
@@ -20,8 +20,8 @@ def batch_of(count: int) -> Batch:
 
 
 def publish_all(window: Window, batch: Batch) -> None:
-    while not batch.is_out:
-        window.publish(batch, batch.next())
+    for index in range(len(batch.messages)):
+        window.publish(batch, index)
 
 
 def test_one_word_of_the_broker_can_confirm_many() -> None:
@@ -30,7 +30,7 @@ def test_one_word_of_the_broker_can_confirm_many() -> None:
 
     window.confirm(3, multiple=True, outcome=CONFIRMED)
 
-    assert batch.wait(0) == [CONFIRMED, CONFIRMED, CONFIRMED, UNKNOWN]
+    assert batch.outcomes() == [CONFIRMED, CONFIRMED, CONFIRMED, UNKNOWN]
 
 
 def test_confirms_may_come_in_any_order() -> None:
@@ -40,7 +40,7 @@ def test_confirms_may_come_in_any_order() -> None:
     for tag in (2, 3, 1):
         window.confirm(tag, multiple=False, outcome=CONFIRMED)
 
-    assert batch.wait(0) == [CONFIRMED] * 3
+    assert batch.outcomes() == [CONFIRMED] * 3
 
 
 def test_a_refusal_leaves_it_open_what_became_of_a_message() -> None:
@@ -50,7 +50,7 @@ def test_a_refusal_leaves_it_open_what_became_of_a_message() -> None:
     window.confirm(1, multiple=False, outcome=UNKNOWN)
     window.confirm(2, multiple=False, outcome=CONFIRMED)
 
-    assert batch.wait(0) == [UNKNOWN, CONFIRMED]
+    assert batch.outcomes() == [UNKNOWN, CONFIRMED]
 
 
 def test_a_confirm_after_a_return_confirms_the_return() -> None:
@@ -60,7 +60,7 @@ def test_a_confirm_after_a_return_confirms_the_return() -> None:
     window.give_back(exchange="", key="q", id=None, body=b"1")
     window.confirm(3, multiple=True, outcome=CONFIRMED)
 
-    assert batch.wait(0) == [CONFIRMED, RETURNED, CONFIRMED]
+    assert batch.outcomes() == [CONFIRMED, RETURNED, CONFIRMED]
 
 
 def test_each_of_two_equal_messages_is_returned_once() -> None:
@@ -71,14 +71,14 @@ def test_each_of_two_equal_messages_is_returned_once() -> None:
         window.give_back(exchange="", key="q", id=None, body=b"")
     window.confirm(3, multiple=True, outcome=CONFIRMED)
 
-    assert batch.wait(0) == [RETURNED, RETURNED, CONFIRMED]
+    assert batch.outcomes() == [RETURNED, RETURNED, CONFIRMED]
 
 
 def test_the_window_has_room_again_after_a_confirm() -> None:
     window, batch = Window(2), batch_of(3)
 
-    window.publish(batch, batch.next())
-    window.publish(batch, batch.next())
+    window.publish(batch, 0)
+    window.publish(batch, 1)
     full = window.has_room
     window.confirm(1, multiple=False, outcome=CONFIRMED)
 
@@ -92,16 +92,17 @@ def test_a_lost_channel_leaves_everything_under_way_unknown_at_once() -> None:
 
     window.lose()
 
-    assert batch.wait(60) == [CONFIRMED, UNKNOWN]
+    assert batch.done.done()
+    assert batch.outcomes() == [CONFIRMED, UNKNOWN]
     assert window.has_room
 
 
 def test_what_nobody_waits_for_any_more_is_not_published() -> None:
     batch = batch_of(2)
 
-    batch.wait(0)
+    batch.outcomes()
 
-    assert batch.is_out
+    assert not batch.wants(0)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -109,7 +110,12 @@ def test_a_waiting_thread_goes_on_with_the_last_confirm(count: int) -> None:
     window, batch = Window(10), batch_of(count)
     publish_all(window, batch)
     answers: list[list[Published]] = []
-    waiting = threading.Thread(target=lambda: answers.append(batch.wait(60)))
+
+    def wait() -> None:
+        batch.wait(60)
+        answers.append(batch.outcomes())
+
+    waiting = threading.Thread(target=wait)
     waiting.start()
 
     window.confirm(count, multiple=True, outcome=CONFIRMED)

@@ -7,8 +7,8 @@ import struct
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq.consumer.deliveries import Acks, Deliveries, Incoming
-from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME, FrameReader
+from cronhare.adapters.rabbitmq.consumer import Acks
+from cronhare.adapters.rabbitmq.deliveries import Deliveries, Incoming
 from cronhare.ports.broker import LARGEST_TAKEN, Message
 from tests.services.frames import long, properties, short, table
 
@@ -124,33 +124,6 @@ def test_an_answer_of_another_protocol_goes_to_the_client() -> None:
 def test_a_delivery_that_ends_too_early_ends_the_connection() -> None:
     with pytest.raises(ConnectionResetError, match="ends too early"):
         Seen().deliveries().split(frame(1, DELIVER + b"\x05"))
-
-
-@pytest.mark.parametrize("kind", [1, 2, 3, 8, 200])
-async def test_a_frame_larger_than_ours_may_be_ends_the_connection_at_its_head(kind: int) -> None:
-    head = struct.pack(">BHI", kind, 1, LARGEST_FRAME - 7)
-    stream = asyncio.StreamReader()
-    stream.feed_data(Seen().deliveries().split(head))
-
-    with pytest.raises(ConnectionResetError, match="131,065 bytes, and 131,072 were agreed"):
-        await FrameReader(stream).readexactly(1)
-
-
-@pytest.mark.parametrize(
-    ("proposed", "agreed"),
-    [(0, LARGEST_FRAME), (2**32 - 1, LARGEST_FRAME), (LARGEST_FRAME, LARGEST_FRAME), (4096, 4096)],
-)
-async def test_a_broker_is_asked_for_no_larger_frames_than_are_read(
-    proposed: int, agreed: int
-) -> None:
-    def tune(largest: int) -> bytes:
-        payload = b"\x00\x0a\x00\x1e" + struct.pack(">HIH", 2047, largest, 60)
-        return frame(1, payload, channel=0)
-
-    stream = asyncio.StreamReader()
-    stream.feed_data(tune(proposed))
-
-    assert await FrameReader(stream).readexactly(1_000) == tune(agreed)
 
 
 async def acks_of(*turns: str, arrived: int) -> list[tuple[int, bool]]:

@@ -12,8 +12,8 @@ from pika.adapters.utils.connection_workflow import (
     AMQPConnectorSocketConnectError,
 )
 
-from cronhare.adapters.rabbitmq.connection.async_connection import translate_errors
-from cronhare.adapters.rabbitmq.connection.errors import why_unreachable
+from cronhare.adapters.rabbitmq.client import why_unreachable
+from cronhare.adapters.rabbitmq.deliveries import translate_errors
 from cronhare.adapters.tls import CertificatesUnusable
 from cronhare.ports.broker import BrokerUnavailable
 

@@ -1,21 +1,21 @@
 """Addresses, arguments, messages and waits: what needs no broker to be tried."""
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
+from typing import cast
 
 import pytest
 
-from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.backoff import LONGEST, Backoff
-from cronhare.adapters.rabbitmq.topology.declaration import declaration
-from cronhare.adapters.rabbitmq.topology.steps import Bind, ConnectionLosses, Declare
-from cronhare.adapters.rabbitmq.wire.messages import encode
-from cronhare.adapters.rabbitmq.wire.versions import LARGEST_BODY, queue_arguments
+from cronhare.adapters.rabbitmq.client import Address
+from cronhare.adapters.rabbitmq.topology import TopologyClient, declare, queue_arguments
+from cronhare.adapters.rabbitmq.wire import LARGEST_BODY, encode, read_properties
 from cronhare.domain.addresses import Host
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
     RETRY_QUEUE,
+    Binding,
     Exchange,
     Queue,
     ToQueue,
@@ -142,8 +142,20 @@ def test_headers_are_copied_and_made_plain_and_ask_for_no_copies() -> None:
     encoded = encode(Envelope(message, ToQueue()))
     inner["colour"] = "blue"
 
-    assert encoded.headers == {"inner": {"colour": "red"}, "list": [1]}
-    assert type(encoded.headers["inner"]["colour"]) is str
+    assert read_properties(encoded.properties).headers == {"inner": {"colour": "red"}, "list": [1]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["ü", b"\xff", True, 0, -1, 2**31, -(2**63), 1e300, None, [1, ["x"]], {"a": {"b": None}},
+     Decimal("12.5"), Decimal(0), datetime(1971, 1, 1, tzinfo=UTC)],
+)  # fmt: skip
+def test_a_header_is_read_as_it_was_written(value: object) -> None:
+    encoded = encode(Envelope(Message(body=b"", headers={"odd": value}, id="7:1"), ToQueue()))
+
+    read = read_properties(encoded.properties)
+
+    assert (read.headers, read.id) == ({"odd": value}, "7:1")
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), 2**63, [object()], {"in": (1,)}])
@@ -179,40 +191,34 @@ def test_what_came_is_plain_python_without_the_queues_own_counts() -> None:
     assert decode(b"", None, None) == Message(body=b"")
 
 
-def test_waits_double_up_to_the_longest_and_are_spread_over_their_second_half() -> None:
-    shortest, longest = Backoff(lambda: 0.0), Backoff(lambda: 1.0)
+class Recorder:
+    """A broker that has nothing, and refuses nothing."""
 
-    assert [shortest.next() for _ in range(3)] == [0.125, 0.25, 0.5]
-    assert [longest.next() for _ in range(200)][-1] == LONGEST
+    lost = 0
 
+    def __init__(self) -> None:
+        self.declared: set[tuple[bool, str]] = set()
+        self.bindings = 0
 
-def test_after_a_success_the_waits_begin_anew() -> None:
-    backoff = Backoff(lambda: 0.0)
-    first = backoff.next()
-    backoff.next()
+    def look(self, _: Exchange | Queue) -> None:
+        pass
 
-    backoff.reset()
+    def declare(self, thing: Exchange | Queue) -> None:
+        is_exchange = isinstance(thing, Exchange)
+        self.declared.add((is_exchange, thing.name))
+        needed = thing.alternate if isinstance(thing, Exchange) else thing.dead_letter_exchange
+        assert not needed or (True, needed) in self.declared
 
-    assert backoff.next() == first
+    def bind(self, binding: Binding) -> None:
+        self.bindings += 1
+        ends = {(True, binding.source), (binding.to_exchange, binding.target)}
+        assert ends <= self.declared
 
 
 def test_everything_that_is_named_is_declared_before_it_is_bound() -> None:
     asked = topology(retry_delay=timedelta(seconds=30), queues=["cron_scheduler.reports"])
-    declared: set[tuple[bool, str]] = set()
-    bindings = 0
+    broker = Recorder()
 
-    for step in declaration(asked, vhost="/", losses=ConnectionLosses()):
-        match step:
-            case Declare(Exchange() as exchange):
-                declared.add((True, exchange.name))
-                assert exchange.alternate is None or (True, exchange.alternate) in declared
-            case Declare(Queue() as queue):
-                declared.add((False, queue.name))
-                leads_to = queue.dead_letter_exchange
-                assert not leads_to or (True, leads_to) in declared
-            case Bind(binding):
-                bindings += 1
-                ends = {(True, binding.source), (binding.to_exchange, binding.target)}
-                assert ends <= declared
+    declare(cast("TopologyClient", broker), asked, vhost="/")
 
-    assert (len(declared), bindings) == (len(asked.things), len(asked.bindings))
+    assert (len(broker.declared), broker.bindings) == (len(asked.things), len(asked.bindings))

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.rabbitmq.wire.properties import (
-    DEEPEST,
-    UnreadableProperties,
-    read_properties,
-)
+from cronhare.adapters.rabbitmq.wire import DEEPEST, UnreadableProperties, read_properties
 from tests.services.frames import long, properties, short, table
 
 

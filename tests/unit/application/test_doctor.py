@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq.topology.guide import guide
+from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.application.administration.doctor import Doctor
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.database import DatabaseFacts

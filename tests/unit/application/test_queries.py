@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.adapters.rabbitmq.topology.guide import guide
+from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.client import Address
 from cronhare.domain.addresses import LedgerServer, parse_ledger
 from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq.topology.guide import guide
+from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
 from cronhare.domain.diagnosis.database import DatabaseFacts, judge_database

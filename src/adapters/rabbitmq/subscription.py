@@ -1,23 +1,28 @@
-"""One call of `consume`, kept alive: whenever its connection is lost, another one is opened."""
+"""One call of `consume`, kept alive: whenever its connection is lost, another one is opened.
+
+RabbitMQ counts a prefetch for each queue's consumer; a channel-wide one works with classic queues
+only, and is deprecated. And after a reconnect the broker does not count what is still worked on. So
+we count, over all queues, and hold back the surplus: it is handed over as places become free, its
+queues served by their weights, or given back before it has kept others waiting for long.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+import attrs
 
 from cronhare.application.outages import Outage
 from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT
+from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from ..connection.address import Address
-from ..connection.async_connection import open_as
-from ..connection.backoff import Backoff
-from .connection import ConsumerConnection
-from .consumer import QueueRefused, Tag
-from .deliveries import DeliveringConnection
-from .prefetch import PrefetchLimiter
-from .unavailable_queues import UnavailableQueues
+from .client import Address, backoff
+from .consumer import ConsumerConnection, QueueRefused, Tag
+from .deliveries import open_connection
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +31,123 @@ LIVENESS_INTERVAL = 15.0
 
 #: Seconds that a delivery may be held back before it is given back for other workers.
 HOLD_BACK_LIMIT = 2.0
+
+
+class PrefetchLimiter:
+    """Hands over at most *limit* unsettled deliveries at a time. No I/O here."""
+
+    def __init__(
+        self,
+        limit: int,
+        hand_over: Callable[[Delivery], None],
+        now: Callable[[], float],
+        fair: FairQueueing,
+    ) -> None:
+        """*now* counts seconds; *fair* says which queue is served next."""
+        self._limit = limit
+        self._hand_over = hand_over
+        self._now = now
+        self._fair = fair
+        self._in_hand: set[object] = set()
+        # By queue, of those that have some; each with the time since when it is held back.
+        self._surplus: dict[str, deque[tuple[float, Delivery]]] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more could be handed over."""
+        return len(self._in_hand) < self._limit
+
+    @property
+    def has_some(self) -> bool:
+        """Whether some are unsettled."""
+        return bool(self._in_hand)
+
+    @property
+    def held_since(self) -> float | None:
+        """Since when the oldest of the surplus has been held back."""
+        return min((held[0][0] for held in self._surplus.values()), default=None)
+
+    def offer(self, delivery: Delivery) -> None:
+        """Hand a delivery over if there is room, or hold it back."""
+        if self.has_room and not self._surplus:
+            self._give(delivery)
+        else:
+            self._surplus.setdefault(delivery.queue, deque()).append((self._now(), delivery))
+
+    def settle(self, tag: object) -> bool:
+        """Make room; False for a tag that is not in hand, or not any more."""
+        if tag not in self._in_hand:
+            return False
+        self._in_hand.discard(tag)
+        while self._surplus and self.has_room:
+            queue = self._fair.next(self._surplus)
+            _, delivery = self._surplus[queue].popleft()
+            if not self._surplus[queue]:
+                del self._surplus[queue]
+            self._give(delivery)
+        return True
+
+    def take_back(self) -> list[Delivery]:
+        """Give the surplus, the oldest first, and hold it no more."""
+        surplus = [held for queue in self._surplus.values() for held in queue]
+        self._surplus.clear()
+        return [delivery for _, delivery in sorted(surplus, key=lambda held: held[0])]
+
+    def _give(self, delivery: Delivery) -> None:
+        self._in_hand.add(delivery.tag)
+        self._fair.serve(delivery.queue)
+        self._hand_over(delivery)
+
+
+@attrs.define
+class _Unavailable:
+    outage: Outage
+    waits: Waits[float] = attrs.field(factory=backoff)
+    retry_at: float | None = None
+
+
+class UnavailableQueues:
+    """Queues that cannot be consumed for now. Each is tried again by itself, with growing waits.
+
+    One is remembered until its consumer has passed a liveness check. A loss before that goes on
+    with the same waits: a queue that is deleted over and over is declared more and more slowly.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """*now* counts seconds."""
+        self._now = now
+        self._unavailable: dict[str, _Unavailable] = {}
+
+    def note(self, queue: str, why: object) -> None:
+        """A queue was refused or lost: leave it out for a while."""
+        unavailable = self._unavailable.get(queue)
+        if unavailable is None:
+            outage = Outage(log, f"Consuming {queue} again", back="queue.back")
+            unavailable = self._unavailable[queue] = _Unavailable(outage)
+        unavailable.retry_at = self._now() + unavailable.waits.next()
+        text = f"Cannot consume {queue}, which is left out and tried again"
+        unavailable.outage.lasts(logging.WARNING, "queue.unavailable", text, why)
+
+    def tried(self, queue: str) -> None:
+        """It is consumed, and has not passed a liveness check yet."""
+        if queue in self._unavailable:
+            self._unavailable[queue].retry_at = None
+
+    def recovered(self, queues: Iterable[str]) -> None:
+        """Their consumers have passed a liveness check."""
+        for queue in queues:
+            if (unavailable := self._unavailable.pop(queue, None)) is not None:
+                unavailable.outage.is_over()
+
+    @property
+    def retries(self) -> dict[str, float]:
+        """All that are left out, with the times of their retries; any thread may ask."""
+        known = self._unavailable.copy()  # at once: another thread may ask
+        return {queue: each.retry_at for queue, each in known.items() if each.retry_at is not None}
+
+    def due(self) -> list[str]:
+        """Those that are to be tried again."""
+        return [queue for queue, retry_at in self.retries.items() if retry_at <= self._now()]
 
 
 class Subscription:
@@ -56,8 +178,8 @@ class Subscription:
 
         *invalidate* is called when one may be missing, so that the next `declare` looks.
 
-        *liveness_interval* and *answer_timeout* are in seconds. One that *is_apart* tells nobody
-        of a lost connection, which the others tell: only of a queue that is refused.
+        *liveness_interval* and *answer_timeout* are in seconds. One that *is_apart* logs no lost
+        connection, which the others log: only a queue that is refused.
         """
         self.is_apart = is_apart
         self._level = logging.DEBUG if is_apart else logging.WARNING
@@ -71,7 +193,7 @@ class Subscription:
         self._on_delivery = on_delivery
         self._declare = declare
         self._invalidate = invalidate
-        self._backoff = Backoff()
+        self._waits = backoff()
         self._liveness_interval = liveness_interval
         self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
@@ -81,8 +203,9 @@ class Subscription:
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._is_full = False
         self._wake = asyncio.Event()
-        self._is_consuming = self._is_starting = self._is_ending = False
         self._settled = asyncio.Event()
+        self._is_starting = self._is_ending = False
+        self.is_wanted = False  # it was begun, and neither paused nor closed
         self._watch: asyncio.Task[None] | None = None
         self._named = listed(self._queues)
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
@@ -94,16 +217,11 @@ class Subscription:
         return connection is not None and not connection.lost.is_set()
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether it was begun, and neither paused nor closed."""
-        return self._is_consuming
-
-    @property
     def left_out(self) -> Collection[str]:
         """The queues that are not consumed, while the others are."""
-        if self.is_apart and self._is_consuming and not self.is_live:
+        if self.is_apart and self.is_wanted and not self.is_live:
             return self._queues
-        return self._unavailable.names
+        return self._unavailable.retries.keys()
 
     async def start(self) -> None:
         """Begin to consume, and keep consuming.
@@ -111,13 +229,21 @@ class Subscription:
         Raises:
             BrokerUnavailable: not consuming.
         """
-        self._is_consuming = self._is_starting = True
+        self.is_wanted = self._is_starting = True
         try:
-            await self._begin()
+            # A queue that cost the connection is left out next time: another call of `start` would
+            # not know that queue, and would fail over it for ever.
+            while self._connection is None:
+                absent = len(self._unavailable.retries)
+                try:
+                    await self._connect()
+                except BrokerUnavailable:
+                    if not absent < len(self._unavailable.retries) < len(self._queues):
+                        raise
         finally:
             self._is_starting = False
-        if self._is_consuming:
-            self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
+        if self.is_wanted:
+            self._begin_watch()
         else:
             await self.pause()  # as it was asked to meanwhile
 
@@ -127,17 +253,17 @@ class Subscription:
             return
         self._settled.set()
         if self._is_live(tag):
-            self._backoff.reset()  # a connection alone is no success: it may be lost over and over
+            self._waits.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
-            tag.consumer.ack(tag.number)
+            tag.ack()
         else:
-            tag.consumer.nack(tag.number, requeue=requeue)
+            tag.nack(requeue=requeue)
         if self._is_full and self._limiter.has_room:
             self._wake.set()
 
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""
-        self._is_consuming = False
+        self.is_wanted = False
         await self._end_watch()
         if self._connection is not None:
             await self._connection.cancel()
@@ -145,11 +271,11 @@ class Subscription:
 
     def resume(self) -> None:
         """Consume again after `pause`, once there is room beside what is in hand."""
-        if self._is_consuming or self._is_ending:
+        if self.is_wanted or self._is_ending:
             return
-        self._is_consuming = self._is_full = True
+        self.is_wanted = self._is_full = True
         if not self._is_starting:
-            self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
+            self._begin_watch()
 
     async def end(self) -> None:
         """Take no more deliveries, and close once what is in hand is settled."""
@@ -162,35 +288,19 @@ class Subscription:
 
     async def close(self) -> None:
         """Stop. What was not settled goes back to its queue."""
-        self._is_consuming = False
+        self.is_wanted = False
         self._limiter.take_back()
         connection, self._connection = self._connection, None
         closing = [] if connection is None else [connection.close()]
         await asyncio.gather(self._end_watch(), *closing)
 
-    async def _begin(self) -> None:
-        """Connect again without a queue that cost the connection, until those left are consumed.
-
-        Another call of `start` would not know that queue, and would fail over it for ever.
-
-        Raises:
-            BrokerUnavailable: not consuming.
-        """
-        while self._connection is None:
-            absent = len(self._unavailable.names)
-            try:
-                await self._connect()
-            except BrokerUnavailable:
-                if not absent < len(self._unavailable.names) < len(self._queues):
-                    raise
-
-    async def _connect(self) -> None:
+    async def _connect(self) -> ConsumerConnection:
         await self._declare()
         connection = ConsumerConnection(
-            await open_as(DeliveringConnection, self._address, name="cronhare consuming"),
+            await open_connection(self._address, name="cronhare consuming"),
             prefetch=self._prefetch,
             on_delivery=self._arrived,
-            on_dropped=self._wake.set,
+            on_dropped=self._on_dropped,
             answer_timeout=self._answer_timeout,
         )
         self._is_full = False
@@ -203,6 +313,7 @@ class Subscription:
             self._connection = None
             await connection.close()
             raise
+        return connection
 
     async def _consume(self, connection: ConsumerConnection) -> None:
         """Consume those that are available, in the order in which they are to be served.
@@ -215,7 +326,7 @@ class Subscription:
         Raises:
             BrokerUnavailable: none is consumed.
         """
-        queues, absent = self._fair.order(self._queues), self._unavailable.names
+        queues, absent = self._fair.order(self._queues), self._unavailable.retries
         wanted = [queue for queue in queues if queue not in absent]
         refusals: list[QueueRefused | None] = []
         for queue in wanted or queues:
@@ -229,27 +340,26 @@ class Subscription:
         """Consume a queue; if that fails, leave it out for a while, also on the next connection."""
         try:
             await connection.consume(queue)
-        except QueueRefused as refusal:
-            self._unavailable.note(queue, refusal)
-            return refusal
-        except BrokerUnavailable as error:  # the queue may have cost the connection
+        except BrokerUnavailable as error:
             self._unavailable.note(queue, error)
-            raise
+            if isinstance(error, QueueRefused):
+                return error
+            raise  # the queue may have cost the connection
         self._unavailable.tried(queue)
         return None
 
     def _arrived(self, delivery: Delivery) -> None:
         tag = delivery.tag
         assert isinstance(tag, Tag)
-        if self._is_consuming and self._is_live(tag) and not self._is_full:
+        if self.is_wanted and self._is_live(tag) and not self._is_full:
             self._limiter.offer(delivery)
             if self._limiter.held_since is not None:
                 self._wake.set()
         else:  # it was under way when we stopped
-            tag.consumer.nack(tag.number, requeue=True)
+            tag.nack(requeue=True)
 
     def _is_live(self, tag: Tag) -> bool:
-        return self._connection is not None and self._connection.has(tag.consumer)
+        return self._connection is not None and self._connection.has(tag)
 
     def _hand_over(self, delivery: Delivery) -> None:
         try:
@@ -258,37 +368,33 @@ class Subscription:
             text = "The handler of a delivery raised"
             self._loop.call_exception_handler({"message": text, "exception": error})
 
+    def _on_dropped(self) -> None:
+        self._invalidate()  # the queue may be gone
+        self._wake.set()
+
     async def _keep_alive(self) -> None:
         while True:
-            connection = self._connection
-            if connection is None:
-                await self._reconnect()
-                continue
             try:
+                connection = self._connection or await self._connect()
+                self._outage.is_over(logging.DEBUG if self.is_apart else logging.INFO)
                 await self._supervise(connection)
             except BrokerUnavailable as error:
-                text = f"Lost the consumer of {self._named} at {self._address}"
-                self._outage.lasts(self._level, "broker.lost", text, error)
+                self._note_outage(error)
             except Exception:  # whatever it is, consuming goes on
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
-            if connection.has_dropped:
-                self._invalidate()
-            self._connection = None
-            self._limiter.take_back()
-            await connection.abandon()
+            ended, self._connection = self._connection, None
+            if ended is not None:
+                self._limiter.take_back()
+                await ended.abandon()
+            await asyncio.sleep(self._waits.next())
 
-    async def _reconnect(self) -> None:
-        """Connect until it works."""
-        while self._connection is None:
-            await asyncio.sleep(self._backoff.next())
-            try:
-                await self._connect()
-            except BrokerUnavailable as error:
-                text = f"Cannot consume {self._named}, asking again"
-                self._outage.lasts(self._level, "broker.unavailable", text, error)
-            except Exception:
-                log.exception("The consumer met a fault", extra={"action": "broker.fault"})
-        self._outage.is_over(logging.DEBUG if self.is_apart else logging.INFO)
+    def _note_outage(self, error: BrokerUnavailable) -> None:
+        if self._connection is None:
+            action, text = "broker.unavailable", f"Cannot consume {self._named}, asking again"
+        else:
+            where = f"{self._named} at {self._address}"
+            action, text = "broker.lost", f"Lost the consumer of {where}"
+        self._outage.lasts(self._level, action, text, error)
 
     async def _supervise(self, connection: ConsumerConnection) -> None:
         """Release the surplus, retry queues and check liveness, until the connection is lost.
@@ -305,7 +411,7 @@ class Subscription:
                 await self._retry_unavailable(connection)
                 if self._loop.time() >= check_at:
                     await connection.check_liveness()
-                    self._backoff.reset()
+                    self._waits.reset()
                     self._unavailable.recovered(connection.consuming)
                     check_at = self._loop.time() + self._liveness_interval
                 await self._wait(lost, until=check_at)
@@ -317,8 +423,8 @@ class Subscription:
         held_since = self._limiter.held_since
         if held_since is not None:
             until = min(until, held_since + HOLD_BACK_LIMIT)
-        if self._unavailable.next_at is not None and not self._is_full:
-            until = min(until, self._unavailable.next_at)
+        if not self._is_full:
+            until = min([until, *self._unavailable.retries.values()])
         woken = asyncio.create_task(self._wake.wait())
         try:
             seconds = max(until - self._loop.time(), 0)
@@ -359,7 +465,10 @@ class Subscription:
         for delivery in self._limiter.take_back():
             tag = delivery.tag
             assert isinstance(tag, Tag)
-            tag.consumer.nack(tag.number, requeue=True)
+            tag.nack(requeue=True)
+
+    def _begin_watch(self) -> None:
+        self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
 
     async def _end_watch(self) -> None:
         watch, self._watch = self._watch, None

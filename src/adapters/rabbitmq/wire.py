@@ -1,4 +1,4 @@
-"""Decoding a message's properties, whatever bytes a publisher wrote.
+"""Messages as AMQP carries them: ours encoded, and properties decoded, whatever bytes they are.
 
 A client that raises here loses its connection, and its next connection gets the same message
 first. So we decode them: properties that we do not use are skipped, text that is no UTF-8 is
@@ -6,6 +6,7 @@ escaped, and what cannot be decoded is an error with a reason.
 """
 
 import struct
+from calendar import timegm
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,6 +14,12 @@ from hashlib import blake2b
 from typing import Final
 
 import msgspec
+
+from cronhare.domain.topology import route
+from cronhare.ports.broker import Envelope
+
+#: Bytes of a body: RabbitMQ 4's default; 3.x takes 128 MiB.
+LARGEST_BODY: Final = 16 * 2**20
 
 #: How deep the tables and arrays of headers may be nested.
 DEEPEST: Final = 32
@@ -22,6 +29,26 @@ COUNTS: Final = frozenset({"x-delivery-count", "x-acquired-count"})
 
 #: Bytes of AMQP's short string, such as an id.
 LONGEST_SHORT: Final = 255
+
+#: Bytes of a frame: no larger one is agreed upon, whatever the broker would allow.
+LARGEST_FRAME: Final = 131_072
+
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+HEAD: Final = struct.Struct(">BHI")
+END: Final = b"\xce"
+BASIC: Final = 60
+
+#: RabbitMQ would send copies to the queues that these name. No message of ours asks for that, and a
+#: foreign one that we park or pass on must not.
+_COPYING: Final = frozenset({"CC", "BCC"})
+
+_PUBLISH: Final = struct.pack(">HHH", BASIC, 40, 0)
+_CONTENT: Final = struct.Struct(">HHQ")
+_HEADERS_AND_MODE, _ID, _PERSISTENT = 0x3000, 0x0080, b"\x02"
+_LARGEST_HEADERS: Final = LARGEST_FRAME - 512  # beside the frame, and the id
+
+_INTEGERS, _SHORT_INTEGERS = range(-(2**63), 2**63), range(-(2**31), 2**31)
+_DECIMALS, _LONGEST_DECIMAL = range(2**32), 28
 
 _LENGTH: Final = struct.Struct(">I")
 _SHORT, _TABLE = -1, -2
@@ -192,3 +219,118 @@ _FIXED: Final[dict[int, tuple[int, Callable[[bytes], object]]]] = {
     ord("V"): (0, lambda _: None),
     0: (0, lambda _: None),
 }
+
+
+class AmqpMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A checked message with its exchange and routing key, and its properties as bytes."""
+
+    exchange: str
+    key: str
+    body: bytes
+    properties: bytes
+    id: str | None
+
+
+def encode(envelope: Envelope) -> AmqpMessage:
+    """Encode a message: persistent, with its headers and its id.
+
+    Raises:
+        ValueError: its body or its headers are larger than the broker takes, its id is longer, or
+            its delay than the lanes carry.
+        TypeError: AMQP cannot carry a header.
+    """
+    message = envelope.message
+    if len(message.body) > LARGEST_BODY:
+        raise ValueError(f"a body of {len(message.body)} bytes; the broker takes {LARGEST_BODY}")
+    exchange, key = route(envelope.to)
+    headers = _encoded_table(
+        "", {name: each for name, each in message.headers.items() if name not in _COPYING}
+    )
+    if len(headers) > _LARGEST_HEADERS:
+        raise ValueError(f"headers of {len(headers)} bytes; the broker takes {_LARGEST_HEADERS}")
+    flags = _HEADERS_AND_MODE | (_ID if message.id is not None else 0)
+    id_ = b"" if message.id is None else _encoded_short(message.id)
+    return AmqpMessage(
+        exchange=exchange,
+        key=key,
+        body=bytes(message.body),
+        properties=flags.to_bytes(2, "big") + headers + _PERSISTENT + id_,
+        id=message.id,
+    )
+
+
+def publishing_frames(message: AmqpMessage, channel: int, *, largest: int) -> bytes:
+    """Give the frames that publish a message, of which none has more than *largest* bytes.
+
+    It is mandatory: what no queue takes is returned.
+    """
+    body = message.body
+    method = b"".join(
+        (_PUBLISH, _encoded_short(message.exchange), _encoded_short(message.key), b"\x01")
+    )
+    header = _CONTENT.pack(BASIC, 0, len(body)) + message.properties
+    pieces = [_frame(METHOD, channel, method), _frame(HEADER, channel, header)]
+    room = largest - HEAD.size - len(END)
+    pieces += (
+        _frame(BODY, channel, body[start : start + room]) for start in range(0, len(body), room)
+    )
+    return b"".join(pieces)
+
+
+def _frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return HEAD.pack(kind, channel, len(payload)) + payload + END
+
+
+def _encoded_short(text: str) -> bytes:
+    raw = text.encode()
+    if len(raw) > LONGEST_SHORT:
+        raise ValueError(f"{text[:40]!r}… has more than {LONGEST_SHORT} bytes")
+    return bytes((len(raw),)) + raw
+
+
+def _encoded_long(raw: bytes) -> bytes:
+    return _LENGTH.pack(len(raw)) + raw
+
+
+def _encoded_table(place: str, table: dict[str, object]) -> bytes:
+    pieces = [_encoded_short(name) + _encoded(place + name, each) for name, each in table.items()]
+    return _encoded_long(b"".join(pieces))
+
+
+def _encoded(name: str, value: object) -> bytes:
+    """Encode a header's value, of the types that pika and RabbitMQ take."""
+    match value:
+        case str():
+            return b"S" + _encoded_long(value.encode())
+        case bytes():
+            return b"x" + _encoded_long(value)
+        case dict():
+            return b"F" + _encoded_table(f"{name}.", value)
+        case list():
+            return b"A" + _encoded_long(b"".join(_encoded(name, each) for each in value))
+        case None:
+            return b"V"
+    raw = _encoded_number(value)
+    if raw is None:
+        raise TypeError(f"header {name}: AMQP cannot carry {value!r}")
+    return raw
+
+
+def _encoded_number(value: object) -> bytes | None:
+    match value:
+        case bool():
+            return b"t\x01" if value else b"t\x00"
+        case int() if value in _SHORT_INTEGERS:
+            return struct.pack(">ci", b"I", value)
+        case int() if value in _INTEGERS:
+            return struct.pack(">cq", b"l", value)
+        case float():
+            return struct.pack(">cd", b"d", value)
+        case datetime():
+            return struct.pack(">cq", b"T", timegm(value.utctimetuple()))
+        case Decimal() if value.is_finite() and len(value.as_tuple().digits) <= _LONGEST_DECIMAL:
+            scale = max(-int(value.as_tuple().exponent), 0)
+            raw = int(value.scaleb(scale))
+            if scale < 2**8 and raw in _DECIMALS:
+                return struct.pack(">cBI", b"D", scale, raw)
+    return None

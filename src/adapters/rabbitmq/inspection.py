@@ -1,40 +1,61 @@
-"""The facts about a broker that AMQP alone gives: no management plugin, no right to administer."""
+"""What `cronhare doctor` can see of a broker by AMQP alone: no plugin, no right to administer.
+
+The lanes are probed by one message through each, from its exchange to a queue at the end:
+`mandatory` covers the first hop only, and a lane whose way out is broken would confirm every
+message and lose it.
+"""
 
 import re
 import time
+import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 
 import attrs
-from pika import BlockingConnection
+from pika import BasicProperties, BlockingConnection
+from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis.broker import BrokerFacts
-from cronhare.domain.diagnosis.lanes import LaneReport
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.diagnosis.queues import Difference, Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Unreachable
-from cronhare.domain.topology import Exchange, Queue, Topology
+from cronhare.domain.topology import (
+    DELIVERY_EXCHANGE,
+    LANE_UNIT,
+    LANES,
+    Exchange,
+    Queue,
+    Topology,
+    ToQueue,
+    lane_queue,
+    route,
+)
 from cronhare.ports.broker import BrokerUnavailable
 
-from ..connection.address import Address
-from ..connection.blocking import closing_connection, connect
-from ..connection.errors import HINTS, PIKA_ERRORS, cause_of, describe, resolving
-from ..wire.versions import QUORUM, queue_arguments
-from .client import TopologyClient
-from .guide import guide
-from .lane_probe import probe_lanes
-from .steps import Declare, PassiveDeclare, Refused
+from .client import (
+    HINTS,
+    PIKA_ERRORS,
+    Address,
+    answering,
+    cause_of,
+    closing_connection,
+    connect,
+    describe,
+    why_unreachable,
+)
+from .topology import QUORUM, Refused, TopologyClient, guide, queue_arguments
 
-#: Seconds that the broker has for its answer to a message, and then to the close.
+#: Seconds that the broker has for its answer to a message.
 TIMEOUT: Final = 3.0
-_CLOSE_TIMEOUT: Final = 2.0
 
 #: Seconds that probes have for their way, which takes milliseconds. A busy broker is not broken.
-PROBE_TIMEOUT: Final = 10.0
+LANES_TIMEOUT: Final = 10.0
 
 # … inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received the value '100' of type
 # 'signedint' but current is none
@@ -44,6 +65,70 @@ _DIFFERENCE: Final = re.compile(
     r"but current is (the value )?(none|'(?P<found>[^']*)')",
     re.DOTALL,
 )
+
+#: Seconds between two looks into the queue at the end.
+_PAUSE = 0.01
+
+_BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
+
+
+def probe_lanes(url: str, *, timeout: float = 5.0) -> tuple[LaneReport, ...]:
+    """Send one message through each lane in which nothing waits, and report on each lane.
+
+    Where nothing was declared, all of them are broken. A probe has a TTL of its own, so that the
+    longest lane takes no longer than the first; *timeout*, in seconds, bounds the whole.
+
+    Raises:
+        BrokerUnavailable: the broker could not be asked.
+        ValueError: the URL cannot be used.
+    """
+    address = Address.parse(url)
+    try:
+        with (
+            closing_connection(connect(address, name="cronhare probing")) as connection,
+            answering(connection, within=2 * timeout),
+        ):
+            return _probe(connection, timeout)
+    except PIKA_ERRORS as error:
+        raise BrokerUnavailable(
+            f"probing the lanes at {address}: {why_unreachable(error)}"
+        ) from error
+
+
+def _probe(connection: BlockingConnection, timeout: float) -> tuple[LaneReport, ...]:
+    end = f"cron_probe.{uuid.uuid4().hex}"
+    channel = connection.channel()
+    channel.queue_declare(end, exclusive=True)
+    try:
+        channel.queue_bind(end, DELIVERY_EXCHANGE, f"{'*.' * LANES}{end}")
+    except ChannelClosedByBroker as refusal:
+        if refusal.reply_code != NOT_FOUND:
+            raise
+        return tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
+    states = {lane: _send(connection, lane, end) for lane in range(LANES)}
+    deadline = time.monotonic() + timeout
+    while LaneState.BROKEN in states.values() and time.monotonic() < deadline:
+        _, properties, _ = channel.basic_get(end, auto_ack=True)
+        if properties is None:
+            connection.sleep(_PAUSE)
+        else:
+            states[int(properties.message_id or 0)] = LaneState.OPEN
+    return tuple(LaneReport(lane, state) for lane, state in states.items())
+
+
+def _send(connection: BlockingConnection, lane: int, end: str) -> LaneState:
+    """Send a probe; its lane counts as broken until it arrives.
+
+    No confirm is asked for: it would say no more, and never comes where a queue has no leader.
+    """
+    channel = connection.channel()  # one each: what is missing costs the channel
+    exchange, key = route(ToQueue(end, LANE_UNIT * 2**lane))
+    properties = BasicProperties(message_id=str(lane), expiration="0")
+    with suppress(ChannelClosedByBroker):
+        if channel.queue_declare(lane_queue(lane), passive=True).method.message_count:
+            return LaneState.BUSY
+        channel.basic_publish(exchange, key, _BODY, properties)
+    return LaneState.BROKEN
 
 
 class RabbitInspection:
@@ -85,7 +170,7 @@ class RabbitInspection:
 
     def probe(self) -> Sequence[LaneReport] | Unreachable:
         try:
-            return probe_lanes(self._url, timeout=PROBE_TIMEOUT)
+            return probe_lanes(self._url, timeout=LANES_TIMEOUT)
         except BrokerUnavailable as error:
             return self._unreachable(error.__cause__ or error)
 
@@ -98,16 +183,12 @@ class RabbitInspection:
         nodes = self._address.url.hosts
         for node in nodes if len(nodes) > 1 else ():
             try:
-                with resolving():
-                    connection = BlockingConnection(
-                        self._address.for_pika(node, name="cronhare doctor")
-                    )
-                connection.close()
+                BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
             except PIKA_ERRORS as error:
                 yield f"{node}: {describe(error)}"
 
     def _connect(self) -> BlockingConnection:
-        return connect(self._address, name="cronhare doctor", blocked_timeout=_CLOSE_TIMEOUT)
+        return connect(self._address, name="cronhare doctor")
 
 
 def _link(connection: BlockingConnection) -> Link:
@@ -115,29 +196,24 @@ def _link(connection: BlockingConnection) -> Link:
     inner: Any = connection._impl  # noqa: SLF001
     host = Host(inner.params.host, inner.params.port)
     options = inner.params.ssl_options
-    if options is None:
-        return Link(host=str(host), local=host.is_local, tls=None, verified=False)
-    return Link(
-        host=str(host),
-        local=host.is_local,
-        tls=inner._transport._sock.version(),  # noqa: SLF001
-        verified=options.context.check_hostname,
-    )
+    tls = None if options is None else inner._transport._sock.version()  # noqa: SLF001
+    verified = options is not None and options.context.check_hostname
+    return Link(host=str(host), local=host.is_local, tls=tls, verified=verified)
 
 
 def _thing(client: TopologyClient, wanted: Exchange | Queue) -> Thing:
     """Declare it only if it is there, which changes nothing."""
     kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
     thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
-    seen = client.ask(PassiveDeclare(wanted))
+    seen = client.look(wanted)
     if isinstance(seen, Refused):
         missing = seen.code == NOT_FOUND
         return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
     if thing.kind is Kind.QUEUE:
         counts = seen.method
         thing = attrs.evolve(thing, messages=counts.message_count, consumers=counts.consumer_count)
-    refusal = client.perform(Declare(wanted))
-    if refusal is None:
+    refusal = client.declare(wanted)
+    if not isinstance(refusal, Refused):
         return thing
     if refusal.code != PRECONDITION_FAILED:
         return attrs.evolve(thing, fit=Fit.HIDDEN)
@@ -156,11 +232,7 @@ def difference(text: str) -> Difference:
     found = _DIFFERENCE.search(text)
     if found is None:
         return Difference(argument="something", wanted="as we declare it", found=text)
-    return Difference(
-        argument=found["argument"],
-        wanted=found["wanted"],
-        found=found["found"],
-    )
+    return Difference(argument=found["argument"], wanted=found["wanted"], found=found["found"])
 
 
 def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:

@@ -1,1 +1,0 @@
-"""Opening and closing connections, and the errors of both clients."""

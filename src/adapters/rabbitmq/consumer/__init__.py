@@ -1,1 +1,0 @@
-"""Consuming: subscriptions that survive their connections, within a prefetch."""

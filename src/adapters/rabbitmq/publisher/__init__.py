@@ -1,1 +1,0 @@
-"""Publishing with confirms, from a thread and from an event loop."""

@@ -1,0 +1,432 @@
+"""Declaring the topology: what is missing is made, and what exists is never changed.
+
+What exists with other arguments is used as it is, and the difference is reported with its cure:
+arguments cannot be changed once a queue is declared. A queue that the broker refuses is left out,
+and the others are used without it.
+
+How RabbitMQ's versions 3.10 to 4.x differ, and what fits all of them:
+
+Delivery limit of a quorum queue: none unless set; from 4.0 it is 20. Ours is always set.
+Type of a queue that is declared without one: classic, or what the virtual host has as its default.
+    Ours is always named; "classic" is the same as none where that means classic.
+Largest message: 128 MiB; from 4.0 it is 16 MiB. We take the smaller everywhere.
+`x-death` from a client: counted, and may pass for a cycle; ignored from 4.0. The application never
+    sends it, except with messages that stay where they go.
+Consumer timeout: closes the channel; from 4.3 quorum queues only, and the consumer may be cancelled
+    instead. Either is a lost consumer, which `Subscription` replaces.
+Queues that are transient and not exclusive: deprecated, and one day refused. We have none.
+An answer to the broker's `basic.cancel`: closes the channel; from 4.3.7 it is wanted. aiormq finds
+    out which.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, Self
+
+import attrs
+from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
+from pika.spec import (
+    ACCESS_REFUSED,
+    CONNECTION_FORCED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    RESOURCE_LOCKED,
+)
+
+from cronhare.application.logs import say
+from cronhare.domain.diagnosis.guide import BrokerGuide
+from cronhare.domain.topology import (
+    MAIN_QUEUE,
+    Binding,
+    Exchange,
+    Queue,
+    Topology,
+    checked_queue,
+    topology,
+)
+from cronhare.ports.broker import BrokerUnavailable
+
+from .client import (
+    ANSWER_TIMEOUT,
+    PIKA_ERRORS,
+    Address,
+    answering,
+    closing_connection,
+    connect,
+    why_unreachable,
+)
+
+log = logging.getLogger(__name__)
+
+QUORUM = "quorum"
+CLASSIC = "classic"
+
+#: A message that comes back from its consumers more often ends whoever reads it: it is quarantined
+#: (C21 in docs/compatibility.md). It is far above what shutdowns and lost connections cause.
+DELIVERY_LIMIT = 100
+
+#: In effect none, in the one form that 3.x and 4.x both take (-1 is refused by 3.x): from a queue
+#: without dead letters a message over its limit would simply be gone.
+NO_DELIVERY_LIMIT = 1_000_000
+
+#: Seconds in which a lost connection is no reason to declare again: some 60 round trips each time.
+FRESH = 10.0
+
+#: Connections that one declaration may lose over its steps. A broker that is ill is not hammered.
+MOST_LOST: Final = 8
+
+#: A passive declaration's refusal of what is missing, or exclusive to another connection.
+_NOT_OURS: Final = (NOT_FOUND, RESOURCE_LOCKED)
+
+#: What is said of a queue that is missing and was not declared.
+_NOT_TRIED: Final = (
+    f"it is missing, and {MOST_LOST} others, tried before it, cost the connection each"
+)
+
+
+def queue_arguments(
+    queue: Queue, *, queue_type: str = QUORUM, deduplication: bool = False
+) -> dict[str, object]:
+    """Give the arguments to declare a queue with.
+
+    *deduplication* asks a plugin to drop copies in task queues; without the plugin, and for quorum
+    queues, it does nothing. RabbitMQ 3.10.8 does not refuse a queue that differs in it.
+    """
+    wanted: dict[str, object] = {"x-queue-type": queue_type}
+    if queue.ttl is not None:
+        wanted["x-message-ttl"] = round(queue.ttl.total_seconds() * 1000)
+    if queue.dead_letter_exchange is not None:
+        wanted["x-dead-letter-exchange"] = queue.dead_letter_exchange
+    if queue.dead_letter_key is not None:
+        wanted["x-dead-letter-routing-key"] = queue.dead_letter_key
+    leads_on = queue.dead_letter_exchange is not None
+    if deduplication and queue.ttl is None and leads_on:  # a task queue
+        wanted["x-message-deduplication"] = True
+    if queue_type == QUORUM and queue.ttl is None:  # others have no consumers to give back
+        wanted["x-delivery-limit"] = DELIVERY_LIMIT if leads_on else NO_DELIVERY_LIMIT
+    return wanted
+
+
+def guide(vhost: str) -> BrokerGuide:
+    """Say what RabbitMQ must be for us, and the commands by which a person looks at one."""
+    return BrokerGuide(
+        product="RabbitMQ",
+        oldest=(3, 10),
+        first_untried=(5,),
+        lack="its quorum queues know no message TTL",  # and the lanes could not be made of them
+        without="set CRON_QUEUE_TYPE=classic, which was not tried there",
+        busy="`rabbitmqctl status` and its log say what it is busy with",
+        alarm="`rabbitmqctl status` lists the alarms and the limits; make room (memory or disk), "
+        "or raise vm_memory_high_watermark or disk_free_limit",
+        consumer_timeout=timedelta(minutes=30),  # its default: over AMQP no other can be seen
+        longer="raise consumer_timeout in rabbitmq.conf; what it is now, tells `rabbitmqctl eval "
+        "'application:get_env(rabbit, consumer_timeout).'` in milliseconds",
+        list_bindings=f"`rabbitmqctl list_bindings --vhost {vhost}`",
+        list_policies=f"`rabbitmqctl list_policies --vhost {vhost}`",
+        count_messages=f"`rabbitmqctl list_queues --vhost {vhost} name messages`",
+        list_arguments="`rabbitmqctl list_queues name arguments`",
+        list_permissions="`rabbitmqctl list_permissions`",
+        purge=lambda queue: f"`rabbitmqctl purge_queue --vhost {vhost} {queue}`",
+        delete=lambda queue: f"`rabbitmqctl delete_queue --vhost {vhost} {queue} --if-empty`",
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """The broker's refusal of a step: AMQP's reply code, and the broker's own words.
+
+    It costs the channel, or, where the broker fails over the step (`INTERNAL_ERROR`), the
+    connection.
+    """
+
+    code: int
+    text: str
+    costs_connection: bool
+    cause: BaseException = attrs.field(repr=False)
+
+
+class TopologyClient:
+    """Asks the broker step by step. A refusal costs no more than time: it connects again.
+
+    Each step raises what pika says (`PIKA_ERRORS`) if the broker is away, does not answer within
+    `ANSWER_TIMEOUT`, or closes more than `MOST_LOST` connections.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], BlockingConnection],
+        arguments_of: Callable[[Queue], dict[str, object]],
+    ) -> None:
+        """Connect by *connect*, and again after each step that cost the connection."""
+        self.connection = connect()
+        self.lost = 0  # connections
+        self._connect = connect
+        self._arguments_of = arguments_of
+        self._channel: BlockingChannel | None = None
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the latest connection."""
+        with closing_connection(self.connection):
+            pass
+
+    def look(self, thing: Exchange | Queue) -> Any | Refused:  # noqa: ANN401 - pika's answer
+        """Ask whether it is there."""
+        if isinstance(thing, Queue):
+            return self._ask(lambda channel: channel.queue_declare(thing.name, passive=True))
+        return self._ask(lambda channel: channel.exchange_declare(thing.name, passive=True))
+
+    def declare(self, thing: Exchange | Queue) -> Any | Refused:  # noqa: ANN401
+        """Make it if it is not there. What is there stays, and may be a reason to refuse."""
+        if isinstance(thing, Queue):
+            return self._ask(
+                lambda channel: channel.queue_declare(
+                    thing.name, durable=True, arguments=self._arguments_of(thing)
+                )
+            )
+        more = {} if thing.alternate is None else {"alternate-exchange": thing.alternate}
+        return self._ask(
+            lambda channel: channel.exchange_declare(
+                thing.name, thing.kind, durable=True, arguments=more
+            )
+        )
+
+    def bind(self, binding: Binding) -> Any | Refused:  # noqa: ANN401
+        """Bind; a binding that is there is not doubled."""
+
+        def ask(channel: BlockingChannel) -> object:
+            bind = channel.exchange_bind if binding.to_exchange else channel.queue_bind
+            headers = dict(binding.headers)
+            return bind(binding.target, binding.source, binding.key, arguments=headers)
+
+        return self._ask(ask)
+
+    def _ask(self, ask: Callable[[BlockingChannel], object]) -> Any | Refused:  # noqa: ANN401
+        if not self.connection.is_open:
+            self.connection, self._channel = self._connect(), None
+        try:
+            with answering(self.connection, within=ANSWER_TIMEOUT):
+                if self._channel is None or not self._channel.is_open:
+                    self._channel = self.connection.channel()
+                return ask(self._channel)
+        except (ChannelClosedByBroker, ConnectionClosedByBroker) as error:
+            costs_connection = isinstance(error, ConnectionClosedByBroker)
+            if costs_connection:
+                # A broker that stops, or whose operator ends the connection, forces it.
+                if error.reply_code == CONNECTION_FORCED or self.lost >= MOST_LOST:
+                    raise
+                self.lost += 1
+            return Refused(
+                code=error.reply_code,
+                text=error.reply_text,
+                costs_connection=costs_connection,
+                cause=error,
+            )
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """Something that exists otherwise than we would declare it. It is used as it is."""
+
+    kind: str  # queue | exchange
+    name: str
+    what: str  # the broker's own words
+    cure: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.name} is not as declared ({self.what}). To change it: {self.cure}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Declared:
+    """What a declaration found otherwise than it would have it."""
+
+    differences: tuple[Difference, ...] = ()
+    refusals: tuple[str, ...] = ()  # each names a queue
+
+
+def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declared:
+    """Declare a topology, and say what was found.
+
+    Raises:
+        BrokerUnavailable: the broker will not let us make an exchange that is missing.
+    """
+    differences = list[Difference]()
+    refusals = dict[str, str]()  # by queue
+    for thing in topology.things:
+        # Look first: who may not configure the broker may still use what is there.
+        seen = client.look(thing)
+        absence = seen if isinstance(seen, Refused) else None
+        is_lost = absence is not None and absence.costs_connection
+        is_missing = absence is not None and not is_lost and absence.code in _NOT_OURS
+        if is_missing and isinstance(thing, Queue) and client.lost >= MOST_LOST:
+            refusals[thing.name] = _NOT_TRIED
+            continue
+        refusal = absence if is_lost else client.declare(thing)
+        if not isinstance(refusal, Refused):
+            continue
+        if (is_lost or is_missing) and isinstance(thing, Exchange):
+            raise BrokerUnavailable(f"exchange {thing.name}: {refusal.text}") from refusal.cause
+        if is_lost or is_missing:
+            refusals[thing.name] = refusal.text
+        elif refusal.code == PRECONDITION_FAILED:  # who may not configure it is told nothing
+            differences.append(_difference(thing, refusal.text, vhost))
+    for binding in topology.bindings:
+        if binding.target not in refusals:
+            _bind(client, binding, refusals)
+    said = (f"queue {name}: {text}" for name, text in refusals.items())
+    return Declared(differences=tuple(differences), refusals=tuple(said))
+
+
+def _bind(client: TopologyClient, binding: Binding, refusals: dict[str, str]) -> None:
+    refusal = client.bind(binding)
+    if not isinstance(refusal, Refused):
+        return
+    if refusal.code == ACCESS_REFUSED:
+        text = f"Cannot see whether {binding.source} leads to {binding.target}"
+        say(log, logging.WARNING, "topology.unseen", text)
+    elif binding.to_exchange:
+        where = f"binding {binding.source} to {binding.target}"
+        raise BrokerUnavailable(f"{where}: {refusal.text}") from refusal.cause
+    else:  # the queue was deleted meanwhile
+        refusals[binding.target] = refusal.text
+
+
+def _difference(thing: Exchange | Queue, what: str, vhost: str) -> Difference:
+    again = "then start a scheduler or worker, which declares it anew"
+    if isinstance(thing, Queue):
+        delete = guide(vhost).delete(thing.name)
+        cure = f"stop what uses it, let it run empty, {delete}, {again}"
+        return Difference(kind="queue", name=thing.name, what=what, cure=cure)
+    cure = f"stop what uses it, delete the exchange, {again}"
+    return Difference(kind="exchange", name=thing.name, what=what, cure=cure)
+
+
+class TopologyDeclarer:
+    """Declares what one process needs, as often as something may be missing. Threads may share it.
+
+    A declaration takes a connection of its own, some 60 short round trips, and can be repeated at
+    any time. A queue that the broker fails over costs another connection, and is left out as well.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        retry_delay: timedelta,
+        queues: Iterable[str],
+        queue_type: str,
+        deduplication: bool,
+    ) -> None:
+        """Nothing is declared yet.
+
+        Raises:
+            ValueError: a queue cannot have that name, or *queue_type* is none of ours.
+        """
+        if queue_type not in (QUORUM, CLASSIC):
+            raise ValueError(f"queue type {queue_type!r}: there are {QUORUM} and {CLASSIC}")
+        self._address = address
+        self._arguments_of = partial(
+            queue_arguments, queue_type=queue_type, deduplication=deduplication
+        )
+        self._retry_delay = retry_delay
+        self._declaring = threading.Lock()
+        self._lock = threading.Lock()
+        self._queues: dict[str, None] = {}
+        self._found = Declared()
+        self._declared_at: float | None = None
+        self.add_queues(queues)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What exists otherwise than we would declare it, as of the last declaration."""
+        return self._found.differences
+
+    def add_queues(self, queues: Iterable[str]) -> None:
+        """Declare these task queues too, from the next declaration on.
+
+        Raises:
+            ValueError: a queue cannot have that name.
+        """
+        with self._lock:
+            wanted = self._queues | dict.fromkeys(map(checked_queue, queues))
+            if wanted != self._queues:
+                self._queues, self._declared_at = wanted, None
+
+    def includes(self, queue: str) -> bool:
+        """Whether a queue is declared, the system's own ones included."""
+        return any(each.name == queue for each in self._topology.queues)
+
+    def invalidate(self) -> None:
+        """Something may be missing: the next `refresh` declares."""
+        self._declared_at = None
+
+    def refresh(self) -> None:
+        """Declare, unless that was done a moment ago and the result has not been invalidated.
+
+        A queue that is refused is logged, and the others are used.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or will not let us make an exchange.
+        """
+        with self._declaring:  # who has waited for another's declaration needs none of his own
+            done_at = self._declared_at
+            if done_at is None or time.monotonic() - done_at >= FRESH:
+                self._declare()
+
+    def restore(self, queues: Iterable[str]) -> None:
+        """Declare again if one of these queues, for which messages were returned, is ours.
+
+        It was deleted beside a sound connection, which may happen all the time: it is declared no
+        more often than after losses of the connection.
+        """
+        if any(map(self.includes, queues)):
+            with suppress(BrokerUnavailable):  # the connections report it
+                self.refresh()
+
+    def declare(self) -> None:
+        """Make sure that everything is there. What differs is logged once and used as it is.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or will not let us make what is missing.
+        """
+        with self._declaring:
+            refusals = self._declare().refusals
+        if refusals:
+            raise BrokerUnavailable("; ".join(refusals))
+
+    @property
+    def _topology(self) -> Topology:
+        return topology(retry_delay=self._retry_delay, queues=self._queues or (MAIN_QUEUE,))
+
+    def _declare(self) -> Declared:
+        wanted, began = self._topology, time.monotonic()
+        connecting = partial(connect, self._address, name="cronhare declaring")
+        try:
+            with TopologyClient(connecting, self._arguments_of) as client:
+                found = declare(client, wanted, vhost=self._address.vhost)
+        except PIKA_ERRORS as error:
+            why = why_unreachable(error)
+            raise BrokerUnavailable(f"declaring at {self._address}: {why}") from error
+        with self._lock:
+            for difference in found.differences:
+                if difference not in self._found.differences:
+                    log.warning("%s", difference, extra={"action": "topology.difference"})
+            for refusal in found.refusals:
+                if refusal not in self._found.refusals:
+                    log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
+            self._found = found
+            self._declared_at = began if wanted == self._topology else None
+        return found

@@ -1,1 +1,0 @@
-"""Declaring queues, exchanges and bindings without changing existing ones, and inspecting them."""
