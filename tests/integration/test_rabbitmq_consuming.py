@@ -13,12 +13,13 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import topology
+from cronhare.adapters.rabbitmq import consumer, subscription, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.client import ANSWER_TIMEOUT, FIRST_WAIT, Address
 from cronhare.adapters.rabbitmq.consumer import ConsumerConnection
 from cronhare.adapters.rabbitmq.deliveries import open_connection
+from cronhare.adapters.rabbitmq.subscription import LIVENESS_INTERVAL
 from cronhare.adapters.rabbitmq.topology import TopologyClient
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -68,7 +69,7 @@ async def worker(
     url: str,
     *,
     publish_timeout: float = 5.0,
-    liveness_interval: float = 15.0,
+    liveness_interval: float = LIVENESS_INTERVAL,
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> AsyncIterator[AioPikaBroker]:
     broker = AioPikaBroker(
@@ -76,11 +77,12 @@ async def worker(
         retry_delay=RETRY_DELAY,
         queues=[MAIN_QUEUE, REPORTS],
         publish_timeout=publish_timeout,
-        liveness_interval=liveness_interval,
-        answer_timeout=answer_timeout,
     )
-    yield broker
-    await broker.close()
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(subscription, "LIVENESS_INTERVAL", liveness_interval)
+        patching.setattr(consumer, "ANSWER_TIMEOUT", answer_timeout)
+        yield broker
+        await broker.close()
 
 
 def publish(url: str, *bodies: bytes, queue: str = MAIN_QUEUE) -> None:

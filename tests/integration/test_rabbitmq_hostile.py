@@ -35,7 +35,7 @@ HOSTILE = {
 
 @asynccontextmanager
 async def worker(url: str) -> AsyncIterator[AioPikaBroker]:
-    broker = AioPikaBroker(url, retry_delay=timedelta(seconds=1), answer_timeout=1.0)
+    broker = AioPikaBroker(url, retry_delay=timedelta(seconds=1))
     yield broker
     await broker.close()
 

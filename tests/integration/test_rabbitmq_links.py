@@ -1,7 +1,6 @@
 """What aio-pika's connections and channels leave behind: nothing, however they end."""
 
 import asyncio
-import gc
 import time
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from cronhare.adapters.rabbitmq import deliveries, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.adapters.rabbitmq.deliveries import close_connection, open_connection
+from cronhare.adapters.rabbitmq.deliveries import open_connection
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import BrokerUnavailable
 from tests.integration import amqp
@@ -24,30 +23,6 @@ BASIC_CONSUME = b"\x00\x3c\x00\x14"
 SOON = 60.0
 
 
-def futures() -> int:
-    """Count those that are referenced."""
-    gc.collect()
-    return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
-
-
-async def test_channels_that_come_and_go_leave_nothing_at_their_connection(vhost: str) -> None:
-    many = 50
-    connection = await open_connection(Address.parse(vhost), name="tests")
-
-    async def come_and_go() -> None:
-        channel = await connection.channel(publisher_confirms=False)
-        await channel.close()
-
-    await come_and_go()
-    before = futures()
-    for _ in range(many):
-        await come_and_go()
-    kept = futures() - before
-    await close_connection(connection)
-
-    assert kept < many / 10
-
-
 async def test_who_answers_no_good_bye_is_hung_up_on(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,7 +33,7 @@ async def test_who_answers_no_good_bye_is_hung_up_on(
         before = asyncio.all_tasks()
         link.freeze()
         began = time.monotonic()
-        await close_connection(connection)
+        await connection.close()
         took = time.monotonic() - began
         link.thaw()
 

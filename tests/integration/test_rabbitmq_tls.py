@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.adapters.rabbitmq.deliveries import close_connection, open_connection
+from cronhare.adapters.rabbitmq.deliveries import open_connection
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.link import Link
@@ -80,7 +80,7 @@ def consuming(url: str) -> str:
 
     async def connect() -> str:
         connection = await open_connection(Address.parse(url), name="tests")
-        await close_connection(connection)
+        await connection.close()
         return "connected"
 
     try:

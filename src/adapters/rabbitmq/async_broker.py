@@ -15,10 +15,10 @@ from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
-from .client import ANSWER_TIMEOUT, Address
+from .client import Address
 from .consumer import Tag
 from .publisher import MOST_WAITED, PUBLISH_TIMEOUT, Publisher
-from .subscription import LIVENESS_INTERVAL, Subscription
+from .subscription import Subscription
 from .topology import QUORUM, TopologyDeclarer
 from .wire import encode
 
@@ -42,13 +42,8 @@ class AioPikaBroker:
         queue_type: str = QUORUM,
         deduplication: bool = False,
         publish_timeout: float = PUBLISH_TIMEOUT,
-        liveness_interval: float = LIVENESS_INTERVAL,
-        answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
-        """*retry_delay* is how long a nacked message rests; the times below it are in seconds.
-
-        The broker is asked about our consumers every *liveness_interval*, and the connection is
-        lost if it does not answer within *answer_timeout*.
+        """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
@@ -61,8 +56,6 @@ class AioPikaBroker:
             queue_type=queue_type,
             deduplication=deduplication,
         )
-        self._liveness_interval = liveness_interval
-        self._answer_timeout = answer_timeout
         self._publish_timeout = publish_timeout
         self._publisher = Publisher(  # the consumers log what becomes of the broker
             address, self._declarer, timeout=publish_timeout, level=logging.DEBUG
@@ -88,14 +81,6 @@ class AioPikaBroker:
         on_delivery: Callable[[Delivery], None],
         weights: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin to hand deliveries out; a queue that was not declared yet is declared.
-
-        *prefetch* counts over all these queues. A second call adds a consumer with its own.
-
-        Raises:
-            BrokerUnavailable: the broker is away, or refuses all of the queues, or this is closed.
-            ValueError: *prefetch* is less than 1, or a queue cannot have that name.
-        """
         if prefetch < 1:
             raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         subscription = self._subscribe(
@@ -109,12 +94,6 @@ class AioPikaBroker:
             raise
 
     async def consume_apart(self, queue: str, *, on_delivery: Callable[[Delivery], None]) -> None:
-        """Begin to consume a queue beside all others: it is asked for until the broker gives it.
-
-        Raises:
-            BrokerUnavailable: this is closed.
-            ValueError: a queue cannot have that name.
-        """
         if queue not in self._apart:
             self._apart[queue] = self._subscribe(
                 [queue], weights={}, prefetch=1, on_delivery=on_delivery, is_apart=True
@@ -122,7 +101,6 @@ class AioPikaBroker:
             self._apart[queue].resume()
 
     async def leave(self, queue: str) -> None:
-        """Consume no more what `consume_apart` has begun; wait until what is in hand is settled."""
         subscription = self._apart.pop(queue, None)
         if subscription is not None:
             await subscription.end()
@@ -130,41 +108,26 @@ class AioPikaBroker:
                 self._subscriptions.remove(subscription)
 
     def is_consuming(self) -> bool:
-        """Whether each subscription has a connection whose consumers live; any thread may ask.
-
-        Those apart say nothing of the others.
-        """
         wanted = [each for each in self._subscriptions if each.is_wanted and not each.is_apart]
         return bool(wanted) and all(each.is_live for each in wanted)
 
     def left_out(self) -> Collection[str]:
-        """Name the queues that are left out, and tried again; any thread may ask."""
         return {queue for each in self._subscriptions for queue in each.left_out}
 
     async def pause(self) -> None:
-        """Take no more deliveries. Those in hand can still be settled."""
         await asyncio.gather(*(each.pause() for each in self._subscriptions))
 
     async def resume(self) -> None:
-        """Take deliveries again, as before `pause`; the broker is asked beside the caller."""
         for subscription in self._subscriptions:
             subscription.resume()
 
     async def ack(self, delivery: Delivery) -> None:
-        """Settle a delivery of ours; any other is left alone, and comes again."""
         self._settle(delivery, acked=True)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
         self._settle(delivery, acked=False, requeue=requeue)
 
     async def publish(self, envelope: Envelope) -> Published:
-        """Publish one message, and log why if it is not known to be in a queue.
-
-        Raises:
-            ValueError: it is larger than the broker takes, or its delay than the lanes carry.
-            TypeError: AMQP could not carry its headers.
-        """
         message = encode(envelope)
         batch = self._publisher.submit([message])
         try:
@@ -217,8 +180,6 @@ class AioPikaBroker:
             on_delivery=on_delivery,
             declare=partial(_in_thread, self._declarer.refresh),
             invalidate=self._declarer.invalidate,
-            liveness_interval=self._liveness_interval,
-            answer_timeout=self._answer_timeout,
             is_apart=is_apart,
         )
         self._subscriptions.append(subscription)  # deliveries may be settled at once

@@ -9,7 +9,7 @@ from cronhare.ports.broker import Envelope, Published
 
 from .client import Address
 from .publisher import PUBLISH_TIMEOUT, Publisher
-from .topology import QUORUM, Difference, TopologyDeclarer
+from .topology import QUORUM, TopologyDeclarer
 from .wire import encode
 
 #: Seconds that each message of a batch adds to the time that a publish may take.
@@ -59,30 +59,11 @@ class PikaBroker:
             level=logging.WARNING if declares else logging.DEBUG,
         )
 
-    @property
-    def differences(self) -> tuple[Difference, ...]:
-        """What exists otherwise than we would declare it, as of the last declaration."""
-        return self._declarer.differences
-
     def declare(self, queues: Iterable[str]) -> None:
-        """Make sure that the topology for these task queues exists. Safe to repeat.
-
-        What exists with other arguments is used as it is, logged once, and in `differences`.
-
-        Raises:
-            BrokerUnavailable: the broker is away, or will not let us make what is missing.
-            ValueError: a queue cannot have that name.
-        """
         self._declarer.add_queues(queues)
         self._declarer.declare()
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
-        """Publish all, in order, and give the outcome of each.
-
-        Raises:
-            ValueError: one is larger than the broker takes, or its delay than the lanes carry.
-            TypeError: AMQP could not carry the headers of one. Nothing was published then.
-        """
         if not batch:
             return []
         within = self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(batch)
@@ -103,5 +84,4 @@ class PikaBroker:
         return self._publisher.is_available()
 
     def close(self) -> None:
-        """Close all connections, beside each other: it takes at most `DISCONNECTING`."""
         self._publisher.close()

@@ -1,5 +1,6 @@
 """RabbitMQ's address, pika's blocking connections, and what errors mean for people."""
 
+import logging
 import random
 import re
 import ssl
@@ -17,6 +18,7 @@ from pika.adapters.utils.connection_workflow import (
 from pika.exceptions import AMQPConnectionError, AMQPError
 
 from cronhare.adapters import tls
+from cronhare.application.outages import Outage
 from cronhare.domain.addresses import BrokerServer, Host
 from cronhare.domain.diagnosis.servers import BROKER, Cause, cure_of
 from cronhare.domain.retries.backoff import Waits
@@ -136,6 +138,20 @@ def answering(connection: BlockingConnection, *, within: float) -> Iterator[None
 def backoff(random_fraction: Callable[[], float] = random.random) -> Waits[float]:
     """Give the growing waits between attempts, in seconds; *random_fraction* is in [0, 1)."""
     return Waits(FIRST_WAIT, LONGEST_WAIT, random_fraction)
+
+
+@attrs.define
+class LeftOut:
+    """A queue that is left out for a while, ever longer, and what is logged of it."""
+
+    outage: Outage
+    retry_at: float | None = None  # None: it has not failed yet, or is tried now
+    _waits: Waits[float] = attrs.field(factory=backoff)
+
+    def fails(self, now: float, text: str, why: object) -> None:
+        """Leave it out once more; *now* counts seconds."""
+        self.retry_at = now + self._waits.next()
+        self.outage.lasts(logging.WARNING, "queue.unavailable", text, why)
 
 
 def cause_of(error: BaseException) -> Cause:

@@ -16,8 +16,8 @@ from pamqp.commands import Basic
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from .client import describe
-from .deliveries import DeliveringConnection, Incoming, close_connection, translate_errors
+from .client import ANSWER_TIMEOUT, describe
+from .deliveries import DeliveringConnection, Incoming, translate_errors
 
 
 @attrs.frozen(eq=False)
@@ -95,7 +95,6 @@ class Consumer:
         *,
         on_delivery: Callable[[Delivery], None],
         on_lost: "Callable[[Consumer, str, bool], None]",
-        answer_timeout: float,
     ) -> None:
         """Nothing is consumed yet.
 
@@ -109,7 +108,6 @@ class Consumer:
         self._underlay = underlay
         self._on_delivery = on_delivery
         self._on_lost = on_lost
-        self._answer_timeout = answer_timeout
         self._name: str | None = None
         self._is_starting = self._is_detached = False
         connection.receive(self._number, self._receive)
@@ -132,7 +130,7 @@ class Consumer:
         try:
             with translate_refusals(f"consuming {self.queue}"):
                 answer = await self._underlay.basic_consume(
-                    self.queue, _unused, timeout=self._answer_timeout
+                    self.queue, _unused, timeout=ANSWER_TIMEOUT
                 )
         finally:
             self._is_starting = False
@@ -148,7 +146,7 @@ class Consumer:
         name, self._name = self._name, None
         if name is not None:
             with translate_errors(f"consuming {self.queue} no more"):
-                await self._underlay.basic_cancel(name, timeout=self._answer_timeout)
+                await self._underlay.basic_cancel(name, timeout=ANSWER_TIMEOUT)
 
     def nack(self, number: int, *, requeue: bool) -> None:
         self.acks.given_back(number)
@@ -163,7 +161,7 @@ class Consumer:
             self._connection.nack(self._number, 0, multiple=True, requeue=True)
             self._connection.end(self._number)
         with suppress(BrokerUnavailable), translate_errors("closing a channel"):
-            async with asyncio.timeout(self._answer_timeout):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
                 await self._channel.close()
 
     def detach(self) -> None:
@@ -216,11 +214,10 @@ class ConsumerConnection:
         prefetch: int,
         on_delivery: Callable[[Delivery], None],
         on_dropped: Callable[[], None],
-        answer_timeout: float,
     ) -> None:
-        """Nothing is consumed yet. *answer_timeout*, in seconds, bounds each of our questions.
+        """Nothing is consumed yet. *prefetch* counts for each queue.
 
-        *prefetch* counts for each queue. *on_dropped* is called when a queue was lost by itself.
+        *on_dropped* is called when a queue was lost by itself.
         """
         self.lost = asyncio.Event()
         self.lost_by = "the connection was closed"
@@ -228,7 +225,7 @@ class ConsumerConnection:
         self._prefetch = prefetch
         self._on_delivery = on_delivery
         self._on_dropped = on_dropped
-        self._answer_timeout = answer_timeout
+        self._asking: AbstractChannel | None = None
         self._consumers: dict[str, Consumer] = {}  # by queue
         self._dropped: list[tuple[Consumer, str]] = []  # with the reasons
         connection.close_callbacks.add(self._on_closing)
@@ -276,20 +273,11 @@ class ConsumerConnection:
         Raises:
             BrokerUnavailable: it knows none, or does not answer.
         """
-        channel: AbstractChannel | None = None
-        with translate_errors("proving that the consumers live"):
-            for queue in self.consuming:
-                # A channel of its own: asking for a queue that is gone costs the channel.
-                if channel is None or channel.is_closed:
-                    async with asyncio.timeout(self._answer_timeout):
-                        channel = await self._connection.channel(publisher_confirms=False)
-                reason = await self._why_dead(queue, channel)
-                consumer = self._consumers.get(queue)
-                if reason is not None and consumer is not None and consumer.is_consuming:
-                    consumer.lose(reason, alone=True)
-            if channel is not None and not channel.is_closed:
-                async with asyncio.timeout(self._answer_timeout):
-                    await channel.close()
+        for queue in self.consuming:
+            reason = await self._why_dead(queue)
+            consumer = self._consumers.get(queue)
+            if reason is not None and consumer is not None and consumer.is_consuming:
+                consumer.lose(reason, alone=True)
         if self.lost.is_set():
             raise BrokerUnavailable(self.lost_by)
 
@@ -297,7 +285,7 @@ class ConsumerConnection:
         """End it when it is lost, or does not answer: without asking the broker anything."""
         for consumer in self._consumers.values():
             consumer.detach()
-        await close_connection(self._connection)
+        await self._connection.close()
 
     async def close(self) -> None:
         """End it. What was not settled goes back to the heads of its queues, in order."""
@@ -308,11 +296,11 @@ class ConsumerConnection:
             await self.cancel()
             for consumer in consumers:
                 await consumer.close()
-            await close_connection(self._connection)
+            await self._connection.close()
 
     async def _open(self, queue: str) -> Consumer:
         with translate_errors(f"opening a channel for {queue}"):
-            async with asyncio.timeout(self._answer_timeout):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
                 channel = await self._connection.channel(publisher_confirms=False)
                 await channel.set_qos(prefetch_count=self._prefetch)
                 underlay = await channel.get_underlay_channel()
@@ -323,16 +311,17 @@ class ConsumerConnection:
             queue,
             on_delivery=self._on_delivery,
             on_lost=self._on_lost,
-            answer_timeout=self._answer_timeout,
         )
         return consumer
 
-    async def _why_dead(self, queue: str, channel: AbstractChannel) -> str | None:
+    async def _why_dead(self, queue: str) -> str | None:
+        """Ask on a channel kept for that: for a queue that is gone it costs the channel."""
         try:
             with translate_refusals(f"proving that the consumer of {queue} lives"):
-                found = await channel.declare_queue(
-                    queue, passive=True, timeout=self._answer_timeout
-                )
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    if self._asking is None or self._asking.is_closed:
+                        self._asking = await self._connection.channel(publisher_confirms=False)
+                    found = await self._asking.declare_queue(queue, passive=True)
         except QueueRefused as error:
             return str(error)
         is_known = bool(found.declaration_result.consumer_count)

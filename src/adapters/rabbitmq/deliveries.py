@@ -9,8 +9,7 @@ import asyncio
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import aio_pika
 import msgspec
@@ -170,53 +169,11 @@ class _Protocol(asyncio.StreamReaderProtocol):
             super().data_received(others)
 
 
-class _Writer(asyncio.StreamWriter):
-    """Notes which channels the client closes: nothing may follow on those."""
-
-    closing: Callable[[int], None]
-
-    def write(self, data: Any) -> None:  # noqa: ANN401 - any bytes
-        if bytes(data[_METHOD_ID]) in _CLOSES:
-            self.closing(HEAD.unpack_from(data)[1])
-        super().write(data)
-
-
-class LightChannel(aio_pika.Channel):
-    """A channel that leaves nothing at its connection when it is closed."""
-
-    async def close(self, exc: Any = None) -> None:  # noqa: ANN401, ARG002 - aio-pika's own
-        """Close the channel beneath: aio-pika would keep 1 kB until the connection's end."""
-        if self.is_initialized:
-            underlay = await self.get_underlay_channel()
-            await underlay.close()
-
-
-class _Beneath:
-    """The connection beneath aio-pika's, whose end channels do not wait for.
-
-    They are closed with it all the same. aio-pika 10.2 has each of them wait for both ends, and
-    leaves that behind when it is closed: 4 kB each, with a channel for each liveness check.
-    """
-
-    def __init__(self, connection: object) -> None:
-        self._connection = connection
-
-    @property
-    def closing(self) -> "asyncio.Future[None]":
-        """A future that never ends, and is gone with whoever waits for it."""
-        return asyncio.get_running_loop().create_future()
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it has
-        return getattr(self._connection, name)
-
-
 class DeliveringConnection(aio_pika.Connection):
     """A connection whose deliveries and acks pass the client by. It connects once.
 
     Not aio-pika's robust one: after a reconnect it can look open and consume nothing for ever.
     """
-
-    CHANNEL_CLASS = LightChannel
 
     def __init__(self, url: URL, **how: Any) -> None:  # noqa: ANN401 - aio-pika's own
         super().__init__(url, **how)
@@ -232,9 +189,6 @@ class DeliveringConnection(aio_pika.Connection):
             self._hang_up()
             await super().close()
             raise
-        if self.transport is not None:
-            beneath = cast("Any", _Beneath(self.transport.connection))
-            self.transport = replace(self.transport, connection=beneath)
 
     async def create(
         self,
@@ -250,13 +204,13 @@ class DeliveringConnection(aio_pika.Connection):
         transport, _ = await loop.create_connection(
             lambda: protocol, url.host or "", url.port or 0, ssl=context
         )
-        self._writer = writer = _Writer(transport, protocol, reader, loop)
-        writer.closing = self.end
-        return reader, writer
+        self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, self._writer
 
     async def close(self, exc: Any = ConnectionClosed) -> None:  # noqa: ANN401 - aio-pika's own
         """Close it; a broker that does not answer in time is hung up on."""
-        with self.farewell():
+        self._receivers.clear()  # nothing may follow on a channel that the client closes
+        with suppress(*AIO_PIKA_ERRORS), self.farewell():
             await super().close(exc)
 
     @contextmanager
@@ -338,12 +292,6 @@ async def _connect(
                 ssl_context=context,
                 client_properties={"connection_name": name},
             )
-
-
-async def close_connection(connection: DeliveringConnection) -> None:
-    """Close it, within a bound."""
-    with suppress(*AIO_PIKA_ERRORS):
-        await connection.close()
 
 
 @contextmanager

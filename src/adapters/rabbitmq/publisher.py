@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-import attrs
-
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses import Host
-from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.ports.broker import BrokerUnavailable, Published
 
-from .client import PIKA_ERRORS, Address, backoff, describe, why_unreachable
+from .client import PIKA_ERRORS, Address, LeftOut, backoff, describe, why_unreachable
 from .publishing import WINDOW, Batch, Item, PublisherConnection
 from .topology import TopologyDeclarer
 from .wire import AmqpMessage
@@ -236,13 +233,6 @@ class PublisherThread:
             batch.settle(index, Published.UNKNOWN)
 
 
-@attrs.define
-class _Suspect:
-    outage: Outage
-    waits: Waits[float] = attrs.field(factory=backoff)
-    retry_at: float | None = None  # None: it has not hung yet
-
-
 class Publisher:
     """Publishes with pipelined confirms, to suspects apart. Safe to share between threads."""
 
@@ -259,7 +249,7 @@ class Publisher:
         After half of *timeout* seconds in a broker's alarm or silence, the connection is closed.
         Outages are logged at *level*.
         """
-        self._suspects: dict[str, _Suspect] = {}
+        self._suspects: dict[str, LeftOut] = {}
         self._main = PublisherThread(
             address,
             prepare=_nothing if declarer is None else declarer.refresh,
@@ -339,7 +329,7 @@ class Publisher:
         """Suspect the targets of what a silent connection left unconfirmed."""
         for target in {target_of(batch.messages[index]) for batch, index in items}:
             outage = Outage(log, f"Publishing to {target} again", back="queue.back")
-            self._suspects.setdefault(target, _Suspect(outage))
+            self._suspects.setdefault(target, LeftOut(outage))
 
     def _hang(self, items: Sequence[Item]) -> None:
         """Refuse what is for a suspect that left its message unconfirmed, for a while."""
@@ -347,10 +337,8 @@ class Publisher:
             target = target_of(batch.messages[index])
             suspect = self._suspects.get(target)
             if suspect is not None:
-                suspect.retry_at = time.monotonic() + suspect.waits.next()
                 text = f"{target} confirms nothing, and is published to beside the others"
-                why = "its connection is silent"
-                suspect.outage.lasts(logging.WARNING, "queue.unavailable", text, why)
+                suspect.fails(time.monotonic(), text, "its connection is silent")
             batch.settle(index, Published.REFUSED)
             self._apart.refuse(target)
 

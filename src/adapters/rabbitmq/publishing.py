@@ -191,7 +191,6 @@ class PublisherConnection:
         self._size = window
         self._is_on_trial = not is_trusted
         self._waited_for: int | None = None
-        self._spared: int | None = None
         self._on_ready = on_ready
         self._on_life = on_life
         self._on_silence = on_silence
@@ -297,10 +296,8 @@ class PublisherConnection:
         self._is_blocked = True
 
     def _on_unblocked(self, *_: object) -> None:
-        """Restart the time of what waits, once: repeated alarms must not hide what hangs."""
-        self._is_blocked = False
-        if self._window.oldest != self._spared:
-            self._spared, self._waited_for = self._window.oldest, None
+        """Restart the time of what waits."""
+        self._is_blocked, self._waited_for = False, None
 
     def _watch(self) -> None:
         """End a connection whose confirms do not come, unless an alarm is the reason.

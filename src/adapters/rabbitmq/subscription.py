@@ -11,16 +11,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-import attrs
-
 from cronhare.application.outages import Outage
 from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT
-from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from .client import Address, backoff
+from .client import Address, LeftOut, backoff
 from .consumer import ConsumerConnection, QueueRefused, Tag
 from .deliveries import open_connection
 
@@ -99,13 +96,6 @@ class PrefetchLimiter:
         self._hand_over(delivery)
 
 
-@attrs.define
-class _Unavailable:
-    outage: Outage
-    waits: Waits[float] = attrs.field(factory=backoff)
-    retry_at: float | None = None
-
-
 class UnavailableQueues:
     """Queues that cannot be consumed for now. Each is tried again by itself, with growing waits.
 
@@ -116,17 +106,15 @@ class UnavailableQueues:
     def __init__(self, now: Callable[[], float]) -> None:
         """*now* counts seconds."""
         self._now = now
-        self._unavailable: dict[str, _Unavailable] = {}
+        self._unavailable: dict[str, LeftOut] = {}
 
     def note(self, queue: str, why: object) -> None:
         """A queue was refused or lost: leave it out for a while."""
-        unavailable = self._unavailable.get(queue)
-        if unavailable is None:
+        if queue not in self._unavailable:
             outage = Outage(log, f"Consuming {queue} again", back="queue.back")
-            unavailable = self._unavailable[queue] = _Unavailable(outage)
-        unavailable.retry_at = self._now() + unavailable.waits.next()
+            self._unavailable[queue] = LeftOut(outage)
         text = f"Cannot consume {queue}, which is left out and tried again"
-        unavailable.outage.lasts(logging.WARNING, "queue.unavailable", text, why)
+        self._unavailable[queue].fails(self._now(), text, why)
 
     def tried(self, queue: str) -> None:
         """It is consumed, and has not passed a liveness check yet."""
@@ -170,16 +158,12 @@ class Subscription:
         on_delivery: Callable[[Delivery], None],
         declare: Callable[[], Awaitable[None]],
         invalidate: Callable[[], None],
-        liveness_interval: float,
-        answer_timeout: float,
         is_apart: bool = False,
     ) -> None:
         """*declare* makes what it can of the queues, or raises BrokerUnavailable.
 
-        *invalidate* is called when one may be missing, so that the next `declare` looks.
-
-        *liveness_interval* and *answer_timeout* are in seconds. One that *is_apart* logs no lost
-        connection, which the others log: only a queue that is refused.
+        *invalidate* is called when one may be missing, so that the next `declare` looks. One that
+        *is_apart* logs no lost connection, which the others log: only a queue that is refused.
         """
         self.is_apart = is_apart
         self._level = logging.DEBUG if is_apart else logging.WARNING
@@ -194,8 +178,6 @@ class Subscription:
         self._declare = declare
         self._invalidate = invalidate
         self._waits = backoff()
-        self._liveness_interval = liveness_interval
-        self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
         self._unavailable = UnavailableQueues(self._loop.time)
         self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time, self._fair)
@@ -301,7 +283,6 @@ class Subscription:
             prefetch=self._prefetch,
             on_delivery=self._arrived,
             on_dropped=self._on_dropped,
-            answer_timeout=self._answer_timeout,
         )
         self._is_full = False
         self._limiter.take_back()  # of a connection that is gone: the broker has them back
@@ -379,7 +360,10 @@ class Subscription:
                 self._outage.is_over(logging.DEBUG if self.is_apart else logging.INFO)
                 await self._supervise(connection)
             except BrokerUnavailable as error:
-                self._note_outage(error)
+                action, text = "broker.lost", f"Lost the consumer of {self._named}"
+                if self._connection is None:
+                    action, text = "broker.unavailable", f"Cannot consume {self._named}"
+                self._outage.lasts(self._level, action, f"{text} at {self._address}", error)
             except Exception:  # whatever it is, consuming goes on
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
             ended, self._connection = self._connection, None
@@ -388,21 +372,13 @@ class Subscription:
                 await ended.abandon()
             await asyncio.sleep(self._waits.next())
 
-    def _note_outage(self, error: BrokerUnavailable) -> None:
-        if self._connection is None:
-            action, text = "broker.unavailable", f"Cannot consume {self._named}, asking again"
-        else:
-            where = f"{self._named} at {self._address}"
-            action, text = "broker.lost", f"Lost the consumer of {where}"
-        self._outage.lasts(self._level, action, text, error)
-
     async def _supervise(self, connection: ConsumerConnection) -> None:
         """Release the surplus, retry queues and check liveness, until the connection is lost.
 
         Raises:
             BrokerUnavailable: it is lost, for this reason.
         """
-        check_at = self._loop.time() + self._liveness_interval
+        check_at = self._loop.time() + LIVENESS_INTERVAL
         lost = asyncio.create_task(connection.lost.wait())
         try:
             while not connection.lost.is_set():
@@ -413,7 +389,7 @@ class Subscription:
                     await connection.check_liveness()
                     self._waits.reset()
                     self._unavailable.recovered(connection.consuming)
-                    check_at = self._loop.time() + self._liveness_interval
+                    check_at = self._loop.time() + LIVENESS_INTERVAL
                 await self._wait(lost, until=check_at)
         finally:
             lost.cancel()

@@ -22,7 +22,7 @@ An answer to the broker's `basic.cancel`: closes the channel; from 4.3.7 it is w
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -79,16 +79,8 @@ NO_DELIVERY_LIMIT = 1_000_000
 #: Seconds in which a lost connection is no reason to declare again: some 60 round trips each time.
 FRESH = 10.0
 
-#: Connections that one declaration may lose over its steps. A broker that is ill is not hammered.
-MOST_LOST: Final = 8
-
 #: A passive declaration's refusal of what is missing, or exclusive to another connection.
 _NOT_OURS: Final = (NOT_FOUND, RESOURCE_LOCKED)
-
-#: What is said of a queue that is missing and was not declared.
-_NOT_TRIED: Final = (
-    f"it is missing, and {MOST_LOST} others, tried before it, cost the connection each"
-)
 
 
 def queue_arguments(
@@ -155,8 +147,8 @@ class Refused:
 class TopologyClient:
     """Asks the broker step by step. A refusal costs no more than time: it connects again.
 
-    Each step raises what pika says (`PIKA_ERRORS`) if the broker is away, does not answer within
-    `ANSWER_TIMEOUT`, or closes more than `MOST_LOST` connections.
+    Each step raises what pika says (`PIKA_ERRORS`) if the broker is away, or does not answer within
+    `ANSWER_TIMEOUT`.
     """
 
     def __init__(
@@ -166,7 +158,6 @@ class TopologyClient:
     ) -> None:
         """Connect by *connect*, and again after each step that cost the connection."""
         self.connection = connect()
-        self.lost = 0  # connections
         self._connect = connect
         self._arguments_of = arguments_of
         self._channel: BlockingChannel | None = None
@@ -221,11 +212,8 @@ class TopologyClient:
                 return ask(self._channel)
         except (ChannelClosedByBroker, ConnectionClosedByBroker) as error:
             costs_connection = isinstance(error, ConnectionClosedByBroker)
-            if costs_connection:
-                # A broker that stops, or whose operator ends the connection, forces it.
-                if error.reply_code == CONNECTION_FORCED or self.lost >= MOST_LOST:
-                    raise
-                self.lost += 1
+            if error.reply_code == CONNECTION_FORCED:  # it stops, or an operator ends this
+                raise
             return Refused(
                 code=error.reply_code,
                 text=error.reply_text,
@@ -235,26 +223,11 @@ class TopologyClient:
 
 
 @attrs.frozen(kw_only=True)
-class Difference:
-    """Something that exists otherwise than we would declare it. It is used as it is."""
-
-    kind: str  # queue | exchange
-    name: str
-    what: str  # the broker's own words
-    cure: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.kind} {self.name} is not as declared ({self.what}). To change it: {self.cure}"
-        )
-
-
-@attrs.frozen(kw_only=True)
 class Declared:
-    """What a declaration found otherwise than it would have it."""
+    """What a declaration found otherwise than it would have it, in words."""
 
-    differences: tuple[Difference, ...] = ()
-    refusals: tuple[str, ...] = ()  # each names a queue
+    differences: Sequence[str]
+    refusals: Sequence[str]  # each names a queue
 
 
 def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declared:
@@ -263,7 +236,7 @@ def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declar
     Raises:
         BrokerUnavailable: the broker will not let us make an exchange that is missing.
     """
-    differences = list[Difference]()
+    differences = list[str]()
     refusals = dict[str, str]()  # by queue
     for thing in topology.things:
         # Look first: who may not configure the broker may still use what is there.
@@ -271,9 +244,6 @@ def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declar
         absence = seen if isinstance(seen, Refused) else None
         is_lost = absence is not None and absence.costs_connection
         is_missing = absence is not None and not is_lost and absence.code in _NOT_OURS
-        if is_missing and isinstance(thing, Queue) and client.lost >= MOST_LOST:
-            refusals[thing.name] = _NOT_TRIED
-            continue
         refusal = absence if is_lost else client.declare(thing)
         if not isinstance(refusal, Refused):
             continue
@@ -286,8 +256,10 @@ def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declar
     for binding in topology.bindings:
         if binding.target not in refusals:
             _bind(client, binding, refusals)
-    said = (f"queue {name}: {text}" for name, text in refusals.items())
-    return Declared(differences=tuple(differences), refusals=tuple(said))
+    return Declared(
+        differences=differences,
+        refusals=[f"queue {name}: {text}" for name, text in refusals.items()],
+    )
 
 
 def _bind(client: TopologyClient, binding: Binding, refusals: dict[str, str]) -> None:
@@ -304,14 +276,13 @@ def _bind(client: TopologyClient, binding: Binding, refusals: dict[str, str]) ->
         refusals[binding.target] = refusal.text
 
 
-def _difference(thing: Exchange | Queue, what: str, vhost: str) -> Difference:
-    again = "then start a scheduler or worker, which declares it anew"
+def _difference(thing: Exchange | Queue, what: str, vhost: str) -> str:
     if isinstance(thing, Queue):
-        delete = guide(vhost).delete(thing.name)
-        cure = f"stop what uses it, let it run empty, {delete}, {again}"
-        return Difference(kind="queue", name=thing.name, what=what, cure=cure)
-    cure = f"stop what uses it, delete the exchange, {again}"
-    return Difference(kind="exchange", name=thing.name, what=what, cure=cure)
+        kind, delete = "queue", f"let it run empty, {guide(vhost).delete(thing.name)}"
+    else:
+        kind, delete = "exchange", "delete the exchange"
+    cure = f"stop what uses it, {delete}, then start a scheduler or worker, which declares it anew"
+    return f"{kind} {thing.name} is not as declared ({what}). To change it: {cure}"
 
 
 class TopologyDeclarer:
@@ -345,14 +316,9 @@ class TopologyDeclarer:
         self._declaring = threading.Lock()
         self._lock = threading.Lock()
         self._queues: dict[str, None] = {}
-        self._found = Declared()
+        self._said = set[str]()  # of the latest declaration
         self._declared_at: float | None = None
         self.add_queues(queues)
-
-    @property
-    def differences(self) -> tuple[Difference, ...]:
-        """What exists otherwise than we would declare it, as of the last declaration."""
-        return self._found.differences
 
     def add_queues(self, queues: Iterable[str]) -> None:
         """Declare these task queues too, from the next declaration on.
@@ -422,11 +388,11 @@ class TopologyDeclarer:
             raise BrokerUnavailable(f"declaring at {self._address}: {why}") from error
         with self._lock:
             for difference in found.differences:
-                if difference not in self._found.differences:
+                if difference not in self._said:
                     log.warning("%s", difference, extra={"action": "topology.difference"})
             for refusal in found.refusals:
-                if refusal not in self._found.refusals:
+                if refusal not in self._said:
                     log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
-            self._found = found
+            self._said = {*found.differences, *found.refusals}
             self._declared_at = began if wanted == self._topology else None
         return found
