@@ -5,6 +5,7 @@ published here, either: a broker under an alarm would stop reading our acks.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -14,10 +15,11 @@ from aio_pika.exceptions import AMQPChannelError
 from aiormq.abc import AbstractChannel as Underlay
 from pamqp.commands import Basic
 
+from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import ANSWER_TIMEOUT, describe
-from .deliveries import DeliveringConnection, Incoming, translate_errors
+from .deliveries import Acks, DeliveringConnection, Incoming, translate_errors
 
 
 @attrs.frozen(eq=False)
@@ -38,49 +40,6 @@ class Tag:
 
 class QueueRefused(BrokerUnavailable):
     """The broker answers, and refuses this queue."""
-
-
-class Acks:
-    """Joins the acks of one turn of the event loop; none waits for another.
-
-    What has no unsettled delivery before it is one ack of many; what is above one, perhaps a task
-    that runs for hours, is acked by itself. An ack of many names a tag that was not acked before:
-    for one that was, RabbitMQ closes the channel.
-    """
-
-    def __init__(self, ack: Callable[[int, bool], None]) -> None:
-        """*ack* takes a tag, and whether it stands for all before it."""
-        self._ack = ack
-        self._loop = asyncio.get_running_loop()
-        self._unsettled: dict[int, None] = {}  # in the order of their arrival
-        self._fresh: list[int] = []
-
-    def arrived(self, tag: int) -> None:
-        """Note a delivery: until it is settled, those after it are acked singly."""
-        self._unsettled[tag] = None
-
-    def ack(self, tag: int) -> None:
-        """Ack it at the end of this turn."""
-        if not self._fresh:
-            self._loop.call_soon(self.flush)
-        self._fresh.append(tag)
-
-    def given_back(self, tag: int) -> None:
-        """Note that it was settled without an ack."""
-        self._unsettled.pop(tag, None)
-
-    def flush(self) -> None:
-        """Write the acks that wait."""
-        fresh, self._fresh = self._fresh, []
-        for tag in fresh:
-            self._unsettled.pop(tag, None)
-        oldest = next(iter(self._unsettled), None)
-        joined = max((tag for tag in fresh if oldest is None or tag < oldest), default=None)
-        if joined is not None:
-            self._ack(joined, True)  # noqa: FBT003 - a plain function's
-        for tag in fresh:
-            if oldest is not None and tag > oldest:
-                self._ack(tag, False)  # noqa: FBT003
 
 
 class Consumer:
@@ -116,7 +75,6 @@ class Consumer:
 
     @property
     def is_consuming(self) -> bool:
-        """Whether it was begun, and not cancelled since."""
         return self._name is not None
 
     async def consume(self) -> None:
@@ -232,7 +190,6 @@ class ConsumerConnection:
 
     @property
     def consuming(self) -> list[str]:
-        """The queues that are consumed."""
         return [queue for queue, each in self._consumers.items() if each.is_consuming]
 
     def has(self, tag: Tag) -> bool:
@@ -360,3 +317,73 @@ def translate_refusals(doing: str) -> Iterator[None]:
         if isinstance(error.__cause__, AMQPChannelError):
             raise QueueRefused(str(error)) from error
         raise
+
+
+class PrefetchLimiter:
+    """Hands over at most *limit* unsettled deliveries at a time, over all queues. No I/O here.
+
+    RabbitMQ counts a prefetch for each queue's consumer; a channel-wide one works with classic
+    queues only, and is deprecated. And after a reconnect the broker does not count what is still
+    worked on. So we count, and hold back the surplus: it is handed over as places become free, its
+    queues served by their weights, or given back before it has kept others waiting for long.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        hand_over: Callable[[Delivery], None],
+        now: Callable[[], float],
+        fair: FairQueueing,
+    ) -> None:
+        """*now* counts seconds; *fair* says which queue is served next."""
+        self._limit = limit
+        self._hand_over = hand_over
+        self._now = now
+        self._fair = fair
+        self._in_hand: set[object] = set()
+        # By queue, of those that have some; each with the time since when it is held back.
+        self._surplus: dict[str, deque[tuple[float, Delivery]]] = {}
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._in_hand) < self._limit
+
+    @property
+    def has_some(self) -> bool:
+        return bool(self._in_hand)
+
+    @property
+    def held_since(self) -> float | None:
+        """Since when the oldest of the surplus has been held back."""
+        return min((held[0][0] for held in self._surplus.values()), default=None)
+
+    def offer(self, delivery: Delivery) -> None:
+        """Hand a delivery over if there is room, or hold it back."""
+        if self.has_room and not self._surplus:
+            self._give(delivery)
+        else:
+            self._surplus.setdefault(delivery.queue, deque()).append((self._now(), delivery))
+
+    def settle(self, tag: object) -> bool:
+        """Make room; False for a tag that is not in hand, or not any more."""
+        if tag not in self._in_hand:
+            return False
+        self._in_hand.discard(tag)
+        while self._surplus and self.has_room:
+            queue = self._fair.next(self._surplus)
+            _, delivery = self._surplus[queue].popleft()
+            if not self._surplus[queue]:
+                del self._surplus[queue]
+            self._give(delivery)
+        return True
+
+    def take_back(self) -> list[Delivery]:
+        """Give the surplus, the oldest first, and hold it no more."""
+        surplus = [held for queue in self._surplus.values() for held in queue]
+        self._surplus.clear()
+        return [delivery for _, delivery in sorted(surplus, key=lambda held: held[0])]
+
+    def _give(self, delivery: Delivery) -> None:
+        self._in_hand.add(delivery.tag)
+        self._fair.serve(delivery.queue)
+        self._hand_over(delivery)

@@ -266,6 +266,49 @@ class DeliveringConnection(aio_pika.Connection):
             self._writer.transport.abort()
 
 
+class Acks:
+    """Joins the acks of one turn of the event loop; none waits for another.
+
+    What has no unsettled delivery before it is one ack of many; what is above one, perhaps a task
+    that runs for hours, is acked by itself. An ack of many names a tag that was not acked before:
+    for one that was, RabbitMQ closes the channel.
+    """
+
+    def __init__(self, ack: Callable[[int, bool], None]) -> None:
+        """*ack* takes a tag, and whether it stands for all before it."""
+        self._ack = ack
+        self._loop = asyncio.get_running_loop()
+        self._unsettled: dict[int, None] = {}  # in the order of their arrival
+        self._fresh: list[int] = []
+
+    def arrived(self, tag: int) -> None:
+        """Note a delivery: until it is settled, those after it are acked singly."""
+        self._unsettled[tag] = None
+
+    def ack(self, tag: int) -> None:
+        """Ack it at the end of this turn."""
+        if not self._fresh:
+            self._loop.call_soon(self.flush)
+        self._fresh.append(tag)
+
+    def given_back(self, tag: int) -> None:
+        """Note that it was settled without an ack."""
+        self._unsettled.pop(tag, None)
+
+    def flush(self) -> None:
+        """Write the acks that wait."""
+        fresh, self._fresh = self._fresh, []
+        for tag in fresh:
+            self._unsettled.pop(tag, None)
+        oldest = next(iter(self._unsettled), None)
+        joined = max((tag for tag in fresh if oldest is None or tag < oldest), default=None)
+        if joined is not None:
+            self._ack(joined, True)  # noqa: FBT003 - a plain function's
+        for tag in fresh:
+            if oldest is not None and tag > oldest:
+                self._ack(tag, False)  # noqa: FBT003
+
+
 async def open_connection(address: Address, *, name: str) -> DeliveringConnection:
     """Connect to the first node that answers, within a bound for each.
 

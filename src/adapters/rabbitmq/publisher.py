@@ -96,18 +96,15 @@ class PublisherThread:
                 self._begin()
             connection = self._connection
         if not is_taken:
-            for _, index in items:
-                batch.settle(index, Published.UNKNOWN)
+            _settle(items, Published.UNKNOWN)
         elif connection is not None:
             connection.nudge()
 
     def refuse(self, target: str) -> None:
         """Answer `REFUSED` to what waits for a target."""
-        with self._lock:
-            waiting = [*self._waiting]
-        for batch, index in waiting:
-            if target_of(batch.messages[index]) == target:  # it is not published then
-                batch.settle(index, Published.REFUSED)
+        with self._lock:  # what is settled is not published
+            items = [item for item in self._waiting if _target(item) == target]
+        _settle(items, Published.REFUSED)
 
     def is_available(self) -> bool:
         """Say whether a connection serves, or the latest one did. The first call connects."""
@@ -227,10 +224,9 @@ class PublisherThread:
 
     def _give_up_waiting(self) -> None:
         with self._lock:
-            given_up = [*self._waiting]
+            items = [*self._waiting]
             self._waiting.clear()
-        for batch, index in given_up:
-            batch.settle(index, Published.UNKNOWN)
+        _settle(items, Published.UNKNOWN)
 
 
 class Publisher:
@@ -281,13 +277,11 @@ class Publisher:
         if self._suspects and not self._apart.is_available():
             self._suspects.clear()  # the broker may allow no further connection
         if suspects := set(self._suspects):
-            batch.apart = [i for i, each in enumerate(messages) if target_of(each) in suspects]
-        others: Sequence[int] = range(len(messages))
+            batch.apart = [i for i in range(len(messages)) if _target((batch, i)) in suspects]
         for index in batch.apart:
             self._publish_apart(batch, index)
-        if batch.apart:
-            others = sorted(set(others).difference(batch.apart))
-        self._main.submit(batch, others)
+        apart = set(batch.apart)
+        self._main.submit(batch, [i for i in range(len(messages)) if i not in apart])
         return batch
 
     def publish(self, messages: Sequence[AmqpMessage], *, within: float) -> list[Published]:
@@ -318,7 +312,7 @@ class Publisher:
         if not self._main.is_available():  # the broker is away as a whole
             batch.settle(index, Published.UNKNOWN)
             return
-        suspect = self._suspects.get(target_of(batch.messages[index]))
+        suspect = self._suspects.get(_target((batch, index)))
         retry_at = None if suspect is None else suspect.retry_at
         if retry_at is not None and (time.monotonic() < retry_at or not self._apart.is_idle):
             batch.settle(index, Published.REFUSED)
@@ -327,32 +321,35 @@ class Publisher:
 
     def _suspect(self, items: Sequence[Item]) -> None:
         """Suspect the targets of what a silent connection left unconfirmed."""
-        for target in {target_of(batch.messages[index]) for batch, index in items}:
+        for target in set(map(_target, items)):
             outage = Outage(log, f"Publishing to {target} again", back="queue.back")
             self._suspects.setdefault(target, LeftOut(outage))
 
     def _hang(self, items: Sequence[Item]) -> None:
         """Refuse what is for a suspect that left its message unconfirmed, for a while."""
-        for batch, index in items:
-            target = target_of(batch.messages[index])
-            suspect = self._suspects.get(target)
-            if suspect is not None:
+        _settle(items, Published.REFUSED)
+        for target in map(_target, items):
+            if (suspect := self._suspects.get(target)) is not None:
                 text = f"{target} confirms nothing, and is published to beside the others"
                 suspect.fails(time.monotonic(), text, "its connection is silent")
-            batch.settle(index, Published.REFUSED)
             self._apart.refuse(target)
 
     def _acquit(self, item: Item) -> None:
         """Publish to a target with the others again: it has answered."""
-        batch, index = item
-        suspect = self._suspects.pop(target_of(batch.messages[index]), None)
-        if suspect is not None:
+        if (suspect := self._suspects.pop(_target(item), None)) is not None:
             suspect.outage.is_over()
 
 
-def target_of(message: AmqpMessage) -> str:
+def _target(item: Item) -> str:
     """Name what a message enters first: a queue, or the exchange of a lane."""
+    batch, index = item
+    message = batch.messages[index]
     return message.exchange or message.key
+
+
+def _settle(items: Iterable[Item], outcome: Published) -> None:
+    for batch, index in items:
+        batch.settle(index, outcome)
 
 
 def _nothing() -> None:

@@ -99,7 +99,6 @@ class Window:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may be published before the next confirm."""
         return len(self._unconfirmed) < self._size
 
     @property
@@ -109,7 +108,6 @@ class Window:
 
     @property
     def items(self) -> Sequence[Item]:
-        """All that are unconfirmed."""
         return [*self._unconfirmed.values()]
 
     def publish(self, batch: Batch, index: int) -> None:
@@ -199,7 +197,7 @@ class PublisherConnection:
         self._replaced: Channel | None = None
         self._renew_at = 0.0
         self._is_to_renew = False
-        self._is_blocked = False
+        self._is_blocked = self._is_nudged = False
         self._connection = SelectConnection(
             parameters,
             on_open_callback=self._on_open,
@@ -234,11 +232,12 @@ class PublisherConnection:
         self._loop.close()
 
     def nudge(self) -> None:
-        """Look at what waits."""
-        self._loop.add_callback_threadsafe(self._pump)
+        """Look at what waits; one look is enough for all that was added before it."""
+        if not self._is_nudged:
+            self._is_nudged = True
+            self._loop.add_callback_threadsafe(self._pump)
 
     def stop(self) -> None:
-        """Close the connection."""
         self._loop.add_callback_threadsafe(self._close)
 
     def _close(self) -> None:
@@ -326,6 +325,7 @@ class PublisherConnection:
         self._connection.channel(on_open_callback=self._on_channel)
 
     def _pump(self) -> None:
+        self._is_nudged = False
         channel = self._channel
         if channel is None or self._is_to_renew or self._is_on_trial:
             return

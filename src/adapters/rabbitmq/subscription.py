@@ -1,14 +1,7 @@
-"""One call of `consume`, kept alive: whenever its connection is lost, another one is opened.
-
-RabbitMQ counts a prefetch for each queue's consumer; a channel-wide one works with classic queues
-only, and is deprecated. And after a reconnect the broker does not count what is still worked on. So
-we count, over all queues, and hold back the surplus: it is handed over as places become free, its
-queues served by their weights, or given back before it has kept others waiting for long.
-"""
+"""One call of `consume`, kept alive: whenever its connection is lost, another one is opened."""
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from cronhare.application.outages import Outage
@@ -18,7 +11,7 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import Address, LeftOut, backoff
-from .consumer import ConsumerConnection, QueueRefused, Tag
+from .consumer import ConsumerConnection, PrefetchLimiter, QueueRefused, Tag
 from .deliveries import open_connection
 
 log = logging.getLogger(__name__)
@@ -28,72 +21,6 @@ LIVENESS_INTERVAL = 15.0
 
 #: Seconds that a delivery may be held back before it is given back for other workers.
 HOLD_BACK_LIMIT = 2.0
-
-
-class PrefetchLimiter:
-    """Hands over at most *limit* unsettled deliveries at a time. No I/O here."""
-
-    def __init__(
-        self,
-        limit: int,
-        hand_over: Callable[[Delivery], None],
-        now: Callable[[], float],
-        fair: FairQueueing,
-    ) -> None:
-        """*now* counts seconds; *fair* says which queue is served next."""
-        self._limit = limit
-        self._hand_over = hand_over
-        self._now = now
-        self._fair = fair
-        self._in_hand: set[object] = set()
-        # By queue, of those that have some; each with the time since when it is held back.
-        self._surplus: dict[str, deque[tuple[float, Delivery]]] = {}
-
-    @property
-    def has_room(self) -> bool:
-        """Whether one more could be handed over."""
-        return len(self._in_hand) < self._limit
-
-    @property
-    def has_some(self) -> bool:
-        """Whether some are unsettled."""
-        return bool(self._in_hand)
-
-    @property
-    def held_since(self) -> float | None:
-        """Since when the oldest of the surplus has been held back."""
-        return min((held[0][0] for held in self._surplus.values()), default=None)
-
-    def offer(self, delivery: Delivery) -> None:
-        """Hand a delivery over if there is room, or hold it back."""
-        if self.has_room and not self._surplus:
-            self._give(delivery)
-        else:
-            self._surplus.setdefault(delivery.queue, deque()).append((self._now(), delivery))
-
-    def settle(self, tag: object) -> bool:
-        """Make room; False for a tag that is not in hand, or not any more."""
-        if tag not in self._in_hand:
-            return False
-        self._in_hand.discard(tag)
-        while self._surplus and self.has_room:
-            queue = self._fair.next(self._surplus)
-            _, delivery = self._surplus[queue].popleft()
-            if not self._surplus[queue]:
-                del self._surplus[queue]
-            self._give(delivery)
-        return True
-
-    def take_back(self) -> list[Delivery]:
-        """Give the surplus, the oldest first, and hold it no more."""
-        surplus = [held for queue in self._surplus.values() for held in queue]
-        self._surplus.clear()
-        return [delivery for _, delivery in sorted(surplus, key=lambda held: held[0])]
-
-    def _give(self, delivery: Delivery) -> None:
-        self._in_hand.add(delivery.tag)
-        self._fair.serve(delivery.queue)
-        self._hand_over(delivery)
 
 
 class UnavailableQueues:
@@ -134,7 +61,6 @@ class UnavailableQueues:
         return {queue: each.retry_at for queue, each in known.items() if each.retry_at is not None}
 
     def due(self) -> list[str]:
-        """Those that are to be tried again."""
         return [queue for queue, retry_at in self.retries.items() if retry_at <= self._now()]
 
 

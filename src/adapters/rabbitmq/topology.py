@@ -163,11 +163,9 @@ class TopologyClient:
         self._channel: BlockingChannel | None = None
 
     def __enter__(self) -> Self:
-        """Give itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the latest connection."""
         with closing_connection(self.connection):
             pass
 

@@ -10,6 +10,7 @@ from calendar import timegm
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -293,15 +294,29 @@ def _encoded_long(raw: bytes) -> bytes:
 
 
 def _encoded_table(place: str, table: dict[str, object]) -> bytes:
-    pieces = [_encoded_short(name) + _encoded(place + name, each) for name, each in table.items()]
+    pieces = list[bytes]()
+    for name, value in table.items():
+        pieces.append(_encoded_name(name))
+        if isinstance(value, str):  # as almost all are
+            pieces.append(_encoded_text(value))
+        else:
+            pieces.append(_encoded(place + name, value))
     return _encoded_long(b"".join(pieces))
+
+
+def _encoded_text(text: str) -> bytes:
+    return b"S" + _encoded_long(text.encode())
+
+
+#: Ours are few, and in each message.
+_encoded_name = lru_cache(maxsize=256)(_encoded_short)
 
 
 def _encoded(name: str, value: object) -> bytes:
     """Encode a header's value, of the types that pika and RabbitMQ take."""
     match value:
         case str():
-            return b"S" + _encoded_long(value.encode())
+            return _encoded_text(value)
         case bytes():
             return b"x" + _encoded_long(value)
         case dict():

@@ -7,8 +7,7 @@ import struct
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq.consumer import Acks
-from cronhare.adapters.rabbitmq.deliveries import Deliveries, Incoming
+from cronhare.adapters.rabbitmq.deliveries import Acks, Deliveries, Incoming
 from cronhare.ports.broker import LARGEST_TAKEN, Message
 from tests.services.frames import long, properties, short, table
 
