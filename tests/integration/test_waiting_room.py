@@ -70,7 +70,8 @@ def ended(house: Plant, schedule: str) -> int:
 
 def wait_for_ends(house: Plant, schedule: str, number: int) -> None:
     what = f"the end of {number} runs of {schedule}"
-    wait_until(lambda: ended(house, schedule) >= number, seconds=PATIENCE, every=0.1, what=what)
+    # A worker looks at a hundred of them every 30 s.
+    wait_until(lambda: ended(house, schedule) >= number, seconds=2 * PATIENCE, every=0.1, what=what)
 
 
 @contextmanager

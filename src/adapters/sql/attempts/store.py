@@ -165,7 +165,7 @@ class SqlAttemptStore(Store, AttemptStarts, RunningAttempts, AttemptEnds):
             with self._database.write("adopting a message") as connection:
                 return find_by_key(connection, message.scheduler_id, key) or claim_by_hand(
                     connection,
-                    self._database.dialect,
+                    self._database.dialect.hurried(),  # it is asked again; others wait behind it
                     message.scheduler_id,
                     key=key,
                     now=now,
