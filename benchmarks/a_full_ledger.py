@@ -28,7 +28,7 @@ from sqlalchemy import select, update
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.adapters.sql.schema.tables import (
+from cronhare.adapters.sql.tables.tables import (
     attempts,
     executions,
     failed_tasks,

@@ -10,7 +10,7 @@ from bulk import Row
 from full_schedules import EVERY_TEN_MINUTES, HOURLY, KEYS, SOURCE, name_of, queue_of, task_of
 from samples import size
 
-from cronhare.adapters.sql.schema.types import to_text
+from cronhare.adapters.sql.tables.types import to_text
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.domain.schedules.keys import cron_key

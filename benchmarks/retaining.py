@@ -13,7 +13,7 @@ from samples import size
 from sqlalchemy import func, select
 
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schema.tables import executions
+from cronhare.adapters.sql.tables.tables import executions
 from cronhare.ports.records import Retention
 
 #: Days ahead, so that so many days of runs have outlived their retention.

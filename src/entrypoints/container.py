@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.process.runner import ProcessRunner
     from cronhare.adapters.prometheus.counting import PrometheusMetrics
     from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
-    from cronhare.adapters.sql.attempts.store import SqlAttemptStore, SqlRedeliveryStore
+    from cronhare.adapters.sql.attempts.store import SqlAttemptStore
     from cronhare.adapters.sql.claims.store import SqlClaimStore
     from cronhare.adapters.sql.database import SqlLedgerTime
     from cronhare.adapters.sql.dialects import open_engine
@@ -45,14 +45,13 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.events.outbox import SqlEventStore
     from cronhare.adapters.sql.gauges import SqlOverview
     from cronhare.adapters.sql.limits import SqlLimitStore
-    from cronhare.adapters.sql.nodes import SqlNodeStore
+    from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
     from cronhare.adapters.sql.records.inspection import SqlInspection
     from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
     from cronhare.adapters.sql.records.replays import SqlReplayStore
     from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
     from cronhare.adapters.sql.records.store import SqlRecords
-    from cronhare.adapters.sql.schedules.edits import SqlScheduleEdits
-    from cronhare.adapters.sql.schedules.lists import SqlScheduleLists
+    from cronhare.adapters.sql.schedules.editing import SqlScheduleEdits, SqlScheduleLists
     from cronhare.adapters.sql.schedules.store import SqlScheduleStore
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot

@@ -8,7 +8,7 @@ from statistics import median
 import attrs
 from sqlalchemy import select
 
-from cronhare.adapters.sql.schema.tables import attempts
+from cronhare.adapters.sql.tables.tables import attempts
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from tests.faults.arena import Arena
 from tests.faults.jobs import SCHEDULES

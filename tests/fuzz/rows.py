@@ -18,7 +18,7 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.inspection import SqlInspection
-from cronhare.adapters.sql.schema.tables import metadata
+from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.schedule_lists import ScheduleLists

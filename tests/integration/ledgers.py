@@ -13,7 +13,7 @@ import attrs
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
-from cronhare.adapters.sql.attempts.store import SqlAttemptStore, SqlRedeliveryStore
+from cronhare.adapters.sql.attempts.store import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.adapters.sql.dialects import open_engine
@@ -21,13 +21,12 @@ from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.gauges import SqlOverview
 from cronhare.adapters.sql.limits import SqlLimitStore
-from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules.edits import SqlScheduleEdits
-from cronhare.adapters.sql.schedules.lists import SqlScheduleLists
+from cronhare.adapters.sql.schedules.editing import SqlScheduleEdits, SqlScheduleLists
 from cronhare.adapters.sql.schedules.store import SqlScheduleStore
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.names import Names

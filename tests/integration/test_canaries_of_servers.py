@@ -15,7 +15,7 @@ import attrs
 import pytest
 from sqlalchemy import make_url
 
-from cronhare.adapters.sql.schema.tables import metadata
+from cronhare.adapters.sql.tables.tables import metadata
 from tests.integration.test_canaries import CANARY
 from tests.production.plant import PATIENCE, Plant, Process, plant
 from tests.services import rabbitmq as rabbitmq_service

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, update
 
-from cronhare.adapters.sql.schema.tables import attempts, executions, plans, schedulers
+from cronhare.adapters.sql.tables.tables import attempts, executions, plans, schedulers
 from cronhare.domain.schedules.planning import plan
 from tests.faults.arena import Arena
 from tests.faults.jobs import MARK

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from sqlalchemy import update
 
-from cronhare.adapters.sql.schema.tables import executions
+from cronhare.adapters.sql.tables.tables import executions
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef

@@ -11,8 +11,8 @@ from cronhare.adapters.sql.claims import reconciliation as statements
 from cronhare.adapters.sql.claims.store import UNLOCKED_PLANS
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.adapters.sql.rows.executions import BY_IDS
-from cronhare.adapters.sql.schema.tables import executions, nodes, plans
+from cronhare.adapters.sql.tables.executions import BY_IDS
+from cronhare.adapters.sql.tables.tables import executions, nodes, plans
 from cronhare.domain.nodes import NodeReport
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, empty, sql_ledger

@@ -20,7 +20,7 @@ from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
-from cronhare.adapters.sql.schema.tables import metadata
+from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable

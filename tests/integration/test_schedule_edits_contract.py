@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.sql.schedules import edits as schedule_edits
+from cronhare.adapters.sql.schedules import editing as schedule_edits
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine
 
 from cronhare.adapters.sql.dialect import dialect_of
-from cronhare.adapters.sql.rows.changes import ARCHIVE, archive_values
+from cronhare.adapters.sql.writing import ARCHIVE, archive_values
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.catching_up import CatchUp

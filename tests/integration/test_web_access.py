@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import select
 
-from cronhare.adapters.sql.schema.tables import audit
+from cronhare.adapters.sql.tables.tables import audit
 from cronhare.domain.access import Scope
 from cronhare.domain.access.tokens import looks_like_token, make_token
 from cronhare.domain.access.tries import MOST_FROM_ONE

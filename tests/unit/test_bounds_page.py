@@ -17,7 +17,7 @@ from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
-from cronhare.adapters.sql.rows.schedules import LONGEST_RETENTION
+from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
 from cronhare.application.administration.views import metrics
 from cronhare.application.events import (
     announcing,

@@ -15,9 +15,8 @@ from cronhare.domain.access.tokens import USED_EVERY, Token
 from cronhare.ports.records import AuditFilter
 
 from .database import Store, repeatable
-from .rows.own import OwnTable
-from .schema.tables import audit, page_sessions, tokens
-from .schema.types import UtcDateTime
+from .tables.tables import audit, page_sessions, tokens
+from .tables.types import OwnTable, UtcDateTime
 
 TOKEN: Final = OwnTable(tokens, scope=Literal["read", "operate", "admin"])
 

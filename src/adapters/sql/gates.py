@@ -36,9 +36,9 @@ from cronhare.ports.attempts import Busy, Refused, StartAnswer
 
 from .database import Database, repeatable_unless_locked
 from .dialect import Locked
-from .rows.changes import Change
-from .rows.executions import in_states, is_in
-from .schema.tables import FOUND_BY_KEY, IDS, executions, gates, schedulers
+from .tables.executions import in_states, is_in
+from .tables.tables import FOUND_BY_KEY, IDS, executions, gates, schedulers
+from .writing import Change
 
 #: So many executions that keep others of their schedule back are looked at; others wait for them.
 _MOST_ACTIVE: Final = 100

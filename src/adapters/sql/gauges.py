@@ -34,7 +34,7 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.records import Coming, Counts, QueueLoad, Run
 
 from .database import Store, StorePart, repeatable
-from .rows.executions import (
+from .tables.executions import (
     BY_IDS,
     batches,
     display_name,
@@ -42,10 +42,9 @@ from .rows.executions import (
     in_states,
     is_of_due_instant,
 )
-from .rows.own import OwnTable
-from .rows.schedules import IS_USERS, STAMP
-from .schema.tables import IDS, alerts, executions, failed_tasks, plans, schedulers
-from .schema.types import UtcDateTime
+from .tables.schedules import IS_USERS, STAMP
+from .tables.tables import IDS, alerts, executions, failed_tasks, plans, schedulers
+from .tables.types import OwnTable, UtcDateTime
 
 #: So many waiting runs are counted for an alert: more make no other one.
 MOST_COUNTED: Final = 10_000

@@ -36,11 +36,10 @@ from cronhare.ports.attempts import Deferred, StartAnswer
 
 from .database import Store, repeatable
 from .dialect import Dialect
-from .rows.changes import Change
-from .rows.own import BrokenRow, OwnTable, whole
-from .rows.schedule_columns import NUMBER_COLUMNS
-from .schema.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
-from .schema.types import UtcDateTime, duration, milliseconds
+from .tables.schedule_columns import NUMBER_COLUMNS
+from .tables.tables import FOUND_BY_KEY, breakers, budgets, executions, schedulers
+from .tables.types import BrokenRow, OwnTable, UtcDateTime, duration, milliseconds, whole
+from .writing import Change
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,6 @@
-"""Reports of nodes: one row each, which only its node writes."""
+"""Reports of nodes: one row each, which only its node writes; and which messages came to whom."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -8,11 +9,11 @@ import msgspec
 from sqlalchemy import bindparam, case, delete, func, insert, or_, select, update
 
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
+from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
 
 from .database import Store, repeatable
-from .rows.own import OwnTable, whole
-from .schema.tables import holds, nodes
-from .schema.types import milliseconds
+from .tables.tables import holds, nodes
+from .tables.types import OwnTable, UtcDateTime, milliseconds, whole
 
 _AHEAD: Final = nodes.c.seen_at > bindparam("latest", type_=nodes.c.seen_at.type)
 _NODES: Final = (
@@ -35,10 +36,6 @@ _OLD: Final = (
 _REMOVE: Final = delete(nodes).where(nodes.c.name == bindparam("node"))
 # Found without locks, and deleted by their keys: likewise.
 _NOTES: Final = select(holds.c.message).where(holds.c.node == bindparam("node"))
-_LET_GO: Final = delete(holds).where(
-    holds.c.message == bindparam("message_is"), holds.c.node == bindparam("node_is")
-)
-
 _DRAIN: Final = _UPDATE.values(
     drain_asked_at=bindparam("asked_at", type_=nodes.c.drain_asked_at.type)
 )
@@ -107,7 +104,7 @@ class SqlNodeStore(Store):
             found = connection.scalars(_NOTES, {"node": name}).all()
             if found:
                 mine = [{"message_is": message, "node_is": name} for message in found]
-                connection.execute(_LET_GO, mine)
+                connection.execute(_MINE, mine)
 
 
 def _values(report: NodeReport) -> dict[str, Any]:
@@ -133,3 +130,56 @@ def _report(row: Any) -> NodeReport:  # noqa: ANN401 - see `OwnTable.each`
             "consuming": None if row.consuming is None else bool(row.consuming),
         }
     )
+
+
+#: No message is delivered to so many nodes within a day.
+MOST_HOLDS: Final = 1_000
+
+_OF_MESSAGE: Final = holds.c.message == bindparam("message_is")
+_OLD_HOLDS: Final = delete(holds).where(
+    _OF_MESSAGE, holds.c.at < bindparam("before", type_=UtcDateTime)
+)
+_MINE: Final = delete(holds).where(_OF_MESSAGE, holds.c.node == bindparam("node_is"))
+_OTHERS: Final = (
+    select(holds, nodes.c.seen_at)
+    .outerjoin(nodes, nodes.c.name == holds.c.node)
+    .where(_OF_MESSAGE, holds.c.node != bindparam("node_is"))
+    .order_by(holds.c.at.desc())
+    .limit(MOST_HOLDS)
+)
+
+
+_HOLD: Final = OwnTable(holds, seen_at=datetime | None)
+
+
+class SqlRedeliveryStore(Store):
+    """Satisfies `RedeliveryStorePort`. Each method is one transaction."""
+
+    @repeatable
+    def hold(self, message: str, *, holder: Holder, now: datetime) -> Sequence[Hold]:
+        mine = {"message_is": message, "node_is": holder.node}
+        row = {
+            "message": message,
+            "node": holder.node,
+            "host": holder.host,
+            "boot": holder.boot,
+            "at": now,
+        }
+        with self._database.write("noting a message that came again") as connection:
+            connection.execute(_OLD_HOLDS, {"message_is": message, "before": now - KEPT_FOR})
+            connection.execute(_MINE, mine)
+            found = connection.execute(_OTHERS, mine).all()
+            connection.execute(insert(holds), row)
+        return [
+            Hold(
+                holder=Holder(node=each.node, host=each.host, boot=each.boot),
+                at=each.at,
+                seen_at=each.seen_at,
+            )
+            for each in _HOLD.readable(reversed(found))
+        ]
+
+    @repeatable
+    def let_go(self, message: str, *, node: str) -> None:
+        with self._database.write("noting that a message is at hand no more") as connection:
+            connection.execute(_MINE, {"message_is": message, "node_is": node})

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from sqlalchemy import select
 
-from cronhare.adapters.sql.schema.tables import attempts
+from cronhare.adapters.sql.tables.tables import attempts
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.retries.breaker import ACTIVATED
 from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted

@@ -1,4 +1,4 @@
-from cronhare.adapters.sql.isolation import SET_APART
+from cronhare.adapters.sql.writing import SET_APART
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.transitions import changes, set_apart
 from tests.unit.executions import NOON, execution

@@ -15,11 +15,10 @@ from sqlalchemy import Engine
 from cronhare.adapters.memory.bell import SilentBell
 from cronhare.adapters.memory.broker import MemoryBroker, MemoryConnection
 from cronhare.adapters.sql.access import SqlAuditStore
-from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
-from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.adapters.sql.records.lists import SqlNames
-from cronhare.adapters.sql.rows.changes import ARCHIVE, archive_values
 from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.writing import ARCHIVE, archive_values
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.jobs_files import JobsFileApplier

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql.attempts.store import SqlRedeliveryStore
-from cronhare.adapters.sql.nodes import SqlNodeStore
+from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.application.worker import foreign, ledger
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport

@@ -1,11 +1,11 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, Update, bindparam, select, update
+from sqlalchemy import Connection, Row, Select, Update, bindparam, select, update
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive_end
@@ -26,13 +26,43 @@ from cronhare.ports.runner import AttemptResult
 
 from ..database import StorePart, repeatable_unless_locked
 from ..dialect import Dialect
-from ..isolation import Written, pass_over, set_apart, write_each
 from ..limits import rule_on_retries
-from ..rows.changes import ARCHIVE, archive_values, write_changes
-from ..rows.executions import keep_outputs, output_values
-from ..schema.tables import IDS, attempts, by_id, executions
-from ..schema.types import UtcDateTime
-from .starts import UNLOCKED_STANDING, locked_elsewhere
+from ..tables.executions import keep_outputs, output_values
+from ..tables.tables import IDS, attempts, by_id, executions
+from ..tables.types import UtcDateTime
+from ..writing import (
+    ARCHIVE,
+    Written,
+    archive_values,
+    pass_over,
+    set_apart,
+    write_changes,
+    write_each,
+)
+
+_EXISTING = by_id(select(executions.c.id))
+
+STANDING: Select[Any] = by_id(
+    select(
+        executions.c.id,
+        executions.c.state,
+        executions.c.owner,
+        executions.c.lease_until,
+        executions.c.attempt,
+        executions.c.version,
+        executions.c.deaths,
+        executions.c.cancel_requested,
+    )
+)
+UNLOCKED_STANDING = STANDING.with_for_update(skip_locked=True)
+
+
+def locked_elsewhere(connection: Connection, not_found: Collection[int]) -> Collection[int]:
+    """Give the ids that exist although a look with `SKIP LOCKED` has not found them."""
+    if not not_found:
+        return ()
+    return frozenset(connection.scalars(_EXISTING, {"ids": list(not_found)}))
+
 
 _THIS_ATTEMPT = (
     attempts.c.execution_id == bindparam("ended_id"),

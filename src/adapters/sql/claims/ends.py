@@ -26,13 +26,12 @@ from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.errors import LedgerUnavailable
 
-from ..cooldown import Cooldown, excluding
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked
-from ..isolation import Written, pass_over, set_apart, write_each
-from ..rows.changes import read_archived, write_changes
-from ..rows.executions import BY_IDS, executions_of
-from ..schema.tables import IDS, executions, failed_tasks
-from ..schema.types import UtcDateTime
+from ..dialect import Cooldown, excluding
+from ..tables.executions import BY_IDS, executions_of
+from ..tables.tables import IDS, executions, failed_tasks
+from ..tables.types import UtcDateTime
+from ..writing import Written, pass_over, read_archived, set_apart, write_changes, write_each
 from .reconciliation import ALL, UNLOCKED, lock_rows, write_ids
 
 log = logging.getLogger(__name__)

@@ -11,13 +11,20 @@ from cronhare.domain.lifecycle.gates import gates_of, place_in_line, replace_by
 from cronhare.domain.lifecycle.transitions import hold, let_go
 from cronhare.ports.claims import LetGo
 
-from ..cooldown import excluding
 from ..database import StorePart, repeatable, repeatable_unless_locked
+from ..dialect import excluding
 from ..gates import LockedGates, MissingGates, make_gates
-from ..isolation import REFUSED, Written, pass_over, set_broken_apart, write_each
-from ..rows.changes import Change, write_changes
-from ..rows.executions import BY_IDS, executions_of, in_states, is_in
-from ..schema.tables import executions
+from ..tables.executions import BY_IDS, executions_of, in_states, is_in
+from ..tables.tables import executions
+from ..writing import (
+    REFUSED,
+    Change,
+    Written,
+    pass_over,
+    set_broken_apart,
+    write_changes,
+    write_each,
+)
 
 #: So many executions are let go at a gate in one call, or cancelled.
 MOST_AT_ONCE: Final = 100

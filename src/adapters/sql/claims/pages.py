@@ -1,13 +1,18 @@
-"""Pages of schedules: which are due, edited or could not be planned, and who waits for a clock."""
+"""Pages of schedules: which are due, edited or could not be planned; and what to know of them.
 
-from collections.abc import Mapping, Sequence
+A batch in which no schedule has conditions or a pause reads nothing more, and writes nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
+import attrs
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Connection,
     Row,
     Select,
     and_,
@@ -16,17 +21,21 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    update,
 )
 
+from cronhare.domain.execution import State
+from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
+from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 from cronhare.ports.claims import Batch
 
-from ..cooldown import Cooldown
-from ..rows.executions import display_name
-from ..rows.schedules import STAMP
-from ..schema.tables import plans, schedulers
-from ..schema.types import HandWritten, UtcDateTime
-from .plans import select_schedules
+from ..dialect import Cooldown, Dialect
+from ..tables.executions import display_name
+from ..tables.schedules import PAUSE_COLUMNS, STAMP, find_calendars, read_pause, select_schedules
+from ..tables.tables import IDS, by_id, executions, plans, schedulers
+from ..tables.types import HandWritten, OwnTable, UtcDateTime
 
 
 class Page:
@@ -155,3 +164,161 @@ def is_later(place: Place, floor: Place) -> bool:
         case (datetime() as at, int(id_)), (datetime() as floor_at, int(floor_id)):
             return (at, id_) > (floor_at, floor_id)
     return False
+
+
+Known = Sequence[tuple[Row[Any], Schedule | BrokenSchedule]]
+
+_PLANS: Final[Select[Any]] = select(
+    plans.c.scheduler_id, *(plans.c[name] for name in PAUSE_COLUMNS), plans.c.claimed
+).where(plans.c.scheduler_id.in_(IDS))
+
+_SKIPPED: Final = executions.c.state == State.SKIPPED.value
+_LATEST: Final = (
+    select(executions.c.scheduler_id, func.max(executions.c.due_at).label("due_at"))
+    .where(executions.c.scheduler_id.in_(IDS), _SKIPPED)
+    .group_by(executions.c.scheduler_id)
+    .subquery()
+)
+_SKIPPED_LAST: Final = select(executions.c.id).join(
+    _LATEST,
+    and_(
+        executions.c.scheduler_id == _LATEST.c.scheduler_id,
+        executions.c.due_at == _LATEST.c.due_at,
+        _SKIPPED,
+    ),
+)
+_TABLE: Final = OwnTable(executions, state=State)
+
+# Locked, or the cleanup could delete what is prolonged; another row is as good as a locked one.
+_NEWEST_SKIPS: Final = by_id(
+    select(
+        executions.c.id,
+        executions.c.scheduler_id,
+        executions.c.execution_key,
+        executions.c.state,
+        executions.c.last_due_at,
+        executions.c.last_error,
+        executions.c.missed,
+    )
+).with_for_update(skip_locked=True)
+
+_PROLONG: Final = (
+    update(executions)
+    .where(executions.c.id == bindparam("row_id"))
+    .values(
+        last_due_at=bindparam("last", type_=UtcDateTime),
+        finished_at=bindparam("now", type_=UtcDateTime),
+        missed=executions.c.missed + bindparam("more"),
+    )
+)
+_COUNT: Final = (
+    update(plans)
+    .where(plans.c.scheduler_id == bindparam("row_id"))
+    .values(claimed=bindparam("now_claimed"))
+)
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """The circumstances of one schedule, and the row that a skip prolongs."""
+
+    circumstances: Circumstances
+    newest_skip_id: int | None = None
+
+
+def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Found]:
+    """Read what the schedules that have conditions or a pause need; most batches have none."""
+    asking = [
+        (row.is_paused, schedule)
+        for row, schedule in known
+        if isinstance(schedule, Schedule) and (row.is_paused or schedule.conditions is not None)
+    ]
+    if not asking:
+        return {}
+    calendars = find_calendars(
+        connection,
+        {name for _, one in asking if one.conditions for name in one.conditions.calendars},
+    )
+    planned = [one.id for is_paused, one in asking if is_paused or counts_runs(one)]
+    rows = connection.execute(_PLANS, {"ids": planned}) if planned else ()
+    plan_of = {row.scheduler_id: row for row in rows}
+    newest = _newest_skips(connection, [schedule.id for _, schedule in asking])
+    found = {}
+    for _, schedule in asking:
+        plan = plan_of.get(schedule.id)
+        skip_id, newest_skip = newest.get(schedule.id, (None, None))
+        circumstances = Circumstances(
+            pause=None if plan is None else read_pause(plan),
+            calendars=calendars,
+            claimed=0 if plan is None else plan.claimed or 0,
+            newest_skip=newest_skip,
+        )
+        found[schedule.id] = Found(circumstances=circumstances, newest_skip_id=skip_id)
+    return found
+
+
+def keep_tallies(
+    connection: Connection,
+    dialect: Dialect,
+    planned: Iterable[tuple[Schedule, Plan]],
+    found: Mapping[int, Found],
+) -> None:
+    """Count the runs that were due, of schedules that may have but so many.
+
+    Their plans are locked by us, so nobody else counts them.
+    """
+    rows = [
+        {
+            "row_id": schedule.id,
+            "now_claimed": found[schedule.id].circumstances.claimed + len(plan.runs),
+        }
+        for schedule, plan in planned
+        if plan.runs and counts_runs(schedule)
+    ]
+    if rows:
+        dialect.update_many(connection, _COUNT, rows)
+
+
+def prolong(
+    connection: Connection,
+    dialect: Dialect,
+    planned: Iterable[tuple[Schedule, Plan]],
+    found: Mapping[int, Found],
+    *,
+    now: datetime,
+) -> int:
+    """Prolong rows of instants that did not run; answers by how many instants."""
+    rows = [
+        {
+            "row_id": found[schedule.id].newest_skip_id,
+            "last": one.last,
+            "more": one.count,
+            "now": now,
+        }
+        for schedule, plan in planned
+        for one in plan.skips
+        if one.prolongs is not None
+    ]
+    if rows:
+        dialect.update_many(connection, _PROLONG, rows)
+    return sum(row["more"] for row in rows)  # type: ignore[misc]
+
+
+def _newest_skips(
+    connection: Connection, ids: Sequence[int]
+) -> Mapping[int, tuple[int, NewestSkip]]:
+    latest = connection.scalars(_SKIPPED_LAST, {"ids": ids}).all()
+    if not latest:
+        return {}
+    rows = _TABLE.readable(connection.execute(_NEWEST_SKIPS, {"ids": latest}))
+    return {
+        row.scheduler_id: (
+            row.id,
+            NewestSkip(key=row.execution_key, last=row.last_due_at, reason=row.last_error),
+        )
+        for row in rows
+        if row.state is State.SKIPPED
+        and row.last_due_at is not None
+        and row.last_error is not None
+        and row.missed < MOST
+    }

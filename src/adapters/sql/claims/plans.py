@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from sqlalchemy import (
     Connection,
-    FromClause,
     Row,
     Select,
     bindparam,
@@ -37,10 +36,10 @@ from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, TransactionRolledBack
 from ..gates import gates_to_try, hold_back
-from ..rows.executions import EXECUTION, executions_of, in_states, known_id
-from ..rows.schedules import READ, STAMP, read_idle, schedule_of
-from ..schema.tables import IDS, executions, plans, schedulers
-from .circumstances import Found, find_circumstances, keep_tallies, prolong
+from ..tables.executions import EXECUTION, executions_of, in_states, known_id
+from ..tables.schedules import READ, read_idle, schedule_of
+from ..tables.tables import IDS, executions, plans, schedulers
+from .pages import Found, find_circumstances, keep_tallies, prolong
 
 _IS_HELD = executions.c.state == State.HELD.value
 _UNFINISHED = (
@@ -59,21 +58,6 @@ _UNFINISHED = (
 )
 
 _FORGET = delete(plans).where(plans.c.scheduler_id.in_(IDS))
-
-
-def select_schedules(planned: FromClause = plans) -> Select[Any]:
-    """Begin a statement that selects schedules with their plans, as `apply_plans` takes them."""
-    return select(
-        *READ,
-        STAMP.label("stamp"),
-        planned.c.scheduler_id.label("planned_id"),
-        planned.c.next_due_at,
-        planned.c.resume_at,
-        planned.c.problem,
-        planned.c.idle,
-        planned.c.paused_at.is_not(None).label("is_paused"),
-        STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
-    )
 
 
 def apply_plans(

@@ -31,12 +31,12 @@ from cronhare.domain.lifecycle.redelivery import (
     expected_soon,
 )
 
-from ..cooldown import Cooldown, excluding
 from ..database import Database, LedgerTime, repeatable, repeatable_unless_locked
-from ..isolation import Written, pass_over, set_apart, write_each
-from ..rows.executions import EXECUTION, executions_of, in_states, is_in
-from ..schema.tables import by_id, executions
-from ..schema.types import UtcDateTime, named_rows
+from ..dialect import Cooldown, excluding
+from ..tables.executions import EXECUTION, executions_of, in_states, is_in
+from ..tables.tables import by_id, executions
+from ..tables.types import UtcDateTime, named_rows
+from ..writing import Written, pass_over, set_apart, write_each
 
 A = TypeVar("A")
 

@@ -15,11 +15,10 @@ from cronhare.ports.claims import Batch
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
-from ..cooldown import Cooldown, excluding
 from ..database import Database, repeatable, repeatable_unless_locked
-from ..dialect import Locked, StatementFailed
-from ..isolation import REFUSED, Written, write_each
-from ..schema.tables import FOUND_BY_KEY, IDS, plans, schedulers
+from ..dialect import Cooldown, Locked, StatementFailed, excluding
+from ..tables.tables import FOUND_BY_KEY, IDS, plans, schedulers
+from ..writing import REFUSED, Written, write_each
 from . import pages
 from .ends import AskedEnds, PublishedMarks, UnconfirmedEnds
 from .letting_go import LettingGo

@@ -16,8 +16,8 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
-from ..schema.tables import plans
-from ..schema.types import to_text
+from ..tables.tables import plans
+from ..tables.types import to_text
 
 #: Columns in their order, each with its type.
 ColumnTypes = Mapping[str, TypeEngine[Any]]

@@ -31,7 +31,7 @@ from cronhare.ports.system import ClockPort
 
 from ..database import connect
 from ..dialect import Connect, Errors, Meaning, dialect_of, with_dialect
-from ..schema.types import named_rows
+from ..tables.types import named_rows
 from .batches import PLAN_COLUMNS, Join, Rows, as_texts, joined, parameters_of, rows_of
 
 log = logging.getLogger(__name__)

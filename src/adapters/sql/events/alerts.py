@@ -34,9 +34,9 @@ from cronhare.domain.lifecycle.events import LONGEST_NAME
 from cronhare.ports.events import AlertChanges
 
 from ..database import Store, repeatable
-from ..rows.executions import batches, exactly
-from ..rows.own import BrokenRow, OwnTable
-from ..schema.tables import alerts, judgements
+from ..tables.executions import batches, exactly
+from ..tables.tables import alerts, judgements
+from ..tables.types import BrokenRow, OwnTable
 from .signs import Signals
 
 #: Alerts that one statement names.

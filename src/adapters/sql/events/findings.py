@@ -28,8 +28,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Page
 
 from ..database import StorePart, repeatable
-from ..rows.changes import read_archived
-from ..rows.executions import (
+from ..tables.executions import (
     BY_IDS,
     EXECUTION,
     IS_LAST_ATTEMPT,
@@ -41,9 +40,9 @@ from ..rows.executions import (
     in_states,
     is_of_due_instant,
 )
-from ..rows.own import OwnTable
-from ..schema.tables import IDS, attempts, executions, failed_tasks, outputs, schedulers
-from ..schema.types import UtcDateTime
+from ..tables.tables import IDS, attempts, executions, failed_tasks, outputs, schedulers
+from ..tables.types import OwnTable, UtcDateTime
+from ..writing import read_archived
 
 #: Schedules, and runs, that one statement asks for; and runs with output, each of up to 256 KiB.
 _AT_ONCE: Final = 500

@@ -33,9 +33,9 @@ from cronhare.domain.retries.leaps import CLOCKS_DIFFER
 from cronhare.ports.events import Expired
 
 from ..database import STEP, Store, change_some, repeatable
-from ..rows.executions import batches
-from ..rows.own import OwnTable
-from ..schema.tables import failed_tasks, outbox
+from ..tables.executions import batches
+from ..tables.tables import failed_tasks, outbox
+from ..tables.types import OwnTable
 from .findings import Findings
 
 #: Rows that one statement inserts; targets, and beginnings of keys, that one asks for.

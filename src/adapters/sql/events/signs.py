@@ -37,7 +37,7 @@ from cronhare.domain.schedules.task import SYSTEM, TaskRef
 
 from ..database import repeatable
 from ..gauges import SystemSignsPart
-from ..rows.executions import (
+from ..tables.executions import (
     BY_IDS,
     IS_LAST_ATTEMPT,
     IS_LAST_OUTPUT,
@@ -47,10 +47,9 @@ from ..rows.executions import (
     find_executions,
     is_of_due_instant,
 )
-from ..rows.own import OwnTable
-from ..rows.schedule_columns import COLUMN_OF_TYPE
-from ..schema.tables import IDS, attempts, executions, failed_tasks, outputs, plans, schedulers
-from ..schema.types import UtcDateTime
+from ..tables.schedule_columns import COLUMN_OF_TYPE
+from ..tables.tables import IDS, attempts, executions, failed_tasks, outputs, plans, schedulers
+from ..tables.types import OwnTable, UtcDateTime
 
 #: Schedules, or runs, that one statement asks for.
 _AT_ONCE: Final = 500

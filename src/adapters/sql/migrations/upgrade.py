@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
-from cronhare.adapters.sql.schema.types import UtcDateTime, read_moment
+from cronhare.adapters.sql.tables.types import UtcDateTime, read_moment
 from cronhare.domain.texts.echo import echo
 from cronhare.ports.errors import LedgerNewer, LedgerOutdated, LedgerUnmade
 

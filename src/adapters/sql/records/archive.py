@@ -28,10 +28,10 @@ from cronhare.ports.errors import LedgerBusy
 
 from ..database import StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Dialect, Locked
-from ..rows.changes import ARCHIVE, archive_values, read_archived, write_changes
-from ..rows.executions import BY_IDS, exactly, find_executions, known_id
-from ..schema.tables import IDS, failed_tasks, schedulers
-from ..schema.types import UtcDateTime
+from ..tables.executions import BY_IDS, exactly, find_executions, known_id
+from ..tables.tables import IDS, failed_tasks, schedulers
+from ..tables.types import UtcDateTime
+from ..writing import ARCHIVE, archive_values, read_archived, write_changes
 
 _ROW: Final = failed_tasks.c
 _ARCHIVE = select(failed_tasks).order_by(_ROW.id.desc())

@@ -29,11 +29,13 @@ from ..gauges import NEWEST, last_claim, loads, outstanding, overdue
 from ..limits import BREAKER, BUDGET, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
-from ..rows.changes import FAILURE
-from ..rows.own import ATTEMPT, OUTPUT, REPLAY, TALLY, BrokenRow, OwnTable
-from ..rows.schedules import PLAN
-from ..schedules.lists import schedules_seen
-from ..schema.tables import executions, failed_tasks, outbox, plans
+from ..schedules.editing import schedules_seen
+from ..tables.schedules import PLAN
+from ..tables.tables import executions, failed_tasks, outbox, plans
+from ..tables.types import BrokenRow, OwnTable
+from ..writing import FAILURE
+from .replays import REPLAY
+from .store import ATTEMPT, OUTPUT, TALLY
 
 #: The newest rows of each table that are looked at.
 MOST_READ: Final = 1_000

@@ -26,13 +26,12 @@ from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import Schedule
 
-from ..attempts.starts import locked_elsewhere
-from ..claims.plans import select_schedules
+from ..attempts.ends import locked_elsewhere
 from ..dialect import Dialect
-from ..rows.changes import read_archived, write_changes
-from ..rows.executions import BY_IDS, batches, find_executions
-from ..rows.schedules import find_calendars, read_idle, schedule_of
-from ..schema.tables import IDS, executions, failed_tasks, plans, replay_items, schedulers
+from ..tables.executions import BY_IDS, batches, find_executions
+from ..tables.schedules import find_calendars, read_idle, schedule_of, select_schedules
+from ..tables.tables import IDS, executions, failed_tasks, plans, replay_items, schedulers
+from ..writing import read_archived, write_changes
 from .archive import resolve, those_of
 
 #: A step looks at so many instants, or rows of the archive. An instant has up to four keys.

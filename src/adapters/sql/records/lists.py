@@ -32,7 +32,7 @@ from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.ports.records import ExecutionFilter, RanInWindow
 
 from ..database import Store, repeatable
-from ..rows.executions import (
+from ..tables.executions import (
     IS_STANDALONE,
     SCHEDULE_NAME,
     display_name,
@@ -41,10 +41,10 @@ from ..rows.executions import (
     in_states,
     rows_near,
 )
-from ..rows.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
-from ..rows.schedules import IS_USERS
-from ..schema.tables import attempts, executions, failed_tasks, schedulers
-from ..schema.types import UtcDateTime
+from ..tables.schedule_columns import COLUMN_OF_TYPE, TASK_COLUMNS, read_task
+from ..tables.schedules import IS_USERS
+from ..tables.tables import attempts, executions, failed_tasks, schedulers
+from ..tables.types import UtcDateTime
 from .archive import rows_of_task
 
 _ROW: Final = executions.c

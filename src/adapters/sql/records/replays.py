@@ -36,13 +36,11 @@ from cronhare.ports.claims import Advance
 from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
-from ..cooldown import Cooldown, excluding
 from ..database import Store, repeatable
-from ..dialect import Locked, StatementFailed
-from ..rows.executions import in_states, known_id
-from ..rows.own import REPLAY, BrokenRow
-from ..schema.tables import IDS, executions, failed_tasks, replay_items, replays
-from ..schema.types import UtcDateTime
+from ..dialect import Cooldown, Locked, StatementFailed, excluding
+from ..tables.executions import in_states, known_id
+from ..tables.tables import IDS, executions, failed_tasks, replay_items, replays
+from ..tables.types import BrokenRow, OwnTable, UtcDateTime
 from .items import Collected, Failures, PastInstants, have_run
 
 #: A step counts at most so many executions that have ended.
@@ -53,6 +51,8 @@ LOCKED_FOR: Final = timedelta(seconds=10)
 
 #: So many replays that may be due are read: some of them may only have a slow pace.
 _LOOKED_AT: Final = 100
+
+REPLAY: Final = OwnTable(replays, state=ReplayState)
 
 _NEWEST: Final = select(replays).order_by(replays.c.id.desc())
 _ASKED_BY: Final = select(replays).where(replays.c.request == bindparam("request"))

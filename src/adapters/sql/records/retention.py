@@ -25,10 +25,9 @@ from cronhare.ports.records import Retention
 
 from ..database import STEP, Database, forget, repeatable_unless_locked
 from ..gates import KEPT_FOR as GATES_KEPT_FOR
-from ..isolation import Written, write_each
-from ..rows.executions import batches, in_states
-from ..rows.schedules import LONGEST_RETENTION, read_retention
-from ..schema.tables import (
+from ..tables.executions import batches, in_states
+from ..tables.schedules import LONGEST_RETENTION, read_retention
+from ..tables.tables import (
     AWAITS_A_PERSON,
     IDS,
     THESE,
@@ -43,7 +42,8 @@ from ..schema.tables import (
     replays,
     schedulers,
 )
-from ..schema.types import UtcDateTime
+from ..tables.types import UtcDateTime
+from ..writing import Written, write_each
 
 #: One statement asks for at most so many schedules.
 _SCHEDULES: Final = 1_000

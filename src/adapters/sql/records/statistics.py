@@ -46,10 +46,10 @@ from cronhare.domain.schedules.task import SYSTEM
 from ..database import Store, repeatable
 from ..dialect import Dialect
 from ..gauges import last_of_schedule
-from ..rows.executions import display_name, in_states
-from ..rows.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
-from ..rows.schedules import IS_ON, IS_USERS, STAMP
-from ..schema.tables import executions, failed_tasks, outbox, plans, schedulers
+from ..tables.executions import display_name, in_states
+from ..tables.schedule_columns import SPANS_MS, TIME_COLUMNS, read_times
+from ..tables.schedules import IS_ON, IS_USERS, STAMP
+from ..tables.tables import executions, failed_tasks, outbox, plans, schedulers
 from .archive import those_of
 from .lists import ids_between
 

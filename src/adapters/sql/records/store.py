@@ -24,16 +24,19 @@ from cronhare.ports.records import (
 from cronhare.ports.runner import Captured
 
 from ..database import Store, repeatable
-from ..rows.changes import write_changes
-from ..rows.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions, known_id
-from ..rows.own import ATTEMPT, OUTPUT, TALLY
-from ..schema.tables import IDS, attempts, executions, outputs, topic_tallies
-from ..schema.types import UtcDateTime
+from ..tables.executions import BY_IDS, EXECUTION, batches, executions_of, find_executions, known_id
+from ..tables.tables import IDS, attempts, executions, outputs, topic_tallies
+from ..tables.types import OwnTable, UtcDateTime
+from ..writing import write_changes
 from .archive import ArchiveRecords
 from .lists import newest
 
 if TYPE_CHECKING:
     from cronhare.domain.diagnosis.overdue import LastClaim
+
+ATTEMPT: Final = OwnTable(attempts)
+OUTPUT: Final = OwnTable(outputs)
+TALLY: Final = OwnTable(topic_tallies)
 
 _ATTEMPTS = (
     select(attempts)

@@ -28,9 +28,9 @@ from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.errors import LedgerUnavailable
 
 from ...dialect import TransactionRolledBack, with_dialect
-from ...rows.executions import NEW_COLUMNS, REPLACE, new_values
-from ...schema.tables import FOUND_BY_KEY, executions, metadata
-from ...schema.types import UtcDateTime, row_maker
+from ...tables.executions import NEW_COLUMNS, REPLACE, new_values
+from ...tables.tables import FOUND_BY_KEY, executions, metadata
+from ...tables.types import UtcDateTime, row_maker
 from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
 from ..servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 from . import errors, schema

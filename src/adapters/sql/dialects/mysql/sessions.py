@@ -18,7 +18,7 @@ from sqlalchemy import URL, Engine, create_engine
 from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
-from ...schema.types import read_moment as read_written
+from ...tables.types import read_moment as read_written
 from ..servers import IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
 

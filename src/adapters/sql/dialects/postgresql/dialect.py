@@ -28,9 +28,9 @@ from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 
 from ...dialect import with_dialect
-from ...rows.executions import NEW_COLUMNS, new_values
-from ...schema.tables import executions, outputs
-from ...schema.types import IsOneOf
+from ...tables.executions import NEW_COLUMNS, new_values
+from ...tables.tables import executions, outputs
+from ...tables.types import IsOneOf
 from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
 from ..servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
 from . import errors, schema

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGIdentifi
 from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
-from ...schema.types import read_moment as read_written
+from ...tables.types import read_moment as read_written
 from ..servers import ANSWER_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
 from .schema import COLLATION

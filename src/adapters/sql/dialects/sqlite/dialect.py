@@ -29,14 +29,9 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.system import ClockPort
 
 from ...dialect import UPGRADE, Connect, with_dialect
-from ...rows.executions import (
-    NEW_COLUMNS,
-    RARELY_SET,
-    REPLACE,
-    new_values,
-)
-from ...schema.tables import executions
-from ...schema.types import named_rows
+from ...tables.executions import NEW_COLUMNS, RARELY_SET, REPLACE, new_values
+from ...tables.tables import executions
+from ...tables.types import named_rows
 from ..batches import PLAN_COLUMNS, as_texts
 from . import errors, schema
 from .file import connect, is_there, located, make_file, prepare

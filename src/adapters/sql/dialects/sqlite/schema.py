@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from ...dialect import Columns
-from ...schema.types import LENGTH, HandWritten, UtcDateTime
+from ...tables.types import LENGTH, HandWritten, UtcDateTime
 
 
 def _check(column: sa.Column[Any]) -> str | None:

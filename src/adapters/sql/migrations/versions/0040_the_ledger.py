@@ -14,7 +14,7 @@ from alembic import context, op
 from cronhare.adapters.sql.dialect import dialect_of
 from cronhare.adapters.sql.dialects import columns_in
 from cronhare.adapters.sql.migrations.upgrade import adopt_executions, adopt_schedulers
-from cronhare.adapters.sql.schema import making
+from cronhare.adapters.sql.tables import making
 
 revision = "0040"
 down_revision = None

@@ -38,10 +38,19 @@ from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.runner import AttemptResult, Written
 
 from ..dialect import Dialect
-from ..schema.tables import IDS, attempts, by_id, executions, outputs, schedulers
-from ..schema.types import UtcDateTime, duration, milliseconds, named_rows, to_text
-from .own import BrokenRow, OwnTable, text, whole
 from .schedule_columns import LONG_AGO, SPANS_MS, read_retry, write_retry
+from .tables import IDS, attempts, by_id, executions, outputs, schedulers
+from .types import (
+    BrokenRow,
+    OwnTable,
+    UtcDateTime,
+    duration,
+    milliseconds,
+    named_rows,
+    text,
+    to_text,
+    whole,
+)
 
 Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
 

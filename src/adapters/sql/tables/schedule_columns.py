@@ -53,8 +53,7 @@ from cronhare.domain.texts.durations import LONGEST
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
-from ..schema.types import milliseconds
-from .own import cached
+from .types import cached, milliseconds
 
 #: Replaces a time that cannot be read.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)

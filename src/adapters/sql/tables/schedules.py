@@ -9,7 +9,9 @@ import msgspec
 from sqlalchemy import (
     BindParameter,
     Connection,
+    FromClause,
     Row,
+    Select,
     bindparam,
     delete,
     func,
@@ -43,9 +45,7 @@ from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Sch
 from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.echo import echo, shown
 
-from ..schema.tables import calendar_windows, calendars, plans, schedulers
 from .executions import display_name
-from .own import BrokenRow, OwnTable
 from .schedule_columns import (
     LONG_AGO,
     NOWHERE,
@@ -63,6 +63,8 @@ from .schedule_columns import (
     read_times,
     task_values,
 )
+from .tables import calendar_windows, calendars, plans, schedulers
+from .types import BrokenRow, OwnTable
 
 #: The most characters that are read: ten times a sensible one.
 LONGEST_RETENTION: Final = 1_024
@@ -97,6 +99,23 @@ READ = tuple(
         *RUN_OPTION_COLUMNS,
     )
 )
+
+
+def select_schedules(planned: FromClause = plans) -> Select[Any]:
+    """Begin a statement that selects schedules with their plans, as a batch takes them."""
+    return select(
+        *READ,
+        STAMP.label("stamp"),
+        planned.c.scheduler_id.label("planned_id"),
+        planned.c.next_due_at,
+        planned.c.resume_at,
+        planned.c.problem,
+        planned.c.idle,
+        planned.c.paused_at.is_not(None).label("is_paused"),
+        STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
+    )
+
+
 _IN_TASK = slice(4, 4 + len(TASK_COLUMNS))
 _IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIME_COLUMNS))
 _IN_OPTIONS = slice(_IN_TIMES.stop, len(READ))
