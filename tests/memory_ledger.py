@@ -15,8 +15,8 @@ from sqlalchemy.engine import Dialect as Compiling
 
 from cronhare.adapters.sql.dialect import with_dialect
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects.sqlite.dialect import SqliteDialect
-from cronhare.adapters.sql.dialects.sqlite.file import prepare
+from cronhare.adapters.sql.dialects.sqlite import SqliteDialect
+from cronhare.adapters.sql.dialects.sqlite_file import prepare
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.addresses import LedgerFile
 from cronhare.ports.system import ClockPort

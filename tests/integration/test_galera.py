@@ -10,8 +10,7 @@ from sqlalchemy import Engine, ExceptionContext, event, text
 
 from cronhare.adapters.sql.database import Database, repeatable
 from cronhare.adapters.sql.dialect import TransactionRolledBack
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
+from cronhare.adapters.sql.dialects import mysql_sessions, open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
@@ -42,7 +41,7 @@ class Station:
 
     def note(self, met: ExceptionContext) -> None:
         """Remember an error."""
-        self.errors.append((mysql_errors.number_of(met.original_exception), met.statement))
+        self.errors.append((mysql_sessions.number_of(met.original_exception), met.statement))
 
 
 @pytest.fixture
@@ -97,7 +96,7 @@ def test_what_another_node_wrote_first_is_told_at_the_commit_and_repeated(
 
     add()
 
-    assert (tries, here.errors) == (2, [(mysql_errors.DEADLOCK, None)])  # of no statement
+    assert (tries, here.errors) == (2, [(mysql_sessions.DEADLOCK, None)])  # of no statement
     assert {count(station, clock) for station in stations} == {2}
 
 
@@ -152,6 +151,6 @@ def test_what_a_node_without_a_majority_refuses_at_the_commit_was_not_done(
         for other in others:
             other.node.start()
 
-    assert number in {mysql_errors.NOT_READY, mysql_errors.DEADLOCK}
+    assert number in {mysql_sessions.NOT_READY, mysql_sessions.DEADLOCK}
     assert statement is None
     assert {count(station, clock) for station in stations} == {0}

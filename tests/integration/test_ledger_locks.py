@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.sql.dialects.sqlite.file import make_file, occupy
+from cronhare.adapters.sql.dialects.sqlite_file import make_file, occupy
 
 pytestmark = pytest.mark.integration
 

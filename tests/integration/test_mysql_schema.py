@@ -15,8 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import URL, Engine, event
 
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects.mysql import dialect as mysql
+from cronhare.adapters.sql.dialects import mysql, open_engine
 from cronhare.adapters.sql.dialects.servers import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade

@@ -12,11 +12,8 @@ import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.sql import database
-from cronhare.adapters.sql.dialects import open_engine
+from cronhare.adapters.sql.dialects import mysql, mysql_sessions, open_engine
 from cronhare.adapters.sql.dialects import servers as server_sessions
-from cronhare.adapters.sql.dialects.mysql import dialect as mysql
-from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
-from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.errors import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
@@ -252,7 +249,7 @@ def test_a_deadlock_is_repeated_unseen(
 
     @event.listens_for(engine, "handle_error")
     def _note(context: ExceptionContext) -> None:
-        numbers.append(mysql_errors.number_of(context.original_exception))
+        numbers.append(mysql_sessions.number_of(context.original_exception))
 
     with shell.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("START TRANSACTION")
@@ -264,5 +261,5 @@ def test_a_deadlock_is_repeated_unseen(
         cursor.execute(touch, (first.execution_id,))
         shell.rollback()
 
-    assert numbers == [mysql_errors.DEADLOCK]
+    assert numbers == [mysql_sessions.DEADLOCK]
     assert [(one.state, one.attempt) for one in replaying.result()] == [(State.CLAIMED, 2)] * 2

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, event
 
-from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
+from cronhare.adapters.sql.dialects import open_engine, sqlite
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.domain.execution import State
 from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable

@@ -150,8 +150,8 @@ def _become(request: bytes, descriptors: Sequence[int]) -> Sequence[str]:
 
 def _warm_up() -> None:
     """Import what commands import when they run, too."""
-    import cronhare.adapters.sql.dialects.mysql.dialect  # noqa: PLC0415
-    import cronhare.adapters.sql.dialects.sqlite.dialect  # noqa: F401, PLC0415
+    import cronhare.adapters.sql.dialects.mysql  # noqa: PLC0415
+    import cronhare.adapters.sql.dialects.sqlite  # noqa: F401, PLC0415
     from cronhare.entrypoints import container  # noqa: F401, PLC0415
     from cronhare.entrypoints.cli import errors, output  # noqa: F401, PLC0415
     from cronhare.entrypoints.cli.command_tree import Commands  # noqa: PLC0415

@@ -1,11 +1,11 @@
 """The seam between databases: what a `Dialect` must know that SQLAlchemy does not.
 
-A database is a folder in `dialects`: `schema` (types of columns, how tables are made and adopted),
-`errors` (what a failure means), `dialect` (transactions, statements of its own, facts for `cronhare
-doctor`), and for a server `sessions`. `dialects/servers.py` has what all servers share,
-`dialects/batches.py` how many rows become one statement. A new database is a folder, a name in
-`dialects/__init__.py`, its URLs in `cronhare.domain.addresses`, and a parameter of the contract
-suites in `tests/integration`.
+A database is a file in `dialects`: types of columns, how tables are adopted, transactions,
+statements of its own, facts for `cronhare doctor`. A server has another file, for its sessions and
+what its errors mean; SQLite has one for the ledger's file. `dialects/servers.py` has what all
+servers share, `dialects/batches.py` how many rows become one statement. A new database is such
+files, its URLs in `cronhare.domain.addresses`, and a parameter of the contract suites in
+`tests/integration`.
 
 All other statements are SQLAlchemy Core, the same for all; SQLite, which has one writer at a time,
 leaves out their FOR UPDATE.
@@ -81,19 +81,6 @@ class Columns:
     indexes_end_with_ids: bool = True
 
 
-class Schema(Protocol):
-    """How tables are adopted and kept up. A module will do."""
-
-    def prepare_adoption(self, connection: Connection) -> None:
-        """Change adopted tables so that they can hold our values. They stay usable meanwhile."""
-
-    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
-        """Give the type of executions' ids, to which our tables refer; adopted ones keep theirs."""
-
-    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
-        """Let an UPDATE of these columns by people, and no other, set updated_at."""
-
-
 # Errors
 
 
@@ -140,7 +127,7 @@ class Meaning(enum.Enum):
 
 
 class Errors(Protocol):
-    """What the errors of one kind of database mean. A module will do."""
+    """What the errors of one kind of database mean."""
 
     def meaning_of(self, error: BaseException | None) -> Meaning:
         """Tell what an error of SQLAlchemy's or of the driver's means."""
@@ -160,10 +147,6 @@ class Errors(Protocol):
 
 class Dialect(Protocol):
     """One kind of database."""
-
-    @property
-    def schema(self) -> Schema:
-        """How its tables are made."""
 
     @property
     def errors(self) -> Errors:
@@ -218,6 +201,15 @@ class Dialect(Protocol):
         """Find a part of a text, counted from 1; 0 if it is not there. LIKE may ignore case."""
 
     # Administration
+
+    def prepare_adoption(self, connection: Connection) -> None:
+        """Change adopted tables so that they can hold our values. They stay usable meanwhile."""
+
+    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
+        """Give the type of executions' ids, to which our tables refer; adopted ones keep theirs."""
+
+    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+        """Let an UPDATE of these columns by people, and no other, set updated_at."""
 
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
         """Give a connection to migrate on, to one process at a time, and commit at the end."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.adapters.sql.dialects.sqlite.file import Occupied, occupy
+from cronhare.adapters.sql.dialects.sqlite_file import Occupied, occupy
 from cronhare.domain.addresses import LedgerFile
 
 from ..container import Container

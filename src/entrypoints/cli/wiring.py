@@ -132,7 +132,7 @@ def said_ledger(settings: "Settings") -> str:
 
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():
-        from cronhare.adapters.sql.dialects.sqlite.file import located
+        from cronhare.adapters.sql.dialects.sqlite_file import located
 
         return f"{ledger} ({located(Path(ledger.path))})"
     return str(ledger)

@@ -8,8 +8,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.database import repeatable
 from cronhare.adapters.sql.dialect import Meaning, TransactionRolledBack
-from cronhare.adapters.sql.dialects.mysql import errors as mysql
-from cronhare.adapters.sql.dialects.postgresql import errors as postgresql
+from cronhare.adapters.sql.dialects.mysql_sessions import MysqlErrors
+from cronhare.adapters.sql.dialects.postgresql_sessions import PostgresqlErrors
 from cronhare.ports.errors import LedgerUnavailable
 
 
@@ -86,7 +86,7 @@ def _error(original: pymysql.MySQLError, *, lost: bool = False) -> DBAPIError:
     ids=lambda each: str(getattr(each, "orig", "")),
 )
 def test_what_an_error_of_mysql_means(error: DBAPIError, meaning: Meaning) -> None:
-    assert mysql.meaning_of(error) is meaning
+    assert MysqlErrors().meaning_of(error) is meaning
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_what_an_error_of_postgresql_means(state: str | None, meaning: Meaning) 
     said = psycopg.OperationalError("no")
     said.sqlstate = state
 
-    assert postgresql.meaning_of(OperationalError("UPDATE", None, said)) is meaning
+    assert PostgresqlErrors().meaning_of(OperationalError("UPDATE", None, said)) is meaning

@@ -1,4 +1,4 @@
-"""The databases that a ledger can be kept in: a folder each, by SQLAlchemy's names for them.
+"""The databases that a ledger can be kept in: by SQLAlchemy's names for them.
 
 Only the one that is used is imported: a driver takes a megabyte or more.
 """
@@ -32,16 +32,16 @@ def open_engine(url: str) -> Engine:
     else:
         name = address.kind
         require(name)  # the extra of the same name
-    engine: Engine = _module(name, "dialect").open_engine(address)
+    engine: Engine = _module(name).open_engine(address)
     return engine
 
 
 @cache
 def columns_in(name: str) -> Columns:
     """Give the types of the columns of one database."""
-    columns: Columns = _module(name, "schema").COLUMNS
+    columns: Columns = _module(name).COLUMNS
     return columns
 
 
-def _module(name: str, part: str) -> Any:  # noqa: ANN401 - a module
-    return import_module(f".{name}.{part}", __name__)
+def _module(name: str) -> Any:  # noqa: ANN401 - a module
+    return import_module(f".{name}", __name__)

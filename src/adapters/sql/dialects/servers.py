@@ -21,6 +21,8 @@ from sqlalchemy import (
     Update,
     event,
 )
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.application.logs import say
 from cronhare.domain.addresses import Host, LedgerServer
@@ -57,13 +59,31 @@ IDLE_SECONDS: Final = 45
 MIGRATION_SECONDS: Final = 3_600
 
 
+def original(error: BaseException | None) -> BaseException | None:
+    """Give the driver's own error."""
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
 class ServerErrors(Errors, Protocol):
     """What the errors of one kind of server mean."""
 
+    def explain(self, error: SQLAlchemyError) -> str:
+        if isinstance(error, PoolTimeout):
+            return f"all connections of this process are in use ({error})"
+        advice, said = self.advice_for(error)
+        return f"{advice} ({said})" if advice else said
+
+    @abstractmethod
+    def advice_for(self, error: SQLAlchemyError) -> tuple[str | None, str]:
+        """Say what to do, where that is known, and what the server or the driver said."""
+        ...
+
+    @abstractmethod
     def said_by(self, error: BaseException | None) -> str:
         """Give the server's or the driver's own words, without the user."""
         ...
 
+    @abstractmethod
     def none_usable(self, refusals: Sequence[Exception], text: str) -> Exception:
         """Make the driver's error for several hosts that all failed."""
         ...
@@ -154,8 +174,6 @@ class Sessions(ABC):
 class ServerDialect(ABC):
     """The part of `Dialect` that is the same for all servers. Row locks keep replicas apart."""
 
-    errors: ServerErrors
-
     #: Asks the server for its time.
     time: Select[Any]
 
@@ -171,6 +189,10 @@ class ServerDialect(ABC):
         """*sessions* makes the connections, for migrations too."""
         self.sessions = sessions
         self.hurries = False
+
+    @property
+    def errors(self) -> ServerErrors:
+        return self.sessions.errors
 
     def hurried(self) -> Self:
         hurried = copy.copy(self)

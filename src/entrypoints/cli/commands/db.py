@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def upgrade_schema() -> None:
     """Bring the ledger's schema to this version; what is there stays there."""
-    from cronhare.adapters.sql.dialects.sqlite.file import is_there  # noqa: PLC0415
+    from cronhare.adapters.sql.dialects.sqlite_file import is_there  # noqa: PLC0415
     from cronhare.adapters.sql.migrations.upgrade import upgrade  # noqa: PLC0415 - `--help` does without
 
     container = wire()
@@ -42,7 +42,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="The copy: a new file.", show_default=False)],
 ) -> None:
     """Copy a ledger in a file, also while others work on it; the copy is checked."""
-    from cronhare.adapters.sql.dialects.sqlite.file import copy_to, is_there  # noqa: PLC0415
+    from cronhare.adapters.sql.dialects.sqlite_file import copy_to, is_there  # noqa: PLC0415
 
     settings, state = read_settings(), "Nothing was copied."
     ledger = settings.ledger

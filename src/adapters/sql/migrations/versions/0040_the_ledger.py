@@ -27,14 +27,14 @@ def upgrade() -> None:
     """
     now: datetime = context.config.attributes["now"]
     connection = op.get_bind()
-    schema = dialect_of(connection.engine).schema
+    dialect = dialect_of(connection.engine)
     made = making.tables_in(columns_in(connection.dialect.name))
     schedulers, executions = made.tables["Scheduler"], made.tables["SchedulerExecution"]
 
-    schema.prepare_adoption(connection)
+    dialect.prepare_adoption(connection)
     had_schedulers = making.make_or_complete(connection, schedulers)
     had_executions = making.make_or_complete(connection, executions)
-    making.refer_to(executions, schema.execution_id_type(connection))
+    making.refer_to(executions, dialect.execution_id_type(connection))
     ours = [table for table in made.sorted_tables if table not in {schedulers, executions}]
     for table in ours:
         making.make(connection, table)
@@ -44,7 +44,7 @@ def upgrade() -> None:
         adopt_executions(connection, now)
     for table in made.sorted_tables:
         making.make_indexes(connection, table)
-    schema.create_timestamp_triggers(connection, making.EDITABLE)
+    dialect.create_timestamp_triggers(connection, making.EDITABLE)
     _insert_cleanup(connection, now)
 
 

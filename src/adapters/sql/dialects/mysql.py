@@ -1,12 +1,14 @@
 """MySQL 8.0 and MariaDB 10.6, or newer: any number of hosts. InnoDB's row locks keep them apart."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
     ColumnElement,
     Connection,
     Engine,
@@ -18,7 +20,8 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.types import NullType, String
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import NullType, String, TypeEngine
 
 from cronhare.domain.addresses import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
@@ -27,14 +30,86 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.errors import LedgerUnavailable
 
-from ...dialect import TransactionRolledBack, with_dialect
-from ...tables.executions import NEW_COLUMNS, REPLACE, new_values
-from ...tables.tables import FOUND_BY_KEY, executions, metadata
-from ...tables.types import UtcDateTime, row_maker
-from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
-from ..servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
-from . import errors, schema
-from .sessions import MysqlSessions, read_moment
+from ..dialect import Columns, TransactionRolledBack, with_dialect
+from ..tables.executions import NEW_COLUMNS, REPLACE, new_values
+from ..tables.tables import FOUND_BY_KEY, executions, metadata
+from ..tables.types import UtcDateTime, row_maker
+from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
+from .mysql_sessions import NUMBERS_END, MysqlSessions, read_moment
+from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
+
+# Tables
+
+#: A text column says its collation: an adopted table may have any, and a key or a name is the same
+#: only if every letter is.
+COLLATION: Final = "utf8mb4_bin"
+
+COLUMNS: Final = Columns(
+    id=BigInteger(),
+    moment=mysql.DATETIME(fsp=6),
+    flag=Boolean(),
+    text=mysql.MEDIUMTEXT(collation=COLLATION),  # MySQL's own TEXT ends at 64 KB
+    string=partial(mysql.VARCHAR, collation=COLLATION),
+    reads_moments=True,
+    # Not DATETIME: a TIMESTAMP is UTC whatever the time zone of the session that edits; an edit
+    # hours ahead would keep a schedule from running until then. Servers that end it in 2038 have a
+    # way to go until this table must change.
+    kept_up=mysql.TIMESTAMP(fsp=6),
+    created_at="CURRENT_TIMESTAMP(6)",
+    updated_at="CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)",
+    has_partial_indexes=False,
+)
+
+_ADOPTED = ("Scheduler", "SchedulerExecution")
+
+_KEPT_UP = {"created_at": COLUMNS.created_at, "updated_at": COLUMNS.updated_at}
+
+_REFERENCES = text(
+    "SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "
+    "WHERE CONSTRAINT_SCHEMA = DATABASE() AND TABLE_NAME = 'SchedulerExecution' "
+    "AND REFERENCED_TABLE_NAME = 'Scheduler'"
+)
+_COLUMNS = text(
+    "SELECT COLUMN_NAME AS name, DATA_TYPE AS kind, COLUMN_TYPE AS full_type, "
+    "CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation, "
+    "DATETIME_PRECISION AS digits, IS_NULLABLE = 'YES' AS nullable, "
+    "COLUMN_DEFAULT AS initial "
+    "FROM information_schema.COLUMNS "
+    "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :name ORDER BY ORDINAL_POSITION"
+)
+
+
+def _change(column: Row[Any]) -> str | None:
+    """Say how a column must change: to keep fractions of seconds, and keys letter by letter.
+
+    A flag may be no BIT: the driver reads it as a byte, and its schedule would be broken.
+    """
+    null = "NULL" if column.nullable else "NOT NULL"
+    if column.name in _KEPT_UP:
+        return None
+    if column.kind == "timestamp" or (column.kind == "datetime" and not column.digits):
+        return f"DATETIME(6) {null}"
+    if column.full_type == "bit(1)":
+        initial = "" if column.initial is None else f" DEFAULT {column.initial}"
+        return f"TINYINT(1) {null}{initial}"
+    if column.name in {"execution_key", "container_id"} and column.collation != COLLATION:
+        return f"{column.full_type} CHARACTER SET utf8mb4 COLLATE {COLLATION} {null}"
+    return None
+
+
+def _keep_up_times_of_their_own(connection: Connection) -> None:
+    """Let columns that were there already, under our names, be kept up as ours are."""
+    for column in connection.execute(_COLUMNS, {"name": "Scheduler"}).all():
+        name, default = column.name, _KEPT_UP.get(column.name)
+        if default is None or (column.kind == "timestamp" and column.digits):
+            continue
+        connection.exec_driver_sql(
+            f"UPDATE `Scheduler` SET `{name}` = UTC_TIMESTAMP() WHERE `{name}` IS NULL"  # noqa: S608
+        )
+        connection.exec_driver_sql(
+            f"ALTER TABLE `Scheduler` MODIFY `{name}` TIMESTAMP(6) NOT NULL DEFAULT {default}"
+        )
+
 
 T = TypeVar("T")
 
@@ -220,8 +295,6 @@ _HURRY: Final = "SET STATEMENT innodb_lock_wait_timeout = 0 FOR "
 class MysqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
-    schema = schema
-    errors = errors
     time = select(text("UTC_TIMESTAMP(6)"))
     parameters = staticmethod(_parameters)
     join = staticmethod(_join)
@@ -254,7 +327,7 @@ class MysqlDialect(ServerDialect):
         """
         before = connection.scalars(_NEWEST).one()
         if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
-            raise LedgerUnavailable(errors.NUMBERS_END, changed_nothing=True)
+            raise LedgerUnavailable(NUMBERS_END, changed_nothing=True)
         # MySQL knows no shorter wait than a second, and no statement with a wait of its own.
         hurry = _HURRY if self.hurries and cast(Any, connection.dialect).is_mariadb else ""
         inserted = sum(
@@ -285,6 +358,34 @@ class MysqlDialect(ServerDialect):
         lock = f"cronhare-{sha256(self.sessions.server.database.encode()).hexdigest()[:32]}"
         if connection.scalar(select(func.get_lock(lock, MIGRATION_SECONDS))) != 1:
             raise LedgerUnavailable("another process has been upgrading this schema for hours")
+
+    def prepare_adoption(self, connection: Connection) -> None:
+        """DDL commits by itself here: each step may find itself done."""
+        for constraint in connection.scalars(_REFERENCES).all():
+            connection.exec_driver_sql(
+                f"ALTER TABLE `SchedulerExecution` DROP FOREIGN KEY `{constraint}`"
+            )
+        for table in _ADOPTED:
+            columns = connection.execute(_COLUMNS, {"name": table}).all()
+            if any(column.charset not in (None, "utf8mb4") for column in columns):
+                connection.exec_driver_sql(
+                    f"ALTER TABLE `{table}` CONVERT TO CHARACTER SET utf8mb4 COLLATE {COLLATION}"
+                )
+                columns = connection.execute(_COLUMNS, {"name": table}).all()
+            for column in columns:
+                if change := _change(column):
+                    alter = f"ALTER TABLE `{table}` MODIFY `{column.name}` {change}"
+                    connection.exec_driver_sql(alter)
+        _keep_up_times_of_their_own(connection)
+
+    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
+        rows = connection.execute(_COLUMNS, {"name": "SchedulerExecution"})
+        kind = next(row.full_type for row in rows if row.name == "id")
+        made = mysql.INTEGER if kind.startswith("int") else mysql.BIGINT
+        return made(unsigned="unsigned" in kind)
+
+    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+        """The columns do so by themselves, at any UPDATE; ours keep them where it is no edit."""
 
     def facts(self, connection: Connection) -> DatabaseFacts:
         product, requirements = self.product(connection)

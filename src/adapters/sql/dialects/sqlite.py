@@ -1,5 +1,6 @@
 """SQLite: one file, one writer at a time, any number of processes on one host."""
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import (
     URL,
+    Boolean,
+    Column,
     ColumnElement,
     Connection,
     Engine,
+    Integer,
     Row,
     Select,
+    String,
+    Text,
     Update,
     create_engine,
     event,
@@ -23,25 +29,142 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.types import TypeEngine
 
 from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.diagnosis.servers import Cause
 from cronhare.domain.execution import Execution
 from cronhare.ports.system import ClockPort
 
-from ...dialect import UPGRADE, Connect, with_dialect
-from ...tables.executions import NEW_COLUMNS, RARELY_SET, REPLACE, new_values
-from ...tables.tables import executions
-from ...tables.types import named_rows
-from ..batches import PLAN_COLUMNS, as_texts
-from . import errors, schema
-from .file import connect, is_there, located, make_file, prepare
+from ..dialect import UPGRADE, Columns, Connect, Meaning, with_dialect
+from ..tables.executions import NEW_COLUMNS, RARELY_SET, REPLACE, new_values
+from ..tables.tables import executions
+from ..tables.types import LENGTH, HandWritten, UtcDateTime, named_rows
+from .batches import PLAN_COLUMNS, as_texts
+from .sqlite_file import BUSY_SECONDS, connect, is_there, located, make_file, prepare
 
 if TYPE_CHECKING:
     from cronhare.domain.diagnosis.database import DatabaseFacts
     from cronhare.domain.diagnosis.ledger import LedgerFacts
 
 
-# The statements of the hot path are text with plain tuples: SQLAlchemy's named parameters would
+# Tables
+
+
+def _check(column: Column[Any]) -> str | None:
+    """Look at moments alone: to look at each value would take as long as to write it."""
+    is_ours = isinstance(column.type, UtcDateTime) and not isinstance(column.type, HandWritten)
+    return f"length({column.name}) = {LENGTH}" if is_ours else None
+
+
+#: The types are but a hint: each column takes values of any type.
+COLUMNS: Final = Columns(
+    id=Integer(),  # only an INTEGER PRIMARY KEY is numbered by itself
+    moment=String(LENGTH),  # a text of one length, and of a form that our triggers can write
+    flag=Boolean(),
+    text=Text(),
+    string=String,
+    reads_moments=False,
+    check=_check,
+    kept_up=String(LENGTH),
+    created_at="''",  # until a trigger fills it: no computed default can be added to a table
+    updated_at="''",
+    references_schedules=True,
+)
+
+_NOW: Final = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # to the millisecond
+
+# Two edits within one millisecond are told apart by the last three digits; a plan knows an edit
+# by inequality alone.
+_LATER: Final = f"""
+    CASE substr(OLD.updated_at, 1, 23)
+        WHEN {_NOW}
+        THEN substr(OLD.updated_at, 1, 23)
+             || printf('%03d', (CAST(substr(OLD.updated_at, 24, 3) AS INTEGER) + 1) % 1000)
+        ELSE {_NOW} || '000'
+    END"""
+
+_CREATED: Final = f"""
+    CREATE TRIGGER scheduler_created AFTER INSERT ON "Scheduler"
+    WHEN NEW.created_at = '' OR NEW.updated_at = ''
+    BEGIN
+        UPDATE "Scheduler" SET
+            created_at = CASE created_at WHEN '' THEN {_NOW} || '000' ELSE created_at END,
+            updated_at = CASE updated_at WHEN '' THEN {_NOW} || '000' ELSE updated_at END
+        WHERE id = NEW.id;
+    END"""  # noqa: S608 - no text from outside
+# Our own writes set updated_at, from the ledger's clock: they are left alone.
+_UPDATED: Final = f"""
+    CREATE TRIGGER scheduler_updated AFTER UPDATE OF @EDITABLE ON "Scheduler"
+    WHEN NEW.updated_at IS OLD.updated_at
+    BEGIN
+        UPDATE "Scheduler" SET updated_at = {_LATER} WHERE id = NEW.id;
+    END"""  # noqa: S608 - likewise
+
+
+# What its errors mean
+
+_ADVICE: Final = {
+    "SQLITE_BUSY": "another process has kept the file locked for "
+    f"{BUSY_SECONDS:.0f} s: look for a transaction that somebody left open on it",
+    "SQLITE_LOCKED": "another connection keeps a table locked: look for an open transaction",
+    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself; or a table has given "
+    "away its last number, which is in sqlite_sequence",
+    "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
+    "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
+    "allowed to write to both",
+    "SQLITE_NOTADB": "the file is not an SQLite database: look at CRON_DATABASE_URL",
+    "SQLITE_CORRUPT": "the file is damaged: restore it from a backup",
+    "SQLITE_IOERR": "the disk or its file system reports a fault",
+}
+
+_REFUSED: Final = ("SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
+
+#: What a trigger, or an index that it fills, may fail of.
+_FAILED: Final = ("SQLITE_ERROR", "SQLITE_CORRUPT_VTAB")
+
+#: No table, no column.
+_MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
+
+
+class SqliteErrors:
+    """Satisfies `Errors`."""
+
+    def meaning_of(self, error: BaseException | None) -> Meaning:
+        """Tell by its name. What SQLite says of its file, or of who uses it, holds for all rows.
+
+        No transaction is rolled back: a writer is alone, and has waited for that before it began.
+        """
+        name = _name_of(error)
+        if isinstance(error, IntegrityError | DataError) or name.startswith(_REFUSED):
+            return Meaning.REFUSED
+        if _MISSING.search(str(_original(error))):
+            return Meaning.MISSING
+        return Meaning.FAILED if name.startswith(_FAILED) else Meaning.OUTAGE
+
+    def cause_of(self, error: BaseException | None) -> tuple[Cause, str]:  # noqa: ARG002
+        """There is no server: whatever it is, it is the file's."""
+        return Cause.OTHER, ""
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        name, said = _name_of(error), str(_original(error) or error)
+        found = (advice for known, advice in _ADVICE.items() if name.startswith(known))
+        return next((f"{advice} ({said})" for advice in found), said)
+
+
+def _name_of(error: BaseException | None) -> str:
+    return getattr(_original(error), "sqlite_errorname", None) or ""
+
+
+def _original(error: BaseException | None) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else None
+
+
+# Statements
+
+
+# Those of the hot path are text with plain tuples: SQLAlchemy's named parameters would
 # take three times as long as SQLite does.
 def _insert(columns: Sequence[str]) -> str:
     return (
@@ -77,8 +200,7 @@ class SqliteDialect:
         # Threads of one process queue here, in microseconds; SQLite's own waiting sleeps.
         self._lock = Lock()
 
-    schema = schema
-    errors = errors
+    errors = SqliteErrors()
 
     def missing(self) -> "LedgerFacts | None":
         """Tell a missing file without making it, as connecting to it would."""
@@ -151,6 +273,16 @@ class SqliteDialect:
     def position(self, text: ColumnElement[str], part: str) -> ColumnElement[int]:
         return func.instr(text, part)
 
+    def prepare_adoption(self, connection: Connection) -> None:
+        """Whatever a column is declared as, it takes our values."""
+
+    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:  # noqa: ARG002
+        return COLUMNS.id
+
+    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+        for statement in (_CREATED, _UPDATED.replace("@EDITABLE", ", ".join(editable), 1)):
+            connection.exec_driver_sql(statement)
+
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
         """Migrate in one transaction: an upgrade that fails half-way is taken back."""
@@ -172,7 +304,7 @@ def open_engine(file: LedgerFile) -> Engine:
 def _facts(**said: Any) -> "DatabaseFacts":  # noqa: ANN401 - of `DatabaseFacts`
     from cronhare.domain.diagnosis import database  # noqa: PLC0415 - only `doctor` asks
 
-    from ..servers import REQUIREMENTS  # noqa: PLC0415 - as above
+    from .servers import REQUIREMENTS  # noqa: PLC0415 - as above
 
     product, version = "SQLite", sqlite3.sqlite_version
     return database.DatabaseFacts(

@@ -1,7 +1,7 @@
 """PostgreSQL 14 or newer: any number of hosts. Row locks keep them apart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -10,6 +10,9 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Integer,
+    Row,
+    SmallInteger,
     Update,
     any_,
     bindparam,
@@ -18,23 +21,108 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.dialects.postgresql import ARRAY, TEXT, TIMESTAMP, VARCHAR, insert
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import TypeEngine
 
 from cronhare.domain.addresses import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 
-from ...dialect import with_dialect
-from ...tables.executions import NEW_COLUMNS, new_values
-from ...tables.tables import executions, outputs
-from ...tables.types import IsOneOf
-from ..batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
-from ..servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
-from . import errors, schema
-from .sessions import PostgresqlSessions
+from ..dialect import Columns, with_dialect
+from ..tables.executions import NEW_COLUMNS, new_values
+from ..tables.tables import executions, outputs
+from ..tables.types import IsOneOf
+from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
+from .postgresql_sessions import COLLATION, PostgresqlSessions
+from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
+
+# Tables
+
+_NOW: Final = "clock_timestamp()"
+
+COLUMNS: Final = Columns(
+    id=BigInteger(),
+    moment=TIMESTAMP(timezone=True),
+    flag=SmallInteger(),  # `SET status = 1` is refused for a BOOLEAN
+    text=TEXT(collation=COLLATION),
+    string=partial(VARCHAR, collation=COLLATION),
+    reads_moments=True,
+    kept_up=TIMESTAMP(timezone=True),
+    created_at=_NOW,
+    updated_at=_NOW,
+    indexes_end_with_ids=False,
+)
+
+# What an edit leaves as it was is given the time, and a later one than before: a plan knows an edit
+# by inequality alone. Our own writes set updated_at, from the ledger's clock: they are left alone.
+_FUNCTION: Final = """
+    CREATE OR REPLACE FUNCTION scheduler_updated() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.updated_at IS NOT DISTINCT FROM OLD.updated_at THEN
+            NEW.updated_at := greatest(
+                clock_timestamp(), OLD.updated_at + interval '1 microsecond'
+            );
+        END IF;
+        RETURN NEW;
+    END $$"""
+_TRIGGER: Final = (
+    "CREATE TRIGGER scheduler_updated BEFORE UPDATE OF {} ON Scheduler "
+    "FOR EACH ROW EXECUTE FUNCTION scheduler_updated()"
+)
+
+_COLUMNS: Final = text(
+    "SELECT column_name AS name, data_type AS kind, collation_name AS collation, "
+    "character_maximum_length AS length, column_default AS initial "
+    "FROM information_schema.columns "
+    "WHERE table_schema = current_schema() AND table_name = :name ORDER BY ordinal_position"
+)
+_REFERENCES: Final = text(
+    "SELECT conname FROM pg_constraint WHERE contype = 'f' "
+    "AND conrelid = to_regclass('SchedulerExecution') AND confrelid = to_regclass('Scheduler')"
+)
+_ADOPTED: Final = ("scheduler", "schedulerexecution")
+
+
+def _keep_up_times_of_their_own(connection: Connection) -> None:
+    """Let columns that were there already, under our names, be kept up as ours are."""
+    there = {row.name for row in connection.execute(_COLUMNS, {"name": "scheduler"})}
+    for name in there & {"created_at", "updated_at"}:
+        connection.exec_driver_sql(
+            f"UPDATE Scheduler SET {name} = {_NOW} WHERE {name} IS NULL"  # noqa: S608 - ours
+        )
+        connection.exec_driver_sql(
+            f"ALTER TABLE Scheduler ALTER COLUMN {name} SET DEFAULT {_NOW}, "
+            f"ALTER COLUMN {name} SET NOT NULL"
+        )
+
+
+def _changes(columns: Sequence[Row[Any]]) -> Iterator[str]:
+    """Say how columns must keep more: moments in a zone, flags as numbers, JSON as it was written.
+
+    What a moment without a zone says was UTC.
+    """
+    for each in columns:
+        alter = f'ALTER COLUMN "{each.name}"'
+        match each.kind:
+            case "timestamp without time zone":
+                utc = f"\"{each.name}\" AT TIME ZONE 'UTC'"
+                yield f"{alter} TYPE timestamptz USING {utc}"
+            case "timestamp with time zone":
+                yield f"{alter} TYPE timestamptz"
+            case "boolean":
+                yield f"{alter} DROP DEFAULT"
+                yield f'{alter} TYPE smallint USING "{each.name}"::int'
+                if each.initial in {"true", "false"}:
+                    yield f"{alter} SET DEFAULT {int(each.initial == 'true')}"
+            case "json" | "jsonb":
+                yield f'{alter} TYPE text COLLATE "{COLLATION}"'
+            case "character varying" if each.collation != COLLATION:
+                length = "" if each.length is None else f"({each.length})"
+                yield f'{alter} TYPE varchar{length} COLLATE "{COLLATION}"'
+
 
 _NEW: Final = {name: executions.c[name].type for name in NEW_COLUMNS}
 _LOCK: Final = int.from_bytes(sha256(b"cronhare schema").digest()[:8], "big", signed=True)
@@ -132,8 +220,6 @@ def _set_plans(differing: tuple[str, ...]) -> str:
 class PostgresqlDialect(ServerDialect):
     """Satisfies `Dialect`."""
 
-    schema = schema
-    errors = errors
     time = select(text("clock_timestamp()"))
     parameters = staticmethod(_parameters)
     join = staticmethod(_join)
@@ -163,6 +249,26 @@ class PostgresqlDialect(ServerDialect):
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'")
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
+
+    def prepare_adoption(self, connection: Connection) -> None:
+        for constraint in connection.scalars(_REFERENCES).all():
+            connection.exec_driver_sql(
+                f'ALTER TABLE SchedulerExecution DROP CONSTRAINT "{constraint}"'
+            )
+        for table in _ADOPTED:
+            changes = list(_changes(connection.execute(_COLUMNS, {"name": table}).all()))
+            if changes:
+                connection.exec_driver_sql(f"ALTER TABLE {table} {', '.join(changes)}")
+        _keep_up_times_of_their_own(connection)
+
+    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
+        rows = connection.execute(_COLUMNS, {"name": "schedulerexecution"})
+        kind = next(row.kind for row in rows if row.name == "id")
+        return Integer() if kind == "integer" else COLUMNS.id
+
+    def create_timestamp_triggers(self, connection: Connection, editable: Sequence[str]) -> None:
+        connection.exec_driver_sql(_FUNCTION)
+        connection.exec_driver_sql(_TRIGGER.format(", ".join(editable)))
 
     def facts(self, connection: Connection) -> DatabaseFacts:
         product, requirements = self.product(connection)

@@ -14,8 +14,11 @@ from typing import Final
 from cronhare.domain.texts.echo import shown
 from cronhare.ports.errors import LedgerUnavailable, LedgerUnmade
 
-from ...dialect import UPGRADE
-from . import errors
+from ..dialect import UPGRADE
+
+#: So long a statement waits for another process that writes: far above a commit, below a
+#: lease of 30 s.
+BUSY_SECONDS: Final = 10.0
 
 
 def located(path: Path) -> Path:
@@ -81,7 +84,7 @@ def connect(path: Path) -> sqlite3.Connection:
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )
     uri = f"{located(path).as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, timeout=errors.BUSY_SECONDS, check_same_thread=False)
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -104,7 +107,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 def _into_wal(cursor: sqlite3.Cursor) -> None:
     """Switch the file to WAL. The switch does not wait for others by itself, so we do."""
-    give_up_at = time.monotonic() + errors.BUSY_SECONDS
+    give_up_at = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             [mode] = cursor.execute("PRAGMA journal_mode").fetchone()
