@@ -14,8 +14,8 @@ from cronhare.domain.nodes import (
     NodeReport,
 )
 from cronhare.domain.schedules.jobs_file import FileVersion
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
 
 #: Seconds that a process waits, at its end, until its report is taken back.
 LEAVING = 1.0

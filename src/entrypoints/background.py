@@ -7,7 +7,7 @@ from datetime import datetime
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import Execution
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from pymysql import MySQLError
 from rich.console import Console
 from rich.table import Table
 
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.faults import cluster_faults, database_faults, galera_faults
 from tests.faults.house import Scenario, Servers, house
 from tests.faults.judging import Figures

@@ -9,8 +9,8 @@ from sqlalchemy import URL
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.retry import Complete, Quarantine
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish, Limited, Refused
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import Captured
 from tests.integration.ledgers import (
     FOR_GOOD,

@@ -24,7 +24,7 @@ from cronhare.entrypoints.web.page.live.broadcast import (
 from cronhare.entrypoints.web.page.live.feeds import MOST_KEPT, PARTS, Event, Feed, OutputFeed
 from cronhare.entrypoints.web.page.views import live
 from cronhare.entrypoints.web.problems import Problem
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.runner import Captured, Written
 from tests.actors import ADA
 from tests.integration.ledgers import Ledger

@@ -11,7 +11,7 @@ from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.schedules.store import SqlScheduleStore
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft
 from tests.services import mariadb

@@ -11,7 +11,7 @@ import pytest
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema
-from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from tests.services.certificates import certified
 from tests.services.mysql_wire import OK, greeting, packet
 

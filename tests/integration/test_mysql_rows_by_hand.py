@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import URL
 
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 from tests.integration.ledgers import MINUTE, Ledger, Shell, draft
 from tests.services.mariadb import run
 

@@ -22,7 +22,7 @@ from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, draft, sql_ledger

@@ -15,7 +15,7 @@ from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import mysql, mysql_sessions, open_engine
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.domain.execution import Execution, State
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until

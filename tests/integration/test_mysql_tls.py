@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema
-from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from tests.services import mariadb
 from tests.services.certificates import Certified, certified
 

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft, sql_ledger
 from tests.services import postgresql

@@ -20,7 +20,7 @@ from cronhare.domain.diagnosis.database import judge_database
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.domain.diagnosis.ledger import LedgerFacts
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.services import postgresql

@@ -12,8 +12,8 @@ from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete
+from cronhare.ports import LedgerOutdated, LedgerRefused
 from cronhare.ports.attempts import Finish, Refused
-from cronhare.ports.errors import LedgerOutdated, LedgerRefused
 from tests.integration.ledgers import (
     MINUTE,
     SECOND,

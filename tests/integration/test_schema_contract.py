@@ -13,7 +13,7 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.adapters.sql.tables.tables import metadata
-from cronhare.ports.errors import LedgerOutdated
+from cronhare.ports import LedgerOutdated
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import Ledger, Shell, sql_ledger
 

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event
 from cronhare.adapters.sql.dialects import open_engine, sqlite
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
 from cronhare.domain.execution import State
-from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, draft, sql_ledger
 

@@ -16,7 +16,7 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import TaskPolicy
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.integration.web import Site, site
 
 REFRESH = Task(

@@ -17,8 +17,8 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
-from cronhare.ports.errors import LedgerUnavailable
 
 from . import catalogue as all_of
 from .catalogue import Described

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, select,
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.retries.backoff import Waits
-from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from .dialect import (

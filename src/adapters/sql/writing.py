@@ -24,7 +24,7 @@ from cronhare.domain.lifecycle import transitions
 from cronhare.domain.lifecycle.archive import Archived, archive
 from cronhare.domain.lifecycle.transitions import changes
 from cronhare.domain.retries.retry import Quarantine
-from cronhare.ports.errors import LedgerOutdated, LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
 from .database import Database, repeatable
 from .dialect import Dialect, Locked, StatementFailed

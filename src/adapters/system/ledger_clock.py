@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 #: If wall clock and stopwatch differ by more, one was set, or the machine was suspended.

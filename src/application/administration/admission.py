@@ -17,7 +17,7 @@ from cronhare.domain.access.tokens import (
     looks_like_token,
     make_token,
 )
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import AccessStorePort
 
 from .audit_trail import AuditTrail

@@ -10,7 +10,7 @@ import attrs
 
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import Action, AuditOutcome, Intent, Result
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import AuditStorePort
 
 from ..logs import say

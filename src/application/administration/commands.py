@@ -22,7 +22,7 @@ from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
 from cronhare.domain.texts.listing import plural
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from cronhare.ports.system import BellPort

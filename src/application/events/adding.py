@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort
 
 from ..logs import say

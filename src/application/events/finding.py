@@ -11,7 +11,7 @@ from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort
 
 from .adding import Adder

@@ -22,7 +22,7 @@ from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
 from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.schedules.notify import BAD_ENDS, ByApprise, ByEmail, Subscriptions, Target
 from cronhare.domain.schedules.untellable import lacks
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.system import ClockPort
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cronhare.domain.lifecycle.events import OutboxRow, OutboxState, wait_after
 from cronhare.domain.retries.backoff import Waits
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.events import EventStorePort, NotDelivered
 from cronhare.ports.system import ClockPort
 

@@ -10,6 +10,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
+from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,
@@ -18,7 +19,6 @@ from cronhare.ports.attempts import (
     Refused,
     StartRequest,
 )
-from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from cronhare.ports.system import ClockPort

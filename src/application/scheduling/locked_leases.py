@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort, Busy
-from cronhare.ports.errors import LedgerUnavailable
 
 from ..logs import say
 

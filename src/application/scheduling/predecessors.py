@@ -10,8 +10,8 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lease_times import silence
 from cronhare.domain.nodes import Node, departed
 from cronhare.domain.texts.listing import counted
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.errors import LedgerUnavailable
 
 from ..logs import say
 from .lost_attempts import LostAttempts

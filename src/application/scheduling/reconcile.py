@@ -15,10 +15,10 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.domain.texts.listing import counted
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.broker import BrokerPort, BrokerUnavailable
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.system import SILENT, MetricsPort
 
 from ..logs import place_of, say

@@ -21,9 +21,9 @@ from cronhare.domain.retries.redeliveries import Holder
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import MOST_QUEUES
+from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import Busy, Deferred, RedeliveryStorePort, Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import Attempt
 from cronhare.ports.runner import TaskRunnerPort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort

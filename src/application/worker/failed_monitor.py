@@ -16,8 +16,8 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure, Unproven, read_failed
 from cronhare.domain.messages.messages import AttemptRef, Unreadable
 from cronhare.domain.messages.signing import Seal
+from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.system import ClockPort
 

@@ -37,9 +37,9 @@ from cronhare.domain.topology import (
     checked_queue,
     is_ours,
 )
+from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, RedeliveryStorePort, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
-from cronhare.ports.errors import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.system import NOT_TRACED, TracingPort
 
 from ..log_limiter import LogLimiter

@@ -10,8 +10,8 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lease_times import given_up_after
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.runner import StopReason, TaskRunnerPort, Written
 from cronhare.ports.system import SILENT, ClockPort, MetricsPort
 

@@ -11,9 +11,9 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from cronhare.domain.retries.backoff import exponential
+from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..logs import say

@@ -22,9 +22,9 @@ from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.naming import called
+from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
-from cronhare.ports.errors import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.system import MetricsPort, TracingPort
 
 from ..let_go_log import log_let_go

@@ -24,7 +24,7 @@ from cronhare.domain.schedules.standalone import (
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import MOST_QUEUES
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 

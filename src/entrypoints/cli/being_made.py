@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.texts.printable import printable
-from cronhare.ports.errors import LedgerUnmade
+from cronhare.ports import LedgerUnmade
 
 if TYPE_CHECKING:
     from ..container import Container

@@ -125,8 +125,8 @@ def _report_of_inside(error: BaseException) -> int:
     from cronhare.application.administration.lookup import NotFound  # noqa: PLC0415
     from cronhare.application.administration.node_desk import NotDrainable  # noqa: PLC0415
     from cronhare.application.administration.schedule_editor import CannotEdit  # noqa: PLC0415
+    from cronhare.ports import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
-    from cronhare.ports.errors import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
 
     match error:
         case CannotApply():

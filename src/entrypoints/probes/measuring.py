@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 
 from cronhare.adapters.prometheus import LedgerCollector, VitalsCollector
 from cronhare.application.administration.views.metrics import MetricsView
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from .vitals import Vitals
 

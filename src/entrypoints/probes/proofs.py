@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.errors import LedgerUnavailable
 
 #: Seconds between two looks.
 LOOK_EVERY: Final = 10.0

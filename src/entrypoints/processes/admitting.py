@@ -1,6 +1,6 @@
 """No address that others reach is opened while nobody could say who asks."""
 
-from cronhare.ports.errors import LedgerOutdated
+from cronhare.ports import LedgerOutdated
 
 from ..container import Container
 from ..settings.settings import SettingsInvalid

@@ -18,8 +18,8 @@ from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Kind
 from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.topology import topology
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.errors import LedgerUnavailable
 
 from .. import logs
 from ..container import Container

@@ -15,8 +15,8 @@ from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.application.logs import say
 from cronhare.application.outages import Outage
 from cronhare.domain.retries.backoff import Waits
+from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.errors import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
 from ..probes.turns import Turn
 from ..signals.shutdown import Shutdown

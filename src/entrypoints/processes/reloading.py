@@ -21,7 +21,7 @@ from cronhare.domain.schedules.notify import ByApprise, ByWebhook, Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from .. import logs
 from ..container import Container

@@ -19,8 +19,8 @@ from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.untellable import without, without_programs
 from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.moments import say_due, say_time
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..container import Container

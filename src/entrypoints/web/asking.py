@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from cronhare.application.ledger_threads import LedgerThreads
 from cronhare.application.outages import Outage
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from ..container import Container
 

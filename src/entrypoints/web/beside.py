@@ -15,7 +15,7 @@ from typing import Final
 
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.application.logs import say
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from ..container import Container
 from ..processes.admitting import refuse_without_token

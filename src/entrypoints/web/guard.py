@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronhare.application.logs import say
 from cronhare.domain.texts.echo import shown
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from .access.approach import is_probe
 from .access.gate import NOBODY, Gate

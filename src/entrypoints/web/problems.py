@@ -20,7 +20,7 @@ from cronhare.domain.reading import MOST_FAULTS, Fault
 from cronhare.domain.schedules.draft import ScheduleInvalid
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.listing import first_faults
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from ..json_text import as_json
 

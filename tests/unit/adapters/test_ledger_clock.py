@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock
 

@@ -11,8 +11,8 @@ from cronhare.adapters.prometheus.counting import PrometheusMetrics
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.system import MetricsPort
 from tests.unit.executions import NOON, execution
 

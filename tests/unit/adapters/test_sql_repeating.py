@@ -10,7 +10,7 @@ from cronhare.adapters.sql.database import repeatable
 from cronhare.adapters.sql.dialect import Meaning, TransactionRolledBack
 from cronhare.adapters.sql.dialects.mysql_sessions import MysqlErrors
 from cronhare.adapters.sql.dialects.postgresql_sessions import PostgresqlErrors
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 
 class Flaky:

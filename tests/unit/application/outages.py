@@ -18,6 +18,7 @@ from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.messages.messages import AttemptRef, TaskMessage
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Planner
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import (
     Busy,
     Finish,
@@ -29,7 +30,6 @@ from cronhare.ports.attempts import (
     StartRequest,
 )
 from cronhare.ports.claims import Batch
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Written
 from cronhare.ports.system import ClockPort

@@ -8,7 +8,7 @@ import attrs
 from cronhare.application.events.adding import MOST_REFUSALS, Adder
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MANY = 1_000

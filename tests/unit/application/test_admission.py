@@ -9,7 +9,7 @@ from cronhare.application.administration.admission import Admission
 from cronhare.application.administration.token_desk import TokenDesk
 from cronhare.domain.access import Scope
 from cronhare.domain.access.sessions import LONGEST_SESSION
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA
 from tests.unit.application.house import House
 

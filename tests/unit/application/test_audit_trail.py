@@ -16,7 +16,7 @@ from cronhare.application.administration.schedule_desk import NameTaken, Schedul
 from cronhare.application.administration.views.audit import AuditView
 from cronhare.domain.access.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA, CI
 from tests.unit.application.house import NOON, REPORT, House
 from tests.unit.application.test_administer import BACKUP, File, scheduled

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.application.worker import ledger
 from cronhare.application.worker.ledger import Batcher
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.unit.application.house import Inline
 
 

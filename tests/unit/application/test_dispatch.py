@@ -8,7 +8,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher, Tick
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline
 

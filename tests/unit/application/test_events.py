@@ -36,7 +36,7 @@ from cronhare.domain.schedules.notify import (
     Target,
     by_number,
 )
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines

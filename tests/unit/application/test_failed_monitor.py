@@ -13,8 +13,8 @@ from cronhare.domain.messages.messages import failed_body
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
+from cronhare.ports import LedgerBusy
 from cronhare.ports.broker import Delivery, Envelope, Message
-from cronhare.ports.errors import LedgerBusy
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
 from tests.unit.application.endings import always, failure

@@ -6,7 +6,7 @@ import pytest
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline

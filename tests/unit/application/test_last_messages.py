@@ -11,8 +11,8 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.errors import LedgerUnavailable
 from tests.scripted_runner import Script
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, live, run

@@ -11,7 +11,7 @@ from cronhare.application.worker.ledger import (
     SHORT_PAUSES,
     LedgerRetry,
 )
-from cronhare.ports.errors import LedgerBusy, LedgerUnavailable
+from cronhare.ports import LedgerBusy, LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.unit.application.conftest import Lines
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cronhare.application.worker.leases import EVERY, MOST_BYTES, OutputKeeper, read_new_output
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.records import Output
 from cronhare.ports.runner import Written
 from tests.integration.invocations import shell

@@ -8,7 +8,7 @@ from cronhare.application.scheduling.predecessors import LOOKS, PredecessorClean
 from cronhare.domain.execution import State
 from cronhare.domain.lease_times import silence
 from cronhare.domain.nodes import Node
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin
 from tests.unit.application.house import LEASE, House

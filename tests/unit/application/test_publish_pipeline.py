@@ -11,8 +11,8 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.publishing.publish_pipeline import AT_ONCE
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import State
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.errors import LedgerUnavailable
 from tests.unit.application.house import NOON, House
 
 PATIENCE = 5.0

@@ -34,8 +34,8 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPo
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort, StartRequest
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import BrokerInspectionPort, ExecutionFilter
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from tests.actors import ADA

@@ -9,8 +9,8 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines

@@ -14,8 +14,8 @@ from cronhare.application.worker import foreign, ledger
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Delivery
-from cronhare.ports.errors import LedgerUnavailable
 from tests.ports import ids_of
 from tests.unit.application.deliveries import deliver, due, foreign_body
 from tests.unit.application.house import House

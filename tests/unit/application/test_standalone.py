@@ -31,7 +31,7 @@ from cronhare.domain.schedules.standalone import (
     standalone_queue,
 )
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.ports.errors import LedgerRefused, LedgerUnavailable
+from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Invocation
 from cronhare.ports.schedules import ScheduleStorePort

@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.domain.execution import Execution
 from cronhare.entrypoints.background import BackgroundExecutor
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.unit.application.house import NOON, House, Inline
 
 PATIENCE = 5.0

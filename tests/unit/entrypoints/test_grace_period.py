@@ -11,8 +11,8 @@ from cronhare.application.scheduling.gaps import MOST_IN_A_ROW
 from cronhare.domain.execution import State
 from cronhare.domain.lease_times import measured_every, renewed_every
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest
-from cronhare.ports.errors import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import due

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cronhare.entrypoints.processes.loops import DEAF, Loop
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 #: Seconds: whoever waits for so long hangs.
 HANGS = 60.0

@@ -29,7 +29,7 @@ from cronhare.entrypoints.processes.lifetime import Probes
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.services.finding import wait_until
 
 

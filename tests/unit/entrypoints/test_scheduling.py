@@ -2,7 +2,7 @@ import pytest
 
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.scheduler import SchedulerRound
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA
 from tests.unit.application.deliveries import SECOND, due
 from tests.unit.application.house import LEASE, NOON, House

@@ -14,9 +14,8 @@ from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.transitions import is_held, may_finish
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports import runner
+from cronhare.ports import LedgerRefused, runner
 from cronhare.ports.attempts import Busy, Refused, Renewal, StartAnswer, StartRequest
-from cronhare.ports.errors import LedgerRefused
 
 from ..claims.plans import claim_by_hand, find_by_key
 from ..database import Store, StorePart, repeatable, repeatable_unless_locked

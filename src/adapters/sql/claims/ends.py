@@ -24,7 +24,7 @@ from cronhare.domain.lifecycle.transitions import (
 )
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.texts.listing import listed
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Cooldown, excluding

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, select
 from cronhare.application.logs import say
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.schedules.planning import Planner
+from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Batch
-from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
 from ..database import Database, repeatable, repeatable_unless_locked

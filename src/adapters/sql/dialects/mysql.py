@@ -28,7 +28,7 @@ from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from ..dialect import Columns, TransactionRolledBack, with_dialect
 from ..tables.executions import NEW_COLUMNS, REPLACE, new_values

@@ -28,7 +28,7 @@ from cronhare.application.logs import say
 from cronhare.domain.addresses import Host, LedgerServer
 from cronhare.domain.diagnosis.database import Need, Requirements
 from cronhare.domain.diagnosis.finding import Severity
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..database import connect

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.domain.texts.echo import shown
-from cronhare.ports.errors import LedgerUnavailable, LedgerUnmade
+from cronhare.ports import LedgerUnavailable, LedgerUnmade
 
 from ..dialect import UPGRADE
 

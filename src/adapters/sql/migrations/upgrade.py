@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insp
 
 from cronhare.adapters.sql.tables.types import UtcDateTime, read_moment
 from cronhare.domain.texts.echo import echo
-from cronhare.ports.errors import LedgerNewer, LedgerOutdated, LedgerUnmade
+from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnmade
 
 from ..database import connected, translate_errors
 from ..dialect import UPGRADE, dialect_of

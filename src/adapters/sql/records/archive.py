@@ -24,7 +24,7 @@ from cronhare.domain.retries.outcome import (
 from cronhare.domain.retries.retry import Fail
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.errors import LedgerBusy
+from cronhare.ports import LedgerBusy
 
 from ..database import StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Dialect, Locked

@@ -17,7 +17,7 @@ from cronhare.domain.lifecycle.events import UNTOLD, OutboxState
 from cronhare.domain.lifecycle.pings import PING
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import AWAITS_TASK
-from cronhare.ports.errors import LedgerOutdated, LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 
 from ..access import ENTRY, TOKEN

@@ -32,8 +32,8 @@ from cronhare.domain.lifecycle.replay_pace import (
     resumed,
 )
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Advance
-from cronhare.ports.errors import LedgerRefused
 from cronhare.ports.system import ClockPort
 
 from ..database import Store, repeatable

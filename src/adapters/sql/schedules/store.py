@@ -29,7 +29,7 @@ from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from ..database import Store, repeatable

@@ -12,7 +12,7 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
 from cronhare.domain.addresses import ListenAddress
 from cronhare.domain.texts.listing import counted
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from ... import logs
 from ...container import Container

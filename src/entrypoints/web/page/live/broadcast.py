@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from cronhare.application.administration.lookup import NotFound
-from cronhare.ports.errors import LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 
 from ...asking import AT_A_TIME
 from ...problems import RETRY_AFTER, Problem

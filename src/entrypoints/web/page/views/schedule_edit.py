@@ -17,7 +17,7 @@ from cronhare.domain.access import Actor, Scope
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid
 from cronhare.domain.texts.sentences import ended
-from cronhare.ports.errors import LedgerRefused
+from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
 from ...access import actor_of
