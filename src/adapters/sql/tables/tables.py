@@ -2,7 +2,8 @@
 
 `Scheduler` and `SchedulerExecution` begin as S1.3 and S1.4 in docs/compatibility.md; ours follow.
 Only we write the others, and their constraints keep them right; people write `Scheduler`,
-`Calendar` and `CalendarWindow`, which take anything. `making.py` has what depends on the database.
+`Calendar` and `CalendarWindow`, which take anything. What depends on the database is in that
+migration.
 """
 
 from collections.abc import Iterable
