@@ -122,7 +122,7 @@ def test_a_copy_that_is_cut_off_has_not_the_name_of_a_whole_one(shell: Shell) ->
     cut_off = """
 import os, signal
 from pathlib import Path
-from cronhare.adapters.sql.dialects.sqlite.file import copy_to
+from cronhare.adapters.sql.dialects.sqlite_file import copy_to
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGTERM)
 copy_to(Path("cronhare.sqlite3"), Path("copy.sqlite3"))
 """

@@ -193,8 +193,9 @@ def test_an_import_loads_no_library(module: str) -> None:
 
 def steps(target: str, folder: Path) -> list[str]:
     """Give the locks that a target of the Makefile installs, in a clone where nothing is yet."""
-    (folder / "requirements").mkdir()
-    for path in ("Makefile", "pyproject.toml", *(f"requirements/{name}" for name in LOCKS)):
+    needed = ("Makefile", "pyproject.toml", "hatch_build.py", "src/adapters/process/vfork.c")
+    for path in (*needed, *(f"requirements/{name}" for name in LOCKS)):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes((ROOT / path).read_bytes())
     said = subprocess.run(
         ["make", "--dry-run", target], cwd=folder, capture_output=True, text=True, check=True
