@@ -9,9 +9,8 @@ otherwise. Stores are safe to share between threads, processes and hosts; times 
 class LedgerUnavailable(Exception):
     """The ledger could not be asked: it is locked, full, away, or of another version.
 
-    Whether a change took place is unknown, as a COMMIT may succeed and its answer be lost; with
-    *changed_nothing* certainly none did. Every change of the ports can be repeated: it happens
-    once, or is answered as already done.
+    A change may have taken place, as the answer to a COMMIT may be lost; with *changed_nothing*
+    none did. Each change of the ports can be repeated: it happens once, or is answered as done.
     """
 
     def __init__(self, text: str = "", *, changed_nothing: bool = False) -> None:

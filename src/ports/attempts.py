@@ -144,8 +144,7 @@ class AttemptStorePort(Protocol):
         Answers the state of the execution now: a requested cancel wins over the verdict. Failures
         are archived, and retries held against their limits, in the same transaction: where that
         changes the verdict, or is to be told, the answer is `Limited`; so is an end that is
-        refused, with a quarantine. A result that *node* recorded before changes nothing, and is
-        answered again.
+        refused, with a quarantine. What *node* has recorded before is answered again.
         """
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
