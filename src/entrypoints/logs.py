@@ -166,11 +166,12 @@ class LineHandler(logging.Handler):
             lines, size = list[str](), 0
             while self._waiting:
                 line = self._line(self._waiting.popleft())
-                size += len(line) if line.isascii() else 4 * len(line)
-                if size > ONE_WRITE:
+                most = len(line) if line.isascii() else 4 * len(line)  # bytes, in UTF-8
+                if size + most > ONE_WRITE:
                     self._write(lines)
-                    lines, size = [], len(line)
+                    lines, size = [], 0
                 lines.append(line)
+                size += most
             self._write(lines)
         finally:
             self.release()

@@ -270,8 +270,8 @@ class Acks:
     """Joins the acks of one turn of the event loop; none waits for another.
 
     What has no unsettled delivery before it is one ack of many; what is above one, perhaps a task
-    that runs for hours, is acked by itself. An ack of many names a tag that was not acked before:
-    for one that was, RabbitMQ closes the channel.
+    that runs for hours, is acked by itself. AMQP has an ack of many name a tag that was not acked
+    before.
     """
 
     def __init__(self, ack: Callable[[int, bool], None]) -> None:

@@ -4,9 +4,9 @@ Whoever starts an attempt, or lets one go that was held back, keeps the rows of 
 asks here. What is held back waits in the ledger, in one line per gate, in the order of due times.
 
 A key has places: for what runs, and for what was claimed or let go and is on its way to a worker.
-Whoever has one says so in its `held_by` (`transitions.place_of`) until its attempt ends. A
-schedule's gate has one place, and whatever of the schedule has not ended and is not held back keeps
-others from it.
+Whoever has one says so in its `held_by` (`transitions.place_of`) until its attempt ends; what had
+to be sent again counts only once it runs, as its queue may have no worker. A schedule's gate has
+one place, and whatever of the schedule has not ended and is not held back keeps others from it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
