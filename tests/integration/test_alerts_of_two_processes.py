@@ -22,7 +22,8 @@ from tests.services.webhooks import listening
 
 pytestmark = pytest.mark.integration
 
-#: Runs what a worker runs for events. With `dies` it is killed once it has judged.
+#: Runs what a worker runs for events. With `dies` it is killed once it has judged, and tells nobody:
+#: an event that it had taken would rest until the end of its lease.
 PROCESS = """
 import asyncio, os, signal, sys
 from datetime import timedelta
@@ -47,7 +48,8 @@ async def main():
     file = read_jobs(Path("jobs.toml"), policy=settings.policy)
     container.subscribers().current = file.subscriptions
     ending = asyncio.Event()
-    telling = asyncio.create_task(container.outbox_relay().run(ending))
+    if "dies" not in sys.argv:
+        telling = asyncio.create_task(container.outbox_relay().run(ending))
     while True:
         await asyncio.to_thread(container.announcer().round)
         await asyncio.sleep(0.1)
