@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import pill_key
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
-from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.moments import say_duration
 from cronhare.ports.attempts import Finish, Superseded
 
 from .logs import SUCCESS, say

@@ -26,9 +26,9 @@ from typing import (
 import attrs
 import msgspec
 
-from .texts.durations import parse_duration
-from .texts.echo import LONGEST_ECHO
-from .texts.hint import hint
+from .texts.moments import parse_duration
+from .texts.printable import LONGEST_ECHO
+from .texts.words import hint
 
 T = TypeVar("T", bound=attrs.AttrsInstance | msgspec.Struct)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import attrs
 import msgspec
 
-from .texts.echo import echo, shown
+from .texts.printable import echo, shown
 
 MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"

@@ -22,7 +22,7 @@ from tests.services.webhooks import listening
 
 pytestmark = pytest.mark.integration
 
-#: Runs what a worker runs for events. With `dies` it is killed once it has judged, and tells nobody:
+#: Runs what a worker runs for events. With `dies` it is killed once it has judged, and tells none:
 #: an event that it had taken would rest until the end of its lease.
 PROCESS = """
 import asyncio, os, signal, sys

@@ -73,7 +73,7 @@ from cronhare.domain.schedules import (
     topic,
 )
 from cronhare.domain.schedules.retention import KEPT
-from cronhare.domain.texts import durations, http_header, written_moments
+from cronhare.domain.texts import moments
 from cronhare.entrypoints.cli import bounds
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
@@ -154,7 +154,7 @@ BOUNDS: dict[str, list[str]] = {
     "params": [size(params.LARGEST_PARAMS)],
     "`misfire_cap`": [f"{schedule.CAPS[0]}-{schedule.CAPS[-1]:,}"],
     "a span (`timeout_ms`, `jitter_ms`, `misfire_window_ms`)": [
-        f"{durations.LONGEST.days // 365} years"
+        f"{moments.LONGEST_DURATION.days // 365} years"
     ],
     "an iCalendar file of a calendar": [
         size(ics.LARGEST_ICS),
@@ -183,8 +183,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "hosts that may be asked over HTTP": [f"{allowed_hosts.MOST_RULES} names"],
     "a request over HTTP": [
-        f"{http_header.MOST_HEADERS} headers of {http_header.LONGEST_VALUE:,} characters",
-        f"names of {http_header.LONGEST_NAME}",
+        f"{http_call.MOST_SENT} headers of {http_call.LONGEST_VALUE:,} characters",
+        f"names of {http_call.LONGEST_HEADER}",
         f"a body of {size(requests.LARGEST_BODY)}",
         f"{http_port.LONGEST_REQUEST // MINUTE} min",
     ],
@@ -238,7 +238,7 @@ BOUNDS: dict[str, list[str]] = {
     "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
     "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
     "a number of an execution or a failure": [f"2^{ids.LARGEST_ID.bit_length()}-1"],
-    "a date and a time in ISO 8601": [f"{written_moments.LONGEST_MOMENT} letters"],
+    "a date and a time in ISO 8601": [f"{moments.LONGEST_MOMENT} letters"],
     "a time on the command line": MOMENTS,
     "copies of a message": [
         f"{redelivery.FIRST_WAIT // MINUTE} min",
@@ -280,7 +280,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "the headers that a task gives its request": [
         f"{http_call.MOST_HEADERS}, ",
-        f"{http_header.LONGEST_VALUE:,} characters",
+        f"{http_call.LONGEST_VALUE:,} characters",
         f"{http_call.MOST_STATUSES} statuses",
     ],
     "a replay of many": [

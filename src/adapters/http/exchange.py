@@ -10,7 +10,7 @@ from typing import Final
 from cronhare.adapters.connections.bounded_socket import Deadline
 from cronhare.adapters.connections.connection import Connection
 from cronhare.domain.addresses import AllowedHosts
-from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.printable import shown
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
 from .connecting import LookUp, allowed_addresses

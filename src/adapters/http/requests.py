@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from cronhare.domain.addresses import WebAddress
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.http_header import MOST_HEADERS, fault_of_name, fault_of_value
+from cronhare.domain.schedules.http_call import MOST_SENT, fault_of_name, fault_of_value
+from cronhare.domain.texts.printable import echo
 from cronhare.ports.system import HttpRefused, HttpRequest
 
 _METHOD: Final = re.compile(r"[A-Z]{1,32}")
@@ -23,8 +23,8 @@ def checked(request: HttpRequest) -> None:
         raise HttpRefused("the method must be like GET or POST")
     if len(request.body) > LARGEST_BODY:
         raise HttpRefused(f"the body is larger than {LARGEST_BODY // 2**20} MiB")
-    if len(request.headers) > MOST_HEADERS:
-        raise HttpRefused(f"there are more than {MOST_HEADERS} headers")
+    if len(request.headers) > MOST_SENT:
+        raise HttpRefused(f"there are more than {MOST_SENT} headers")
     for name, value in request.headers.items():
         if (fault := fault_of_name(name) or fault_of_value(value)) is not None:
             raise HttpRefused(f"the header {echo(name)} {fault}")

@@ -18,7 +18,7 @@ from cronhare.domain.schedules.calendars import (
 )
 from cronhare.domain.schedules.schedule import DEFAULT_ZONE
 from cronhare.domain.schedules.windows import FORMS, WindowInvalid, parse_window
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 
 from .ics import ReadingTime, read_ics
 

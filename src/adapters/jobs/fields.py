@@ -13,8 +13,7 @@ from cronhare.domain.cron import resolve_wall_time
 from cronhare.domain.reading import Fault, Invalid, Reads, whole_number, written
 from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME
 from cronhare.domain.schedules.topic import ALLOWED, TOPIC
-from cronhare.domain.texts.durations import parse_duration
-from cronhare.domain.texts.written_moments import read_iso
+from cronhare.domain.texts.moments import parse_duration, read_iso
 
 
 def read_moment(

@@ -21,8 +21,7 @@ import attrs
 from cronhare.adapters.extras import require
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.schedules.calendars import LONGEST_LABEL, MOST_WINDOWS, NamedText
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.printable import echo, printable
 
 #: Bytes; the holidays of a country for fifty years take a tenth.
 LARGEST_ICS: Final = 2**20

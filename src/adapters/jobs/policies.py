@@ -14,8 +14,8 @@ from cronhare.domain.retries.retry_policy_parser import POLICIES, RetryPolicyInv
 from cronhare.domain.retries.strategy import Strategy
 from cronhare.domain.schedules.retention import read_keep
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.hint import hint
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import hint
 
 from .fields import Folder, SomeTime, without_nul
 from .subscriptions import EventsTable

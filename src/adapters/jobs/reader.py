@@ -25,10 +25,8 @@ from cronhare.domain.schedules.notify import MOST_PINGS, MOST_TARGETS, Subscript
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.hint import hint
-from cronhare.domain.texts.listing import first_faults
-from cronhare.domain.texts.names import NAME
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import NAME, first_faults, hint
 
 from .calendars import CalendarTable, read_calendar_table
 from .ics import ReadingTime

@@ -31,7 +31,7 @@ from cronhare.domain.schedules.schedule import (
 )
 from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic
-from cronhare.domain.texts.durations import parse_duration
+from cronhare.domain.texts.moments import parse_duration
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import JsonText, SomeTime, Topic, read_moment

@@ -28,8 +28,8 @@ from cronhare.domain.schedules.notify import (
     by_number,
 )
 from cronhare.domain.schedules.task import Task
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.hint import hint
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import hint
 
 from .fields import Command, SomeTime
 

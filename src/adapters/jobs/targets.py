@@ -34,8 +34,8 @@ from cronhare.domain.schedules.notify import (
     Repeat,
     Target,
 )
-from cronhare.domain.texts.durations import parse_duration, say_duration
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.moments import parse_duration, say_duration
+from cronhare.domain.texts.printable import echo
 
 from .fields import Command, User
 

@@ -29,7 +29,7 @@ from cronhare.domain.schedules.task import (
     fault_of_own_type,
 )
 from cronhare.domain.schedules.topic import MOST_TOPICS
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 
 from .fields import Command, Id, Topic, User
 from .policies import DefaultsTable, Policies

@@ -19,7 +19,7 @@ from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.retention import ClassRetention
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
-from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.moments import say_duration
 
 from .limits import beyond_toml
 from .reader import JobsFileInvalid, read_jobs_text

@@ -17,7 +17,7 @@ from cronhare.domain.addresses import AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import ByApprise
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.ports.events import NotDelivered
 
 from .apprise_child import Answer, Errand

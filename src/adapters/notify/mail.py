@@ -19,8 +19,7 @@ from cronhare.domain.addresses import MailServer
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import ByEmail
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.printable import printable, shortened
+from cronhare.domain.texts.printable import printable, shortened, shown
 from cronhare.ports.events import MailContent, NotDelivered
 
 from .smtp import Refused, hand_in

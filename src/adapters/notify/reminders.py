@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.events import reminder as reminding
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports.events import MailContent, NotDelivered, NotifierPort
 from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.words import counted
 from cronhare.ports.runner import Captured, Invocation
 
 #: Bytes read at most in a turn of the loop: as much as a pipe holds by default.

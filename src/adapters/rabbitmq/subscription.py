@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from cronhare.application.outages import Outage
 from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import Address, LeftOut, backoff

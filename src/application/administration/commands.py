@@ -20,8 +20,8 @@ from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import manual_key, start_key
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
-from cronhare.domain.texts.listing import plural
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.words import plural
 from cronhare.ports import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule

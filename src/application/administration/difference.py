@@ -9,7 +9,7 @@ from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.params import same_params
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 

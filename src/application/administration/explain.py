@@ -25,9 +25,8 @@ from cronhare.domain.schedules.keys import (
 )
 from cronhare.domain.schedules.schedule import ByHand, Schedule
 from cronhare.domain.schedules.topic import NoListener
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
-from cronhare.domain.texts.naming import called_in_full
+from cronhare.domain.texts.words import called_in_full, counted
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 

@@ -8,7 +8,7 @@ from cronhare.domain.schedules.calendar_faults import calendars_of
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from .difference import Change, calendar_difference, difference

@@ -9,8 +9,7 @@ from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
-from cronhare.domain.texts.hint import hint
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import hint, listed
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 

@@ -8,8 +8,8 @@ import attrs
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import Action
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.texts.words import listed
 from cronhare.ports.attempts import NodeStorePort
 
 from .audit_trail import AuditTrail

@@ -23,7 +23,7 @@ from cronhare.domain.schedules.unreached import (
     topics_of,
 )
 from cronhare.domain.schedules.untellable import untellable
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 from cronhare.ports.attempts import NodeStorePort
 
 from .difference import Change, ChangedKind, ScheduleChange

@@ -12,9 +12,8 @@ from cronhare.domain.access.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState
 from cronhare.domain.retries.budget import said
-from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called, listed
 from cronhare.ports.records import LimitStorePort
 
 from .audit_trail import AuditTrail

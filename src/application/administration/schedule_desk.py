@@ -12,9 +12,8 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.catalog import Catalog, reports_called
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskType
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.hint import meant
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import listed, meant
 from cronhare.ports.schedules import ScheduleStorePort
 
 from .audit_trail import AuditTrail

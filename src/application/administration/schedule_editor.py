@@ -10,7 +10,7 @@ from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import Action, AuditOutcome
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import (
     KeptByRuns,

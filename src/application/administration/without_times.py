@@ -10,9 +10,8 @@ from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.by_itself import Disabled, hindrance
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.listing import listed
-from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.domain.texts.words import listed
 from cronhare.ports.schedules import StoredSchedule
 
 _CAME_OF = {

@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, OutboxRow
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.notify import EventKind, Subscriptions
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.system import ClockPort

@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.schedules.notify import Subscriptions
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.ports.events import EventStorePort
 
 from ..logs import say

@@ -12,8 +12,8 @@ from cronhare.domain.lifecycle.redelivery import DOUBTED_AFTER
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.messages.messages import TRACE_HEADER, headers_of, task_body
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_time
+from cronhare.domain.texts.words import counted, listed
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort

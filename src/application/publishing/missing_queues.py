@@ -11,7 +11,7 @@ from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, serve_missing, 
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.schedules.standalone import is_standalone
-from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.words import counted, listed
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
 

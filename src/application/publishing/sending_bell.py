@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import MOST_REPORTS, alive, served
 from cronhare.domain.retries.leaps import has_passed
-from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.broker import BrokerPort, Published
 

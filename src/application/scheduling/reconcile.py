@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.leaps import has_passed
 from cronhare.domain.schedules.skip_reasons import SkipKind
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.broker import BrokerPort, BrokerUnavailable

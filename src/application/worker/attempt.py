@@ -27,7 +27,7 @@ from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone
 from cronhare.domain.schedules.task import Task, TaskType
 from cronhare.domain.schedules.topic import NoListener, say_unheard
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery

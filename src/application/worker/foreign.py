@@ -27,8 +27,8 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.redeliveries import Holder, crashes_of
 from cronhare.domain.schedules.keys import manual_key
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.texts.words import counted
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MOST_QUEUES,

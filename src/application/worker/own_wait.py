@@ -14,7 +14,7 @@ from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry_after import asked_wait
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 from cronhare.ports.runner import AttemptResult, Invocation, TaskRunnerPort
 
 from ..logs import say

@@ -21,7 +21,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published

@@ -22,7 +22,7 @@ from cronhare.domain.schedules.standalone import (
     standalone_queue,
 )
 from cronhare.domain.schedules.task import Task
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort

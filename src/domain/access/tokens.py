@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from ..texts.moments import say_moment
-from ..texts.names import NAME
+from ..texts.words import NAME
 from .actor import LOCAL, Actor, Channel, Scope
 
 #: By its beginning a token is known for one, in a log or a repository, by people and scanners.

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import attrs
 
-from ..texts.echo import shown
+from ..texts.printable import shown
 from .errors import CronFault
 from .extensions import Extension
 from .items import read_numbers, read_word

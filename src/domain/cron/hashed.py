@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from ..texts.echo import shown
+from ..texts.printable import shown
 from .errors import CronFault
 from .fields import fault_of
 from .items import range_of

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from ..texts.echo import shown
+from ..texts.printable import shown
 from .extensions import (
     Extension,
     LastDay,

@@ -3,7 +3,7 @@
 import re
 from difflib import get_close_matches
 
-from ..texts.echo import shown
+from ..texts.printable import shown
 from .kinds import MONTH_DAY, WEEK_DAY, FieldKind
 
 

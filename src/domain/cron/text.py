@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from typing import Final
 
-from ..texts.echo import shown
+from ..texts.printable import shown
 from .errors import CronExpressionError, CronFault
 
 LONGEST_TEXT: Final = 256

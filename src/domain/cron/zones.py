@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from ..texts.echo import LONGEST_ECHO, shown
+from ..texts.printable import LONGEST_ECHO, shown
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 _OFFSET = re.compile(r"(utc|gmt)?[+-]\d{1,2}(:?\d\d)?", re.IGNORECASE)

@@ -7,8 +7,8 @@ from typing import Final
 
 from cronhare.domain.retries.breaker import Breaker, BreakerState
 from cronhare.domain.retries.budget import Budget
-from cronhare.domain.texts.listing import counted, plural
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.words import counted, plural
 
 from .finding import Finding, Severity, named
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.words import counted, listed
 
 
 class Severity(enum.StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_shared, shared_queues
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from .finding import Finding, Severity, named
 from .work import ScheduleFacts, count_of, lookup, named_of

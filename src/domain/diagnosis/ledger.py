@@ -8,9 +8,9 @@ import attrs
 from cronhare.domain.nodes import NodeReport, present, served
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.texts.words import counted
 
 from .clock import judge_clock, judge_clocks
 from .database import DatabaseFacts, judge_database

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.domain.topology import QUARANTINE_QUEUE
 
 from .finding import Finding, Severity

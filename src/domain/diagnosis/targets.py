@@ -8,9 +8,9 @@ import attrs
 
 from cronhare.domain.schedules.notify import ByEmail, Subscriptions
 from cronhare.domain.schedules.untellable import untellable
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.texts.words import counted
 
 from .finding import NAMES_TOLD, Finding, Severity
 

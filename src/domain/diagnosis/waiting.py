@@ -7,9 +7,9 @@ import attrs
 
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.schedules.standalone import is_standalone
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import counted
 from cronhare.domain.topology import is_a_queue
 
 from .finding import Finding, Severity, named

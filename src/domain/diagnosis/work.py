@@ -10,8 +10,8 @@ import attrs
 from cronhare.domain.schedules.calendars import NO_SUCH_CALENDAR
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
-from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.moments import say_duration
+from cronhare.domain.texts.words import counted
 
 from .finding import Finding, Severity, named
 from .guide import BrokerGuide

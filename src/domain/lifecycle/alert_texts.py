@@ -7,8 +7,7 @@ from typing import Final, Self
 import attrs
 
 from ..schedules.alert_rules import Rule
-from ..texts.durations import say_duration
-from ..texts.moments import say_moment
+from ..texts.moments import say_duration, say_moment
 from ..texts.printable import shortened
 from .alert_policy import LONGEST_RUNBOOK, RUNBOOK
 from .alerts import SEVERITY_OF, AlertSeverity, RaisedAlert, nobody_judged

@@ -16,7 +16,7 @@ from ..execution import Execution
 from ..retries.leaps import was_ahead
 from ..schedules.alert_rules import Rule
 from ..schedules.notify import EventKind
-from ..texts.listing import counted
+from ..texts.words import counted
 from .alert_policy import AlertPolicy
 from .events import Event, describe_task
 

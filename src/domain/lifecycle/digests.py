@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from ..schedules.notify import DIGEST, type_of
-from ..texts.listing import counted
+from ..texts.words import counted
 from .alerts import AlertSeverity
 from .events import LARGEST_EVENT, OutboxRow
 

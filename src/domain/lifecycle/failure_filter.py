@@ -8,7 +8,7 @@ import attrs
 from ..execution import State
 from ..retries.outcome import ErrorClass
 from ..schedules.task import TaskRef
-from ..texts.echo import echo
+from ..texts.printable import echo
 
 #: Characters of a name, and of a part of a reason.
 LONGEST_NAME: Final = 255

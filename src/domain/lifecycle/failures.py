@@ -21,7 +21,7 @@ from ..messages.messages import (
 from ..messages.signing import Seal
 from ..schedules.keys import reported_key
 from ..schedules.task import TaskRef
-from ..texts.written_moments import read_iso
+from ..texts.moments import read_iso
 
 #: Bytes: a whole task message, and room for a long reason.
 LARGEST_FAILED = 1024 * 1024

@@ -18,7 +18,7 @@ import msgspec
 
 from ..execution import Execution, State
 from ..schedules.schedule import OverlapPolicy
-from ..texts.listing import counted
+from ..texts.words import counted
 from .transitions import cancel_for, place_of
 
 _KEY: Final = "key "

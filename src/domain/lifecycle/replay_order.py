@@ -10,9 +10,8 @@ import msgspec
 
 from ..retries.retry import ATTEMPTS
 from ..schedules.task import TaskRef
-from ..texts.echo import echo
-from ..texts.naming import called
-from ..texts.printable import printable
+from ..texts.printable import echo, printable
+from ..texts.words import called
 from .archive import Archived
 from .failure_filter import FailureFilter
 

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from ..schedules.alert_rules import AlertConditions, Deadline, Rule
-from ..texts.durations import say_duration
-from ..texts.moments import say_moment
+from ..texts.moments import say_duration, say_moment
 from .alerts import CLEAR_AFTER, Alert, alert
 
 #: The last runs that say what is usual, and how few say nothing.

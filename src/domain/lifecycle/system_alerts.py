@@ -9,8 +9,8 @@ import attrs
 from ..nodes import NodeReport, present
 from ..schedules.alert_rules import Rule
 from ..schedules.standalone import is_standalone
-from ..texts.listing import counted, listed
 from ..texts.moments import say_moment
+from ..texts.words import counted, listed
 from .alerts import Alert, alert
 
 #: What is so late has nobody who looks after it: a scheduler looks every few seconds.

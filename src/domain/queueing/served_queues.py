@@ -6,8 +6,8 @@ from typing import Final, Self
 
 import attrs
 
-from ..texts.echo import echo, shown
-from ..texts.listing import MOST_LISTED, first_faults
+from ..texts.printable import echo, shown
+from ..texts.words import MOST_LISTED, first_faults
 from ..topology import checked_queue, checked_queues
 
 #: A queue of weight 3 has three runs begun for one of a queue of weight 1, while both have some.

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from ..texts.naming import called
+from ..texts.words import called
 from .leaps import was_ahead
 
 #: The reason of what an open breaker lets fail, in the words of S0.12.

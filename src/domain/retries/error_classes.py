@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from ..texts.echo import echo
+from ..texts.printable import echo
 from .outcome import LONGEST_CODE, ErrorClass, Outcome
 
 #: What an error is known by, and the class of it.

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from ..texts.listing import counted
 from ..texts.moments import say_moment
+from ..texts.words import counted
 from .backoff import Backoff
 from .crashes import Crash, CrashPolicy
 from .outcome import Ending, ErrorClass, Outcome, TaskError

@@ -4,7 +4,7 @@ import math
 import re
 from datetime import UTC, datetime, timedelta
 
-from ..texts.durations import say_duration
+from ..texts.moments import say_duration
 from .outcome import TaskError
 
 #: A longer one counts as this, jitter included: no server stops a schedule for more than a day.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..reading import Fault, Invalid, faults_within, read_table, whole_number
-from ..texts.echo import echo
+from ..texts.printable import echo
 from .backoff import (
     CEILING_MS,
     DEFAULT_DELAY_MS,

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from ..texts.echo import echo
+from ..texts.printable import echo
 
 #: The most characters of `module:function`.
 LONGEST_STRATEGY: Final = 255

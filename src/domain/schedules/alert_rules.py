@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from ..reading import Reads, written
-from ..texts.durations import DurationInvalid, parse_duration, say_duration
+from ..texts.moments import DurationInvalid, parse_duration, say_duration
 
 #: What can be set of one schedule.
 LONGEST_WAIT: Final = timedelta(days=366)

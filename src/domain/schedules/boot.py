@@ -5,8 +5,7 @@ from typing import Final
 
 import attrs
 
-from ..texts.durations import say_duration
-from ..texts.moments import say_moment
+from ..texts.moments import say_duration, say_moment
 from .keys import boot_key
 
 #: A boot longer ago causes no run. The ledger keeps its runs for so long: none happens twice.

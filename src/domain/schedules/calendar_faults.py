@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from ..texts.hint import hint
+from ..texts.words import hint
 from .draft import ScheduleDraft
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from ..cron import UnknownZone, find_zone
-from ..texts.listing import first_faults
+from ..texts.words import first_faults
 from .windows import Window, WindowInvalid, parse_window
 
 #: The most windows of a calendar, and characters of a window's name.

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from .calendars import BrokenCalendar, FoundCalendar, missing
 from .conditions import Conditions, expired

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ..texts.listing import listed
+from ..texts.words import listed
 from .draft import ScheduleDraft
 from .task import Task, TaskRef
 

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from ..reading import Fault, Invalid, Reads, read_table, whole_number
-from ..texts.durations import LONGEST, say_duration
-from ..texts.echo import echo
-from ..texts.names import NAME
+from ..texts.moments import LONGEST_DURATION, say_duration
+from ..texts.printable import echo
+from ..texts.words import NAME
 from .windows import Window, parse_window
 
 #: How many runs a schedule may be allowed in all.
@@ -25,7 +25,7 @@ MOST_BLACKOUTS: Final = 100
 LONGEST_CONDITIONS: Final = 16_384
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_EXPIRIES: Final = range(1_000, LONGEST // _MILLISECOND + 1)
+_EXPIRIES: Final = range(1_000, LONGEST_DURATION // _MILLISECOND + 1)
 
 
 def checked_expiry(expiry: timedelta) -> timedelta:
@@ -35,7 +35,7 @@ def checked_expiry(expiry: timedelta) -> timedelta:
         ValueError: it may not.
     """
     if expiry // _MILLISECOND not in _EXPIRIES:
-        raise ValueError(f"must be 1s to {LONGEST.days}d")
+        raise ValueError(f"must be 1s to {LONGEST_DURATION.days}d")
     return expiry
 
 

@@ -19,7 +19,7 @@ from ..cron import (
 )
 from ..reading import Fault
 from ..retries.retry import RetryPolicy
-from ..texts.echo import echo
+from ..texts.printable import echo
 from ..topology import MAIN_QUEUE, checked_queue
 from .concurrency import LIMITS, Concurrency, faults_of_key
 from .conditions import Conditions

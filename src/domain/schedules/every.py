@@ -7,7 +7,7 @@ from typing import Final, overload
 import attrs
 
 from ..cron.timeline import EPOCH, FIRST_MINUTE, LAST_MINUTE, moment_of
-from ..texts.durations import say_duration
+from ..texts.moments import say_duration
 from .keys import every_key
 
 SECOND: Final = timedelta(seconds=1)

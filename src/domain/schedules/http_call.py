@@ -10,8 +10,7 @@ from msgspec import Meta
 from ..addresses import WebAddress
 from ..reading import Fault, Invalid, Reads
 from ..retries.outcome import ErrorClass
-from ..texts import http_header
-from ..texts.echo import echo
+from ..texts.printable import echo
 
 #: What a request may do; no other method has an answer that we could judge.
 METHODS: Final = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
@@ -32,8 +31,35 @@ OUR_HEADERS: Final = frozenset(
     }
 )
 
+#: Headers that anybody may send in a request over HTTP, beside those that frame it.
+MOST_SENT: Final = 64
+LONGEST_HEADER: Final = 128
+LONGEST_VALUE: Final = 8_192
+
+_TOKEN: Final = re.compile(rf"[!#$%&'*+.^_`|~0-9A-Za-z-]{{1,{LONGEST_HEADER}}}")  # RFC 9110, 5.6.2
+
+#: No line ends, and what Latin-1 can say.
+_VALUE: Final = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+
+#: They frame a message or say whom it is for: ours alone, or one request could hide another.
+_FRAMING: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
 #: Headers that a task may give its request: each attempt adds ours, and a Content-Type.
-MOST_HEADERS: Final = http_header.MOST_HEADERS - len(OUR_HEADERS) - 1
+MOST_HEADERS: Final = MOST_SENT - len(OUR_HEADERS) - 1
 
 STATUSES: Final = range(100, 600)
 SUCCESS: Final = frozenset(range(200, 300))
@@ -103,13 +129,39 @@ def _statuses(value: object) -> frozenset[int]:
     return frozenset(statuses)
 
 
+def fault_of_name(name: str) -> str | None:
+    """Say why no caller may send a header of that name; None if one may.
+
+    >>> fault_of_name("X-Shop"), fault_of_name("Expect")
+    (None, 'frames the message or says whom it is for: cronhare alone sets it')
+    """
+    if not _TOKEN.fullmatch(name):
+        return f"is no header's name: letters, digits and -, {LONGEST_HEADER} at most"
+    if name.lower() in _FRAMING:
+        return "frames the message or says whom it is for: cronhare alone sets it"
+    return None
+
+
+def fault_of_value(value: str) -> str | None:
+    r"""Say why a header may not have that value; None if it may. It may be secret: no quote.
+
+    >>> fault_of_value("a\r\nb")
+    'has a line end, a control character or one beyond Latin-1'
+    """
+    if len(value) > LONGEST_VALUE:
+        return f"is longer than {LONGEST_VALUE:,} characters"
+    if not _VALUE.fullmatch(value):
+        return "has a line end, a control character or one beyond Latin-1"
+    return None
+
+
 def _headers(
     fault_of: Callable[[str], str | None],
 ) -> Callable[[dict[str, str]], Mapping[str, str]]:
     def checked(headers: dict[str, str]) -> Mapping[str, str]:
         faults = list[Fault]()
         for name, value in headers.items():
-            if (why := http_header.fault_of_name(name)) is not None:
+            if (why := fault_of_name(name)) is not None:
                 faults.append(Fault("", f"{echo(name)} {why}"))
             elif name.lower() in OUR_HEADERS:
                 faults.append(Fault("", f"{name} is said by cronhare itself"))
@@ -130,6 +182,6 @@ def _fault_of_variable(value: str) -> str | None:
 _Texts = Annotated[
     dict[str, str], Meta(max_length=MOST_HEADERS, description="a table of texts, by their names")
 ]
-Headers = Annotated[_Texts, Reads(_headers(http_header.fault_of_value))]
+Headers = Annotated[_Texts, Reads(_headers(fault_of_value))]
 HeadersFromEnv = Annotated[_Texts, Reads(_headers(_fault_of_variable))]
 Statuses = Annotated[Any, Reads(_statuses)]

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from ..texts.echo import echo
-from ..texts.names import NAME
+from ..texts.printable import echo
+from ..texts.words import NAME
 
 #: How many runs may be kept. What is kept of a class must be counted in memory.
 KEPT: Final = range(100_000 + 1)

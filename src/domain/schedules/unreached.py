@@ -6,8 +6,8 @@ knows of.
 
 from collections.abc import Collection, Iterable
 
-from ..texts.echo import echo
-from ..texts.hint import hint
+from ..texts.printable import echo
+from ..texts.words import hint
 from ..topology import MAIN_QUEUE
 from .draft import ScheduleDraft
 from .standalone import is_standalone

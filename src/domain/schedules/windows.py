@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from ..texts.echo import echo
+from ..texts.printable import echo
 
 #: The most characters of a window's text.
 LONGEST_WINDOW: Final = 64

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cronhare.domain.task_report import say_progress
-from cronhare.domain.texts.listing import counted
-from cronhare.domain.texts.naming import called_in_full
 from cronhare.domain.texts.printable import shortened
+from cronhare.domain.texts.words import called_in_full, counted
 
 from .output import facts, json_line, moment, print_line, state, table
 

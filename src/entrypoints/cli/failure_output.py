@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cronhare.domain.retries.breaker import ACTIVATED
-from cronhare.domain.texts.naming import called_in_full
+from cronhare.domain.texts.words import called_in_full
 
 from .execution_output import show_attempts
 from .output import facts, json_line, moment, print_line, printable_lines, state

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from cronhare.application.administration.follow import CutShort, Followed, Moved, Written
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.words import counted
 
 from .output import json_line, print_line
 

@@ -62,7 +62,7 @@ def load(path: Path, settings: "Settings", *, state: str) -> "JobsFile":
 
 def jobs_refusal(error: "JobsFileInvalid", state: str) -> Refusal:
     """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
-    from cronhare.domain.texts.listing import counted
+    from cronhare.domain.texts.words import counted
 
     places = {fault.place for fault in error.faults}
     what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"

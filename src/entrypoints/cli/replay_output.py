@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from cronhare.domain.lifecycle.replay_pace import ReplayState
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from .output import facts, json_line, print_json, print_line, state
 from .progress import make_bar

@@ -6,7 +6,7 @@ import attrs
 import typer
 
 from cronhare.application.administration.views.failures import DiscardedView, ReplayedView
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ..node_identity import this_actor
 from .errors import Status

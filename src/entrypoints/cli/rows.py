@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_beside, say_moment
+from cronhare.domain.texts.words import listed
 
 from .output import Styled, console, print_json, print_plainly, text
 

@@ -9,9 +9,14 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
-from cronhare.domain.texts.durations import DurationInvalid, parse_duration
-from cronhare.domain.texts.moments import say_due
-from cronhare.domain.texts.written_moments import LONGEST_MOMENT, read_iso, read_time_of_day
+from cronhare.domain.texts.moments import (
+    LONGEST_MOMENT,
+    DurationInvalid,
+    parse_duration,
+    read_iso,
+    read_time_of_day,
+    say_due,
+)
 
 from .errors import Refusal
 

@@ -71,8 +71,8 @@ def _chosen(kind: type[Enum], value: str) -> Enum:
     try:
         return kind(value)
     except ValueError as error:
-        from cronhare.domain.texts.echo import echo  # noqa: PLC0415 - for a fault alone
-        from cronhare.domain.texts.hint import meant  # noqa: PLC0415 - as above
+        from cronhare.domain.texts.printable import echo  # noqa: PLC0415 - for a fault alone
+        from cronhare.domain.texts.words import meant  # noqa: PLC0415 - as above
 
         words = [str(each.value) for each in kind]
         there = ", ".join(f"'{word}'" for word in words)

@@ -17,7 +17,7 @@ from cronhare.application.worker.foreign import PLACES, WaitingRoom
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.record import Counters
 from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort

@@ -19,7 +19,7 @@ from cronhare.domain.nodes import departed
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.clashes import Namesake, say_disabled
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..container import Container

@@ -20,7 +20,7 @@ from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.schedules.notify import ByApprise, ByWebhook, Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.schedules.untellable import untellable
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from .. import logs

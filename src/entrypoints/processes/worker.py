@@ -22,7 +22,7 @@ from cronhare.domain.lease_times import measured_every, renewed_every
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.shutdown_times import CLOSING
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports.runner import TaskRunnerPort, Written
 
 from ..container import Container

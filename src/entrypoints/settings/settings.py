@@ -59,7 +59,7 @@ from cronhare.domain.retries.crashes import CRASH_LIMIT, CRASH_LIMITS, CRASH_WIN
 from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .bounds import MOST_AT_A_TIME

@@ -13,7 +13,7 @@ import attrs
 
 from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.texts.listing import first_faults
+from cronhare.domain.texts.words import first_faults
 
 from .setting_text import SettingText, add_from_file, closest
 from .settings_file import CONFIG, read_settings_file

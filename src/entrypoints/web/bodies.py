@@ -13,7 +13,7 @@ from fastapi import Request
 from cronhare.adapters.jobs.limits import beyond_toml
 from cronhare.domain.reading import MOST_FAULTS, Fault
 from cronhare.domain.schedules.params import LARGEST_PARAMS
-from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.printable import shown
 
 from .problems import Problem, invalid_request
 

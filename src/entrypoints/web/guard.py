@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cronhare.application.logs import say
-from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.printable import shown
 from cronhare.ports import LedgerUnavailable
 
 from .access.approach import is_probe

@@ -18,8 +18,8 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilterInvalid
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.reading import MOST_FAULTS, Fault
 from cronhare.domain.schedules.draft import ScheduleInvalid
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.listing import first_faults
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.texts.words import first_faults
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 
 from ..json_text import as_json

@@ -9,9 +9,8 @@ from cronhare.adapters.http.requests import checked
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.domain.addresses import WebAddress
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.http_call import MOST_HEADERS, OUR_HEADERS, HttpCall
+from cronhare.domain.schedules.http_call import MOST_HEADERS, MOST_SENT, OUR_HEADERS, HttpCall
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.texts import http_header
 from cronhare.ports.runner import Invocation, StopReason
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 
@@ -88,7 +87,7 @@ async def test_as_many_headers_as_a_file_may_give_are_sent_with_ours() -> None:
 
     [asked] = http.asked
     checked(asked)
-    assert len(asked.headers) == http_header.MOST_HEADERS
+    assert len(asked.headers) == MOST_SENT
     assert {name.lower() for name in asked.headers} > OUR_HEADERS
 
 

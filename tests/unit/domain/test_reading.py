@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cronhare.domain.reading import Fault, Invalid, Reads, read_table, read_whole, whole_number
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 
 
 def _even(number: int) -> int:

@@ -23,7 +23,7 @@ from cronhare.domain.lifecycle.transitions import (
     publish,
 )
 from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerUnavailable
 
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked

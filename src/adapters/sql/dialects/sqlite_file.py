@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.printable import shown
 from cronhare.ports import LedgerUnavailable, LedgerUnmade
 
 from ..dialect import UPGRADE

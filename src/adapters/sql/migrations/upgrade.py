@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnmade
 
 from ..database import connected, translate_errors

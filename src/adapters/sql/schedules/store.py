@@ -26,8 +26,8 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
 from cronhare.domain.schedules.standalone import standalone_queue
-from cronhare.domain.texts.echo import echo, shown
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.printable import echo, shown
+from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule

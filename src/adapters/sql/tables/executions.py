@@ -33,7 +33,7 @@ from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.standalone import PREFIX
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.runner import AttemptResult, Written
 

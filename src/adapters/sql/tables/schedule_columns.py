@@ -49,8 +49,8 @@ from cronhare.domain.schedules.schedule import (
 )
 from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type
 from cronhare.domain.schedules.topic import NoListener, fault_of_topic, ref_of_topic
-from cronhare.domain.texts.durations import LONGEST
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.moments import LONGEST_DURATION
+from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .types import cached, milliseconds
@@ -59,7 +59,7 @@ from .types import cached, milliseconds
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-SPANS_MS: Final = range(LONGEST // _MILLISECOND + 1)
+SPANS_MS: Final = range(LONGEST_DURATION // _MILLISECOND + 1)
 INTERVALS_MS: Final = range(every.SHORTEST // _MILLISECOND, every.LONGEST // _MILLISECOND + 1)
 
 

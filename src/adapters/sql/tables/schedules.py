@@ -43,7 +43,7 @@ from cronhare.domain.schedules.retention import (
 )
 from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
 from cronhare.domain.schedules.standalone import standalone_queue
-from cronhare.domain.texts.echo import echo, shown
+from cronhare.domain.texts.printable import echo, shown
 
 from .executions import display_name
 from .schedule_columns import (

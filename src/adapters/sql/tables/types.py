@@ -38,7 +38,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from cronhare.application.logs import say
-from cronhare.domain.texts.echo import echo, shown
+from cronhare.domain.texts.printable import echo, shown
 
 from ..dialects import columns_in
 

@@ -10,8 +10,8 @@ import msgspec
 from cronhare.domain.lifecycle.alert_texts import AlertText
 from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.events import LONGEST_NAME, OutboxRow, OutboxState, say_next_try
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import printable_json, shortened
+from cronhare.domain.texts.words import counted
 
 #: What is shown of one alert at most: characters of its message, and bytes of its data, which are
 #: far fewer, unless a person wrote its row.

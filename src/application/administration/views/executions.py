@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.status import completed_at, outward_status
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 

@@ -11,7 +11,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.messages.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import iso_ms
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called
 from cronhare.ports.schedules import StoredSchedule
 
 from .executions import AttemptView, OutputView

@@ -7,7 +7,7 @@ import attrs
 
 from cronhare.domain.retries.breaker import Breaker, BreakerState
 from cronhare.domain.retries.budget import Budget
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called
 
 
 @attrs.frozen(kw_only=True)

@@ -15,9 +15,9 @@ from cronhare.domain.lifecycle.alerts import AlertSeverity, trial
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import Target
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.listing import listed
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
 from ..completion import SCHEDULES

@@ -15,7 +15,7 @@ from cronhare.application.administration.notes import (
     notes_on_topics,
 )
 from cronhare.domain.schedules.notify import DEFAULT_TIMEOUT, ByApprise
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
 from ..jobs_files import JobsArguments, load, named

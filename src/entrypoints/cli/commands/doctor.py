@@ -15,7 +15,7 @@ from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judg
 from cronhare.domain.diagnosis.targets import judge_targets
 from cronhare.domain.schedules.jobs_file import FileVersion
 from cronhare.domain.schedules.notify import Subscriptions
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ... import logs
 from ...settings.settings import Settings, SettingsInvalid

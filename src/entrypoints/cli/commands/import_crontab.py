@@ -21,7 +21,7 @@ from cronhare.adapters.crontab.source import Crontab, CrontabKind, Finding, Host
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, file_refusal
 from ..output import text

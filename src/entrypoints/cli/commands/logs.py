@@ -10,9 +10,8 @@ import typer
 from cronhare.application.worker.leases import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.moments import say_time
-from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.printable import echo, printable
 
 from ..being_made import once_made
 from ..completion import runs

@@ -20,7 +20,7 @@ from cronhare.domain.cron import (
 )
 from cronhare.domain.schedules.every import Every, fault_of_period
 from cronhare.domain.schedules.schedule import Recurring
-from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ..bounds import MOST_LINES
 from ..due_output import show_due

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.words import counted, listed
 
 from ...node_identity import this_actor
 from ..completion import NODES

@@ -19,8 +19,8 @@ from cronhare.domain.schedules.notify import (
     Target,
 )
 from cronhare.domain.schedules.untellable import lacks
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import listed
 from cronhare.ports.events import NotDelivered, NotifierPort
 
 from ..errors import Refusal, Status

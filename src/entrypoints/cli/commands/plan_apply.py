@@ -20,7 +20,7 @@ from cronhare.application.administration.preview import next_effects
 from cronhare.application.administration.views.differences import ScheduleChangeView
 from cronhare.domain.diagnosis.nodes import judge_files
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
 from ..jobs_files import JobsArgument, load, named

@@ -9,7 +9,7 @@ import typer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
 from ..bounds import MOST_LINES

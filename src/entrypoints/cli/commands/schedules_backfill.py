@@ -6,7 +6,7 @@ import typer
 
 from cronhare.domain.cron import find_zone
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
 from ..completion import SCHEDULES

@@ -12,9 +12,8 @@ from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_t
 from cronhare.adapters.jobs.writer import write_jobs
 from cronhare.application.administration.export import CannotExport, Chosen, Exporter
 from cronhare.application.administration.views.schedules import ExportView
-from cronhare.domain.texts.listing import counted, listed
-from cronhare.domain.texts.names import NAME
 from cronhare.domain.texts.printable import printable
+from cronhare.domain.texts.words import NAME, counted, listed
 
 from ..completion import SCHEDULES
 from ..errors import Refusal, file_refusal

@@ -4,11 +4,9 @@ import sys
 from datetime import datetime, timedelta
 
 from cronhare.application.administration.views.schedules import ScheduleView
-from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.listing import counted, listed
-from cronhare.domain.texts.moments import say_due, say_left, say_near
-from cronhare.domain.texts.no_times import say_no_times
+from cronhare.domain.texts.moments import say_due, say_duration, say_left, say_near
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import counted, listed, say_no_times
 from cronhare.ports.schedules import ScheduleFilter
 
 from ..output import print_line, state

@@ -10,10 +10,8 @@ from cronhare.application.administration.views.schedules import ScheduleView, Sc
 from cronhare.domain.cron import CronExpression, names_matter
 from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.moments import say_due
-from cronhare.domain.texts.naming import called_in_full
-from cronhare.domain.texts.no_times import say_no_times, say_ways
+from cronhare.domain.texts.moments import say_due, say_duration
+from cronhare.domain.texts.words import called_in_full, say_no_times, say_ways
 
 from ..completion import SCHEDULES
 from ..due_output import show_due

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.words import listed
 
 from ...node_identity import this_actor
 from ..completion import SCHEDULES

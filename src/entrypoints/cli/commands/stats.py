@@ -12,7 +12,7 @@ from cronhare.domain.lifecycle.statistics import (
     WEEK,
     By,
 )
-from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.moments import say_duration
 
 from ..bounds import MOST_LINES
 from ..errors import Refusal

@@ -8,7 +8,7 @@ import typer
 from cronhare.application.administration.token_desk import TokenNameTaken
 from cronhare.domain.access import GIVEN, Scope
 from cronhare.domain.access.tokens import RANDOM_BYTES, TokenInvalid
-from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ...node_identity import this_actor
 from ..errors import Refusal

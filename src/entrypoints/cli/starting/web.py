@@ -11,7 +11,7 @@ from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
 from cronhare.domain.addresses import ListenAddress
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnavailable
 
 from ... import logs

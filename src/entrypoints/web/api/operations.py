@@ -11,8 +11,8 @@ from starlette.routing import Match, Route
 
 from cronhare.domain.access import Scope
 from cronhare.domain.reading import Fault
-from cronhare.domain.texts.echo import shown
-from cronhare.domain.texts.hint import hint
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.texts.words import hint
 
 from .. import problems
 from ..access import needs

@@ -26,10 +26,8 @@ from cronhare.domain.schedules.schedule import (
     SYSTEM_PREFIX,
 )
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
-from cronhare.domain.texts.echo import echo
-from cronhare.domain.texts.hint import hint
-from cronhare.domain.texts.listing import listed
-from cronhare.domain.texts.names import NAME
+from cronhare.domain.texts.printable import echo
+from cronhare.domain.texts.words import NAME, hint, listed
 
 LONGEST_DESCRIPTION: Final = 4_096
 

@@ -12,10 +12,9 @@ from starlette.requests import Request
 from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.domain.reading import Fault
-from cronhare.domain.texts.echo import echo, shown
-from cronhare.domain.texts.hint import hint
-from cronhare.domain.texts.listing import listed
-from cronhare.domain.texts.written_moments import read_iso
+from cronhare.domain.texts.moments import read_iso
+from cronhare.domain.texts.printable import echo, shown
+from cronhare.domain.texts.words import hint, listed
 
 from ..problems import Problem
 

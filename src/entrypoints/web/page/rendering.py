@@ -6,9 +6,8 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 
-from cronhare.domain.texts.no_times import say_no_times, say_ways
 from cronhare.domain.texts.printable import shortened
-from cronhare.domain.texts.sentences import ended
+from cronhare.domain.texts.words import ended, say_no_times, say_ways
 
 from ...json_text import as_json
 from . import charts, flash, outcomes, times

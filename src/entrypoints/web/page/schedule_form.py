@@ -25,7 +25,7 @@ from cronhare.domain.schedules.schedule import (
 )
 from cronhare.domain.schedules.task import TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 
 from ..bodies import beyond_bounds, decoded
 from ..problems import Problem

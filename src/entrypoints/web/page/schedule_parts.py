@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cronhare.application.administration.jobs_files import change_by_file
 from cronhare.application.administration.views.schedules import ScheduleView
-from cronhare.domain.texts.naming import called
+from cronhare.domain.texts.words import called
 from cronhare.ports.records import Run
 
 from .addresses import schedule_path

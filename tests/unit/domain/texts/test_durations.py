@@ -5,9 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.texts.durations import LONGEST, DurationInvalid, parse_duration, say_duration
+from cronhare.domain.texts.moments import (
+    LONGEST_DURATION,
+    DurationInvalid,
+    parse_duration,
+    say_duration,
+)
 
-whole_milliseconds = st.integers(0, LONGEST // timedelta(milliseconds=1)).map(
+whole_milliseconds = st.integers(0, LONGEST_DURATION // timedelta(milliseconds=1)).map(
     lambda number: timedelta(milliseconds=number)
 )
 
@@ -60,4 +65,4 @@ def test_what_is_said_is_read_back(duration: timedelta) -> None:
 @given(st.text(alphabet="0123456789dhms .-", max_size=12))
 def test_no_text_raises_anything_else(text: str) -> None:
     with suppress(DurationInvalid):
-        assert timedelta(0) <= parse_duration(text) <= LONGEST
+        assert timedelta(0) <= parse_duration(text) <= LONGEST_DURATION

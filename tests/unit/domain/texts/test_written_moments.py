@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.texts.written_moments import LONGEST_MOMENT, read_iso, read_time_of_day
+from cronhare.domain.texts.moments import LONGEST_MOMENT, read_iso, read_time_of_day
 
 OFFSETS = st.integers(-23 * 60, 23 * 60).map(lambda n: timezone(timedelta(minutes=n)))
 

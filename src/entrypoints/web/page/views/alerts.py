@@ -16,7 +16,7 @@ from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
 from cronhare.domain.lifecycle.alert_texts import say_measured
 from cronhare.domain.lifecycle.alerts import AlertSeverity, nobody_judged
 from cronhare.domain.schedules.alert_rules import Rule
-from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.printable import echo
 
 from ...problems import Problem
 from ..addresses import schedule_path

@@ -18,7 +18,7 @@ from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilte
 from cronhare.domain.lifecycle.statistics import By
 from cronhare.domain.reading import Fault
 from cronhare.domain.retries.outcome import ErrorClass
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.words import counted
 
 from ...access import actor_of
 from ...problems import Problem

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ...access import actor_of
 from ..addresses import schedule_path

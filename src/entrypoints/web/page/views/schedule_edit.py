@@ -16,7 +16,7 @@ from cronhare.application.administration.schedule_editor import CannotEdit, Edit
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid
-from cronhare.domain.texts.sentences import ended
+from cronhare.domain.texts.words import ended
 from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
