@@ -18,7 +18,7 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.worker.delivery import Places
-from cronhare.application.worker.foreign import WaitingRoom
+from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE

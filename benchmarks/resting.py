@@ -13,7 +13,7 @@ from figures import Figure
 from production import Production, opened
 from samples import BUSY, size
 
-from cronhare.application.publishing.execution_publisher import envelope
+from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import Published

@@ -1,20 +1,20 @@
-"""Logging how attempts ended, in the words of docs/compatibility.md.
-
-A failed attempt is one line at ERROR, with its stack. What follows from it is logged at WARN: a
-retry, the archive, the quarantine. The monitor logs a last failure at ERROR again (S0.7).
-"""
+"""Logging how attempts ended, in the words of docs/compatibility.md, and what ends change."""
 
 import logging
 from datetime import timedelta
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.retry_limits import LimitChange
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import pill_key
+from cronhare.domain.retries.breaker import BreakerClosed, BreakerOpened, BreakerProbed
+from cronhare.domain.retries.budget import BudgetFree, BudgetSpent, OnExhausted, said
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
-from cronhare.domain.texts.moments import say_duration
-from cronhare.ports.attempts import Finish, Superseded
+from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.ports.attempts import Finish, Limited, Recorded, Superseded
+from cronhare.ports.claims import LetGo
 
 from .logs import SUCCESS, say
 
@@ -105,3 +105,54 @@ def _stack(error: TaskError | None) -> str:
     if error is None:
         return "Error: no reason was given"
     return error.stack or f"Error: {error.message}"
+
+
+def log_limits(recorded: Recorded) -> None:
+    """Log what changed with the end of an attempt."""
+    if isinstance(recorded, Limited):
+        for change in recorded.changes:
+            _log(change)
+
+
+def _log(change: LimitChange) -> None:
+    match change:
+        case BudgetSpent(budget=budget, on_exhausted=OnExhausted.DEFER, free_at=free_at):
+            text = f"Retries are deferred: {said(budget)} is spent until {say_moment(free_at)}"
+            say(log, logging.WARNING, "budget.spent", text, queue=budget.queue)
+        case BudgetSpent(budget=budget, free_at=free_at):
+            text = f"Retries fail: {said(budget)} is spent until {say_moment(free_at)}"
+            say(log, logging.WARNING, "budget.spent", text, queue=budget.queue)
+        case BudgetFree(budget=budget, spent_since=since):
+            text = f"Retries are granted again: {said(budget)} was spent since {say_moment(since)}"
+            say(log, logging.INFO, "budget.free", text, queue=budget.queue)
+        case BreakerOpened(breaker=breaker, again=again):
+            why = (
+                "its probe failed"
+                if again
+                else f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,} attempts failed"
+            )
+            until = say_moment(breaker.probe_at) if breaker.probe_at else "now"
+            text = f"Circuit breaker of {breaker.said} is open until {until}: {why}"
+            say(log, logging.WARNING, "breaker.opened", text, task=breaker.task)
+        case BreakerProbed(breaker=breaker):
+            text = (
+                f"Circuit breaker of {breaker.said} is half open: a retry of execution "
+                f"{breaker.probe} is its probe"
+            )
+            say(log, logging.INFO, "breaker.half-open", text, task=breaker.task)
+        case BreakerClosed(breaker=breaker, opened_at=opened_at, proven=proven):
+            why = "its probe succeeded" if proven else "nothing failed for long"
+            opened = f"open since {say_moment(opened_at)}"
+            text = f"Circuit breaker of {breaker.said}, {opened}, is closed: {why}"
+            say(log, logging.INFO, "breaker.closed", text, task=breaker.task)
+
+
+def log_let_go(answer: LetGo) -> None:
+    """Log what passed a gate, and what was cancelled for it."""
+    for one in answer.executions:
+        text = f"Execution {one.id} of {one.schedule_name} is held back no more"
+        say(log, logging.DEBUG, "gate.passed", text)
+    for one in answer.cancelled:
+        what = "is cancelled" if one.state is State.CANCELLED else "is asked to end"
+        text = f"Execution {one.id} of {one.schedule_name} {what}: a later run takes its place"
+        say(log, logging.INFO, "gate.replaced", text)

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.ports.system import NOT_TRACED, SILENT
 
 from . import rabbitmq
@@ -92,15 +91,14 @@ if TYPE_CHECKING:
     from cronhare.application.events.relay import OutboxRelay
     from cronhare.application.events.subscribers import Subscribers
     from cronhare.application.heartbeat import Heartbeat
-    from cronhare.application.publishing.execution_publisher import ExecutionPublisher
-    from cronhare.application.publishing.sending_bell import SendingBell
+    from cronhare.application.publish import ExecutionPublisher, SendingBell
+    from cronhare.application.scheduling.chores import Housekeeper
     from cronhare.application.scheduling.dispatch import Dispatcher
-    from cronhare.application.scheduling.housekeeping import Housekeeper
     from cronhare.application.scheduling.reconcile import Reconciler
-    from cronhare.application.scheduling.replaying import Replayer
+    from cronhare.application.scheduling.replays import Replayer
     from cronhare.application.worker.attempt import TaskRunners
     from cronhare.application.worker.delivery import DeliveryHandler
-    from cronhare.application.worker.failed_monitor import FailedMonitor
+    from cronhare.application.worker.foreign import FailedMonitor
     from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
     from cronhare.application.worker.ledger import WorkerLedger
     from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
@@ -293,7 +291,7 @@ class Container(containers.DeclarativeContainer):
         metrics=counting,
         tracing=tracing,
     )
-    publishing_threads = _threads("publishing", pipeline.AT_ONCE)
+    publishing_threads = _threads("publishing", 2)  # see `PublishPipeline`
     dispatcher = providers.ThreadSafeSingleton(
         Dispatcher,
         claims=claims,

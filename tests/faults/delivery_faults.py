@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
-from cronhare.application.publishing.execution_publisher import envelope
+from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.planning import plan

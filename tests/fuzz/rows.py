@@ -22,7 +22,7 @@ from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.schedule_lists import ScheduleLists
-from cronhare.application.publishing.execution_publisher import ExecutionPublisher
+from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity

@@ -8,7 +8,7 @@ from sqlalchemy import URL
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import overdue
 from cronhare.application.administration.explain import explain
-from cronhare.application.scheduling.locked_leases import LockedLeases
+from cronhare.application.scheduling.reconcile import LockedLeases
 from cronhare.domain.diagnosis.finding import Finding
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity
 from cronhare.domain.execution import Execution, State

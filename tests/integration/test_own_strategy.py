@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.process.runner import ProcessRunner
-from cronhare.application.worker.attempt import prepare
-from cronhare.application.worker.own_wait import ask_strategy
+from cronhare.application.worker.attempt import ask_strategy, prepare
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.strategy import Strategy
 from cronhare.domain.schedules.task import Task, TaskRef

@@ -10,7 +10,7 @@ import pika
 import pytest
 from sqlalchemy import make_url
 
-from cronhare.application.publishing.execution_publisher import envelope
+from cronhare.application.publish import envelope
 from cronhare.domain.execution import State
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.keys import manual_key

@@ -16,7 +16,7 @@ import pika
 import pytest
 from pika.exceptions import AMQPError
 
-from cronhare.application.publishing.execution_publisher import envelope
+from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import container_id

@@ -18,16 +18,14 @@ from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
 from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
+from cronhare.application import publish
 from cronhare.application.administration.views import metrics
 from cronhare.application.events import (
     announcing,
     backlog,
     relay,
 )
-from cronhare.application.publishing import sending_bell
-from cronhare.application.worker import (
-    own_wait,
-)
+from cronhare.application.worker import attempt as worker_attempt
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import nodes, shutdown_times, task_report, topology
 from cronhare.domain.access import audit, tokens, tries
@@ -131,7 +129,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
     ],
     "a strategy of one's own": [
-        f"{own_wait.TIMEOUT.total_seconds():.0f} s",
+        f"{worker_attempt.TIMEOUT.total_seconds():.0f} s",
         f"{timedelta(milliseconds=CEILING_MS).days} days",
         f"{LONGEST_STRATEGY} characters",
     ],
@@ -365,9 +363,9 @@ BOUNDS: dict[str, list[str]] = {
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "a run that is asked for by hand": [
         f"for {SENDING_TIMEOUT:.0f} s, sends",
-        f"{sending_bell.MOST_AT_ONCE} messages",
-        f"the {sending_bell.PAUSE.seconds} s after",
-        f"for {sending_bell.HEAD_START.seconds} s",
+        f"{publish.MOST_AT_ONCE} messages",
+        f"the {publish.PAUSE.seconds} s after",
+        f"for {publish.HEAD_START.seconds} s",
     ],
     "missed instants that are counted": [f"{planning.MOST_COUNTED:,} of a schedule"],
 }

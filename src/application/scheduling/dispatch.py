@@ -1,13 +1,17 @@
 """From a due instant to a message in a queue: plan, claim, publish."""
 
 import logging
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
+from contextvars import copy_context
 from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
 
 import attrs
 
+from cronhare.domain.execution import Execution
 from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
 from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
@@ -16,11 +20,71 @@ from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 
 from ..logs import say
-from ..publishing.execution_publisher import ExecutionPublisher
-from ..publishing.publish_pipeline import PublishPipeline
-from .held_back import HeldBack
+from ..publish import ExecutionPublisher, PublishResult
+from .reconcile import HeldBack
 
 log = logging.getLogger(__name__)
+
+#: So many batches are under way at a time: one is sent while another is marked as published. Not
+#: more, so that memory stays flat.
+AT_ONCE: Final = 2
+
+
+class PublishPipeline:
+    """The publishing side of one tick; leaving it waits for all batches.
+
+    What was claimed and could not be published is left to the reconciler.
+    """
+
+    def __init__(self, publisher: ExecutionPublisher, executor: Executor, *, now: datetime) -> None:
+        """*executor* lends `AT_ONCE` threads that wait for the broker."""
+        self.published = 0
+        self._publisher = publisher
+        self._executor = executor
+        self._now = now
+        self._under_way: deque[Future[PublishResult]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for all that is under way, and raise the first error; the others are logged."""
+        wait(self._under_way)
+        first: BaseException | None = error
+        while self._under_way:
+            try:
+                self._note_oldest()
+            except Exception as another:
+                if first is not None:
+                    text = "Another batch could not be published either"
+                    log.exception("%s", text, extra={"action": "publish.failed"})
+                first = first or another
+        if first is not None and first is not error:
+            raise first
+
+    def publish(self, batch: Sequence[Execution]) -> None:
+        """Begin to publish *batch*, once there is a thread for it.
+
+        Raises the error of an earlier batch; *batch* is published all the same.
+        """
+        try:
+            if len(self._under_way) == AT_ONCE:
+                self._note_oldest()
+        finally:
+            if batch:
+                # In our context: its span is part of the tick's trace.
+                run, publish = copy_context().run, self._publisher.publish
+                result = self._executor.submit(run, publish, batch, now=self._now)
+                self._under_way.append(result)
+
+    def _note_oldest(self) -> None:
+        self.published += self._under_way.popleft().result().published
+
 
 #: So soon they are compared again if a plan was locked: what was edited may be of any age.
 NEXT_COMPARISON = timedelta(minutes=1)

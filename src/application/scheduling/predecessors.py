@@ -14,7 +14,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 
 from ..logs import say
-from .lost_attempts import LostAttempts
+from .reconcile import LostAttempts
 
 log = logging.getLogger(__name__)
 

@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
+import re
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any, Final
 
 import attrs
 import msgspec
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.crashes import Crash
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
@@ -22,11 +26,13 @@ from cronhare.domain.retries.retry import (
     decide,
     give_back,
 )
+from cronhare.domain.retries.retry_after import asked_wait
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone
-from cronhare.domain.schedules.task import Task, TaskType
+from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener, say_unheard
+from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish
@@ -45,7 +51,6 @@ from cronhare.ports.system import TracingPort
 from ..logs import place_of, say
 from .leases import LeaseKeeper, Running
 from .ledger import WorkerLedger
-from .own_wait import ask_strategy
 from .record import End
 
 log = logging.getLogger(__name__)
@@ -364,3 +369,115 @@ def _unheard(execution: Execution) -> AttemptResult:
 def _refused(why: str) -> AttemptResult:
     error = TaskError(message=why, error_class=ErrorClass.PERMANENT)
     return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
+
+
+#: How long a strategy may take; most of it is the start of the interpreter on a busy machine.
+TIMEOUT: Final = timedelta(seconds=10)
+
+_MS: Final = timedelta(milliseconds=1)
+_WAIT: Final = re.compile(r"wait ([0-9]{1,12}) ms")
+_NO_WAIT: Final = "no wait of its own"
+
+
+class NoAnswer(Exception):
+    """A strategy gave no wait that can be used; the text says why."""
+
+
+async def ask_strategy(
+    runner: TaskRunnerPort,
+    invocation: Invocation,
+    execution: Execution,
+    outcome: Outcome,
+    *,
+    policy: timedelta,
+    now: datetime,
+) -> timedelta | None:
+    """Give the wait that the strategy of an *invocation*'s task wants, or None for the *policy*'s.
+
+    Whatever the function does, it costs its own task alone: it has a time limit, its memory and its
+    user are not the worker's. One that fails, takes too long or answers nonsense is logged.
+    """
+    task = invocation.task
+    strategy = task.policy.strategy
+    if strategy is None:
+        return None
+    asking = Task(
+        name=task.name,
+        ref=TaskRef("strategy", task.ref.id),
+        command=(sys.executable, "-m", "cronhare.strategy", str(strategy)),
+        timeout=TIMEOUT,
+        cwd=strategy.folder,
+        env=task.env,
+        pass_env=task.pass_env,
+        user=task.user,
+    )
+    given = _given(task, execution, outcome, policy_wait=policy, now=now)
+    ran = await runner.run(attrs.evolve(invocation, task=asking, params=given, topic=None))
+    try:
+        return _answer(ran)
+    except NoAnswer as problem:
+        wait = f"the wait of the retry policy counts, {policy.total_seconds():g} s"
+        text = f"Strategy {strategy} gave no wait: {problem}; {wait}"
+        say(log, logging.WARNING, "strategy.failed", text, execution)
+        return None
+
+
+def _given(
+    task: Task, execution: Execution, outcome: Outcome, *, policy_wait: timedelta, now: datetime
+) -> dict[str, Any]:
+    error = outcome.error or TaskError(message=outcome.ending.value)
+    asked = asked_wait(error, now=now)
+    names = (*error.types[:1], error.code, outcome.ending.value)
+    return {
+        "attempts_made": execution.deaths + 1,
+        "error_type": next(filter(None, names)),
+        "error": {
+            "message": error.message,
+            "code": error.code,
+            "types": error.types,
+            "error_class": error.error_class.value,
+            "ending": outcome.ending.value,
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "retry_after_ms": asked / _MS if asked else None,
+        },
+        "job": {
+            "name": task.name,
+            "type": task.ref.type,
+            "id": task.ref.id,
+            "schedule": execution.schedule_name,
+            "scheduler_id": execution.scheduler_id,
+            "execution_id": execution.id,
+            "key": execution.key,
+            "attempt": execution.attempt,
+            "params": _params(execution),
+            "policy_wait_ms": policy_wait / _MS,
+        },
+    }
+
+
+def _params(execution: Execution) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return msgspec.json.decode(execution.params)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return execution.params
+
+
+def _answer(ran: AttemptResult) -> timedelta | None:
+    """Read what a strategy has said.
+
+    Raises:
+        NoAnswer: with the reason.
+    """
+    outcome = ran.outcome
+    if outcome.ending is not Ending.SUCCEEDED:
+        raise NoAnswer(outcome.error.message if outcome.error else outcome.ending.value)
+    said = ran.stdout.head.strip()
+    if said == _NO_WAIT:
+        return None
+    wait = _WAIT.fullmatch(said)
+    if wait is None:
+        raise NoAnswer(f"{echo(said)} is no answer")
+    if int(wait[1]) > CEILING_MS:
+        raise NoAnswer(f"{wait[1]} ms are longer than {CEILING_MS:,} ms")
+    return int(wait[1]) * _MS

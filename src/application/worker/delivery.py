@@ -28,9 +28,9 @@ from cronhare.ports.records import Attempt
 from cronhare.ports.runner import TaskRunnerPort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort
 
-from ..log_limiter import LogLimiter
 from ..logs import say
-from ..publishing.execution_publisher import envelope, is_carried
+from ..outages import LogLimiter
+from ..publish import envelope, is_carried
 from .attempt import AttemptRunner
 from .foreign import OVERDELIVERED_REASON, Adopter, Notes
 from .leases import LeaseKeeper

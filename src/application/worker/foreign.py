@@ -2,14 +2,16 @@
 
 Theirs is acked at once. If the channel is lost before that, it comes again, and is adopted twice
 unless it has an id. That window is one write and one publish long, not a whole task. What cannot
-be adopted now rests in the waiting queue, as no reconciler could send it again.
+be adopted now is deferred, as no reconciler could send it again. The failed queue is no storage:
+what comes there is logged, and archived before it is acked (S0.7 and C9 in docs/compatibility.md).
 """
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -18,42 +20,31 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 import attrs
 import msgspec
 
-from cronhare.domain.diagnosis.starting import serve_missing
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.failures import Failure, Unproven, read_failed
 from cronhare.domain.messages.headers import kept_headers
-from cronhare.domain.messages.messages import IncomingTask, Unreadable, read
+from cronhare.domain.messages.messages import AttemptRef, IncomingTask, Unreadable, read
 from cronhare.domain.messages.nack_count import total_nacks, was_overdelivered
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.redeliveries import Holder, crashes_of
 from cronhare.domain.schedules.keys import manual_key
-from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted
-from cronhare.domain.topology import (
-    FAILED_QUEUE,
-    MOST_QUEUES,
-    WAITING_QUEUE,
-    ToQueue,
-    checked_queue,
-    is_ours,
-)
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, RedeliveryStorePort, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
-from cronhare.ports.system import NOT_TRACED, TracingPort
+from cronhare.ports.records import RecordsPort
+from cronhare.ports.system import NOT_TRACED, ClockPort, TracingPort
 
-from ..log_limiter import LogLimiter
+from ..ledger_threads import LedgerThreads
 from ..logs import say
-from ..publishing.execution_publisher import envelope
-from .ledger import WorkerLedger, lock_wait
+from ..publish import envelope
+from .ledger import Draining, LedgerRetry, WorkerLedger, lock_wait
 from .unhandled import (
-    DEFERRED_FOR,
-    WAITS_FOR_HEADER,
-    copied,
     defer,
     publisher_headers,
     quarantine_message,
-    rest,
     was_put_off,
 )
 
@@ -244,92 +235,131 @@ def _name_of(delivery: Delivery) -> str:
     return sha256(delivery.queue.encode(errors="replace") + b"\0" + content).hexdigest()
 
 
-#: So many messages rest in one worker, beside those that it runs.
-PLACES: Final = 100
-
-_OR_DECLARE: Final = ", or declare the queue and take out of it what nobody needs"
+#: It may come from another ledger, or from before this one was lost, as a task queue's may.
+UNKNOWN = "the ledger knows no such execution of that schedule"
 
 
-@attrs.define(eq=False)
-class WaitingRoom:
-    """Lets deliveries of the waiting queue rest, and sends them back to their queues.
+@attrs.define(kw_only=True, eq=False)
+class FailedMonitor:
+    """Logs each message of the failed queue, and acks it once it is in the archive.
 
-    One rests unacked in a worker, and is acked once its own queue has a copy. So each step is at
-    least once, which a dead letter is not. *broker* is what they come from, at most `PLACES` at a
-    time; *in_memory* says where it is. *sleep* waits for so many seconds, *monotonic* counts them.
+    Our own failures are there before they are published; those of other workers are not. What
+    cannot be read is parked, and so is a message about an execution that the ledger does not know.
+
+    *executor* has the threads for the ledger; *timeout* is the length of a lease; *seal* verifies
+    our messages; *accepts_foreign* as for the worker.
     """
 
     _broker: AsyncBrokerPort
-    _in_memory: bool = attrs.field(kw_only=True)
-    _sleep: Callable[[float], Awaitable[object]] = attrs.field(kw_only=True, default=asyncio.sleep)
-    _monotonic: Callable[[], float] = attrs.field(kw_only=True, default=time.monotonic)
-    _drained: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
-    _missing: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
+    _records: RecordsPort
+    _clock: ClockPort
+    _node: str
+    _executor: Executor
+    _timeout: timedelta
+    _seal: Seal
+    _accepts_foreign: bool = True
+    _in_thread: LedgerThreads = attrs.field(init=False)
+    _ledger_retry: LedgerRetry = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._in_thread = LedgerThreads(self._executor)
+        self._ledger_retry = LedgerRetry(self._clock, timeout=self._timeout, is_up=self._is_up)
 
     def drain(self) -> None:
-        """Give back what rests at once, and from now on all that comes."""
-        self._drained.set()
+        """From now on give back what the ledger has not answered."""
+        self._ledger_retry.drain()
 
     async def handle(self, delivery: Delivery) -> None:
-        """Bring one delivery to its end; it is settled then, whatever happened."""
+        """Bring one message to its end; it is settled then, whatever happened."""
         try:
-            queue = delivery.message.headers.get(WAITS_FOR_HEADER)
-            if delivery.defect is not None:
-                await quarantine_message(self._broker, delivery, delivery.defect.reason)
-            elif not isinstance(queue, str):
-                reason = f"it names no queue that it waits for, in its header {WAITS_FOR_HEADER}"
-                await quarantine_message(self._broker, delivery, reason)
-            elif fault := _fault_of(queue):
-                await quarantine_message(self._broker, delivery, f"it cannot go back: {fault}")
-            elif await self._has_rested():
-                await self._send_back(delivery, queue)
-            else:
-                await self._broker.nack(delivery, requeue=True)
+            await self._handle(delivery)
+        except Draining:
+            await self._broker.nack(delivery, requeue=True)
         except Exception as fault:
-            # Unsettled, it would keep its place for ever.
-            text = "A message that waits met a fault of ours"
+            # Unsettled, it would keep all others from being seen.
+            text = "A failed message met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
             await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
 
-    async def _has_rested(self) -> bool:
-        """Let it rest; answers False after `drain`."""
-        if not self._drained.is_set():
-            rested = asyncio.ensure_future(self._sleep(DEFERRED_FOR.total_seconds()))
-            drained = asyncio.ensure_future(self._drained.wait())
-            await asyncio.wait({rested, drained}, return_when=asyncio.FIRST_COMPLETED)
-            rested.cancel()
-            drained.cancel()
-        return not self._drained.is_set()
-
-    async def _send_back(self, delivery: Delivery, queue: str) -> None:
-        """Publish it to its queue. If that does not take it, it waits anew, behind the others."""
-        published = await self._broker.publish(Envelope(copied(delivery), ToQueue(queue)))
-        if published is Published.CONFIRMED:
-            self._missing.reset(queue)
-            await self._broker.ack(delivery)
-            return
-        if published is Published.RETURNED and self._missing.is_due(queue, self._monotonic()):
-            text = (
-                f"There is no queue {shown(queue)}, from which messages of others were put off. "
-                f"They wait in {WAITING_QUEUE} until there is: "
-                f"{serve_missing(shown(queue), in_memory=self._in_memory)}"
-                f"{'' if self._in_memory else _OR_DECLARE}"
-            )
-            say(log, logging.ERROR, "publish.returned", text)
-        if self._drained.is_set():
-            await self._broker.nack(delivery, requeue=True)
+    async def _handle(self, delivery: Delivery) -> None:
+        message, defect = delivery.message, delivery.defect
+        failure: Failure | Unreadable
+        if defect is not None:
+            failure = Unreadable(defect.reason)
         else:
-            await rest(self._broker, delivery, queue=queue)
+            failure = read_failed(message.body, message.headers, self._seal)
+        if isinstance(failure, Unreadable):
+            await quarantine_message(self._broker, delivery, failure.reason)
+            return
+        if failure.ticket is None and not self._accepts_foreign:
+            await quarantine_message(self._broker, delivery, FOREIGN_REFUSED)
+            return
+
+        def keep() -> Archived | Unproven | None:
+            return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
+
+        try:
+            kept = await self._ledger_retry.to_begin(lambda: self._in_thread(keep))
+        except LedgerBusy as busy:  # the messages behind it do not wait for that
+            # A copy needs no id: the archive knows a failure by its body.
+            await defer(self._broker, delivery, str(busy))
+            return
+        match kept:
+            case Unproven(state=None):
+                await quarantine_message(self._broker, delivery, UNKNOWN)
+                return
+            case Unproven(ticket, State() as state):
+                _log_unproven(ticket, state)
+            case Archived() | None:
+                _log_failure(failure, message.body)
+                if kept is not None:
+                    text = (
+                        f"It failed at a worker that is not ours; the archive has it as {kept.id}"
+                    )
+                    say(log, logging.INFO, "failed.kept", text)
+        await self._broker.ack(delivery)
+
+    async def _is_up(self) -> bool:
+        try:
+            await self._in_thread(self._records.last_claim)
+        except LedgerUnavailable:
+            return False
+        return True
 
 
-def _fault_of(queue: str) -> str | None:
-    """Say why nothing is sent to a queue: of our own only the failed queue is served."""
-    if queue == FAILED_QUEUE:
-        return None
-    if is_ours(queue):
-        return f"{shown(queue)} is one of the system's own queues"
-    try:
-        checked_queue(queue)
-    except ValueError as error:
-        return str(error)
-    return None
+def _log_failure(failure: Failure, body: bytes) -> None:
+    message, ticket = failure.message, failure.ticket
+    place: dict[str, Any] = {}
+    if ticket is not None:
+        place = {"execution": ticket.execution_id, "attempt": ticket.attempt}
+    say(
+        log,
+        logging.ERROR,
+        "failed",
+        "⚠️ PERMANENTLY FAILED TASK",
+        type=message.type,
+        id=message.id,
+        scheduler_id=message.scheduler_id,
+        retry_count=message.retry_count,
+        failed_at=message.failed_at,
+        **place,
+    )
+    if log.isEnabledFor(logging.DEBUG):
+        # A field that is not read may be in another encoding.
+        details = msgspec.json.format(body, indent=0).decode(errors="backslashreplace")
+        say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
+
+
+def _log_unproven(ticket: AttemptRef, state: State) -> None:
+    hint = "A message can end nothing but what waits: find who publishes it"
+    if state in STARTABLE:
+        hint = (
+            "If its publisher is a worker of another program, it is believed of the attempt that "
+            "waits with CRON_MESSAGE_KEY set here, and heard of queues in CRON_FOREIGN_QUEUES"
+        )
+    text = (
+        f"A message in the failed queue says that attempt {ticket.attempt} of execution "
+        f"{ticket.execution_id} failed for good; the ledger has it as {state}, and nothing is "
+        f"changed. {hint}"
+    )
+    say(log, logging.WARNING, "failed.unproven", text)

@@ -27,13 +27,9 @@ from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.system import MetricsPort, TracingPort
 
-from ..let_go_log import log_let_go
-from ..limit_log import log_limits
 from ..logs import say
-from ..outcome_log import log_outcome
-from ..publishing.execution_publisher import envelope
-from ..publishing.follow_up import follow_up, is_last
-from ..publishing.missing_queues import MissingQueues, Sent
+from ..outcome_log import log_let_go, log_limits, log_outcome
+from ..publish import MissingQueues, Sent, envelope, follow_up, is_last
 from .leases import LeaseKeeper, Running
 from .ledger import Batcher, WorkerLedger, lock_wait
 from .unhandled import PUT_OFF_HEADER

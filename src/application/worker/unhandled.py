@@ -3,24 +3,39 @@
 Parked is what nobody can read, with the reason. A message of ours is delayed: a copy comes back
 through the delay queues. They deliver at most once (ADR 6), and the reconciler sends again what
 they lose. A message without a row in the ledger is deferred instead: it is acked only once the
-waiting queue has a copy, which `foreign.WaitingRoom` brings back.
+waiting queue has a copy, which `WaitingRoom` brings back.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
+import attrs
 import msgspec
 
+from cronhare.domain.diagnosis.starting import serve_missing
 from cronhare.domain.messages.headers import cut, kept_headers
 from cronhare.domain.messages.messages import LARGEST_BODY, SIGNED, AttemptRef
 from cronhare.domain.retries.backoff import REST
-from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE, ToQuarantine, ToQueue, ToWaiting
+from cronhare.domain.texts.printable import shown
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MOST_QUEUES,
+    WAITING_QUEUE,
+    ToQuarantine,
+    ToQueue,
+    ToWaiting,
+    checked_queue,
+    is_ours,
+)
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
 
 from ..logs import say
+from ..outages import LogLimiter
 
 log = logging.getLogger(__name__)
 
@@ -178,3 +193,94 @@ def publisher_headers(
         if name in besides
         or not (name.startswith(BROKER_PREFIX) or name in (PUT_OFF_HEADER, WAITS_FOR_HEADER))
     }
+
+
+#: So many messages rest in one worker, beside those that it runs.
+PLACES: Final = 100
+
+_OR_DECLARE: Final = ", or declare the queue and take out of it what nobody needs"
+
+
+@attrs.define(eq=False)
+class WaitingRoom:
+    """Lets deliveries of the waiting queue rest, and sends them back to their queues.
+
+    One rests unacked in a worker, and is acked once its own queue has a copy. So each step is at
+    least once, which a dead letter is not. *broker* is what they come from, at most `PLACES` at a
+    time; *in_memory* says where it is. *sleep* waits for so many seconds, *monotonic* counts them.
+    """
+
+    _broker: AsyncBrokerPort
+    _in_memory: bool = attrs.field(kw_only=True)
+    _sleep: Callable[[float], Awaitable[object]] = attrs.field(kw_only=True, default=asyncio.sleep)
+    _monotonic: Callable[[], float] = attrs.field(kw_only=True, default=time.monotonic)
+    _drained: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    _missing: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
+
+    def drain(self) -> None:
+        """Give back what rests at once, and from now on all that comes."""
+        self._drained.set()
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Bring one delivery to its end; it is settled then, whatever happened."""
+        try:
+            queue = delivery.message.headers.get(WAITS_FOR_HEADER)
+            if delivery.defect is not None:
+                await quarantine_message(self._broker, delivery, delivery.defect.reason)
+            elif not isinstance(queue, str):
+                reason = f"it names no queue that it waits for, in its header {WAITS_FOR_HEADER}"
+                await quarantine_message(self._broker, delivery, reason)
+            elif fault := _fault_of(queue):
+                await quarantine_message(self._broker, delivery, f"it cannot go back: {fault}")
+            elif await self._has_rested():
+                await self._send_back(delivery, queue)
+            else:
+                await self._broker.nack(delivery, requeue=True)
+        except Exception as fault:
+            # Unsettled, it would keep its place for ever.
+            text = "A message that waits met a fault of ours"
+            log.exception("%s", text, extra={"action": "delivery.fault"})
+            await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
+
+    async def _has_rested(self) -> bool:
+        """Let it rest; answers False after `drain`."""
+        if not self._drained.is_set():
+            rested = asyncio.ensure_future(self._sleep(DEFERRED_FOR.total_seconds()))
+            drained = asyncio.ensure_future(self._drained.wait())
+            await asyncio.wait({rested, drained}, return_when=asyncio.FIRST_COMPLETED)
+            rested.cancel()
+            drained.cancel()
+        return not self._drained.is_set()
+
+    async def _send_back(self, delivery: Delivery, queue: str) -> None:
+        """Publish it to its queue. If that does not take it, it waits anew, behind the others."""
+        published = await self._broker.publish(Envelope(copied(delivery), ToQueue(queue)))
+        if published is Published.CONFIRMED:
+            self._missing.reset(queue)
+            await self._broker.ack(delivery)
+            return
+        if published is Published.RETURNED and self._missing.is_due(queue, self._monotonic()):
+            text = (
+                f"There is no queue {shown(queue)}, from which messages of others were put off. "
+                f"They wait in {WAITING_QUEUE} until there is: "
+                f"{serve_missing(shown(queue), in_memory=self._in_memory)}"
+                f"{'' if self._in_memory else _OR_DECLARE}"
+            )
+            say(log, logging.ERROR, "publish.returned", text)
+        if self._drained.is_set():
+            await self._broker.nack(delivery, requeue=True)
+        else:
+            await rest(self._broker, delivery, queue=queue)
+
+
+def _fault_of(queue: str) -> str | None:
+    """Say why nothing is sent to a queue: of our own only the failed queue is served."""
+    if queue == FAILED_QUEUE:
+        return None
+    if is_ours(queue):
+        return f"{shown(queue)} is one of the system's own queues"
+    try:
+        checked_queue(queue)
+    except ValueError as error:
+        return str(error)
+    return None

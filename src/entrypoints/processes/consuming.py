@@ -12,10 +12,10 @@ from functools import partial
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
 from cronhare.application.worker.delivery import DeliveryHandler, Places
-from cronhare.application.worker.failed_monitor import FailedMonitor
-from cronhare.application.worker.foreign import PLACES, WaitingRoom
+from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.record import Counters
+from cronhare.application.worker.unhandled import PLACES, WaitingRoom
 from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
 from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE

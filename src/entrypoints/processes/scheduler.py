@@ -11,10 +11,9 @@ from cronhare.application.events import relay
 from cronhare.application.events.subscribers import Subscribers
 from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
+from cronhare.application.scheduling.chores import probe_lanes
 from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.scheduling.gaps import GapDetector
-from cronhare.application.scheduling.lanes import probe_lanes
-from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.application.scheduling.reconcile import GapDetector, Reconciler
 from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.untellable import without, without_programs
 from cronhare.domain.shutdown_times import CLOSING

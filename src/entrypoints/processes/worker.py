@@ -14,9 +14,9 @@ from cronhare.application.heartbeat import LEAVING, LedgersClock
 from cronhare.application.logs import place_of, say
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.delivery import Places
-from cronhare.application.worker.foreign import WaitingRoom
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, Reading, read_new_output
 from cronhare.application.worker.standalone import FIND_EVERY
+from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.diagnosis.clock import WORRYING_SKEW
 from cronhare.domain.lease_times import measured_every, renewed_every
 from cronhare.domain.schedules.boot import Boot

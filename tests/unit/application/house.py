@@ -23,9 +23,9 @@ from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.names import Names
-from cronhare.application.publishing.execution_publisher import ExecutionPublisher
+from cronhare.application.publish import ExecutionPublisher
+from cronhare.application.scheduling.chores import Housekeeper
 from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery import DeliveryHandler, Places
 from cronhare.application.worker.leases import LeaseKeeper

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from cronhare.application.worker.failed_monitor import FailedMonitor
+from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from cronhare.application.worker.failed_monitor import FailedMonitor
+from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import failed_body
 from cronhare.domain.schedules.schedule import OverlapPolicy

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.application.scheduling.gaps import GapDetector, GracePeriod
+from cronhare.application.scheduling.reconcile import GapDetector, GracePeriod
 from tests.unit.application.house import LEASE, NOON
 
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)

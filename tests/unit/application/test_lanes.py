@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
-from cronhare.application.scheduling.lanes import probe_lanes
+from cronhare.application.scheduling.chores import probe_lanes
 from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
 from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
 from cronhare.domain.topology import LANES, Topology

@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.application.publishing.publish_pipeline import AT_ONCE
-from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.scheduling.dispatch import AT_ONCE, Dispatcher
 from cronhare.domain.execution import State
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Envelope, Published

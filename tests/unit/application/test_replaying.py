@@ -5,7 +5,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.scheduling.replaying import Replayer
+from cronhare.application.scheduling.replays import Replayer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.retries.retry import RetryPolicy

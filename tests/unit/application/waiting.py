@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from cronhare.adapters.memory.broker import MemoryConnection
-from cronhare.application.worker.foreign import PLACES, WaitingRoom
+from cronhare.application.worker.unhandled import PLACES, WaitingRoom
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.frozen_clock import FrozenClock

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.application.publishing.execution_publisher import ExecutionPublisher
+from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State

@@ -1,4 +1,4 @@
-"""The daily cleanup at 3:00 UTC: an execution like any other, so that one replica does it."""
+"""Work of a scheduler beside the claiming: the daily cleanup, and a probe of the delay lanes."""
 
 import logging
 import time
@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from cronhare.domain.diagnosis.finding import Severity
+from cronhare.domain.diagnosis.lanes import judge_lanes
+from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
@@ -19,7 +22,7 @@ from cronhare.ports.attempts import (
     Refused,
     StartRequest,
 )
-from cronhare.ports.records import RecordsPort, Retention
+from cronhare.ports.records import BrokerInspectionPort, RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from cronhare.ports.system import ClockPort
 
@@ -115,3 +118,19 @@ class Housekeeper:
                 raise LeaseLost
 
         return renew
+
+
+def probe_lanes(broker: BrokerInspectionPort) -> None:
+    """Send a probe through each lane, and log those that are broken: retries would come late.
+
+    A broker that is away, or lets us send no probe, is not logged here.
+    """
+    reports = broker.probe()
+    if isinstance(reports, InMemory | Unreachable):
+        return
+    for finding in judge_lanes(reports):
+        if finding.severity is Severity.ERROR:
+            text = f"{finding.what}. What mends it, tells `cronhare doctor --probe`"
+            say(log, logging.ERROR, "lanes.broken", text)
+        else:
+            say(log, logging.DEBUG, "lanes", finding.what)

@@ -1,0 +1,522 @@
+"""From an execution to its message: publish it, mark it, and say what became of it."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+import attrs
+
+from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, serve_missing, start_standalone
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.redelivery import DOUBTED_AFTER, Graces
+from cronhare.domain.lifecycle.transitions import end
+from cronhare.domain.messages.headers import kept_headers
+from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages.messages import (
+    TRACE_HEADER,
+    AttemptRef,
+    failed_body,
+    headers_of,
+    quarantine_body,
+    task_body,
+)
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.nodes import MOST_REPORTS, alive, served
+from cronhare.domain.retries.crashes import PoisonPill
+from cronhare.domain.retries.leaps import has_passed
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.texts.moments import say_time
+from cronhare.domain.texts.words import counted, listed
+from cronhare.domain.topology import (
+    LONGEST_LANE_DELAY,
+    ToFailed,
+    ToQuarantine,
+    ToQueue,
+    first_queue,
+    is_ours,
+)
+from cronhare.ports.attempts import Finish, NodeStorePort, Superseded
+from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
+from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort
+
+from .logs import say
+from .outages import LogLimiter
+
+log = logging.getLogger(__name__)
+
+#: So many schedules and executions are named in a line.
+MOST_NAMED: Final = 5
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """A published message, and the attempt that it is about."""
+
+    envelope: Envelope
+    ticket: AttemptRef
+    schedule_name: str
+
+    @classmethod
+    def of(cls, envelope: Envelope, execution: Execution) -> Self:
+        """Make it of a message about the present attempt of *execution*."""
+        return cls(
+            envelope=envelope,
+            ticket=AttemptRef(execution_id=execution.id, attempt=execution.attempt),
+            schedule_name=execution.schedule_name,
+        )
+
+
+class MissingQueues:
+    """Logs queues that do not exist.
+
+    Their messages are sent again every few seconds, so that they are there soon after the queue.
+    Threads may share this: at worst a line is logged twice.
+    """
+
+    def __init__(self, *, in_memory: bool) -> None:
+        """*in_memory* is what the broker is: only `cronhare up` serves its queues."""
+        self._in_memory = in_memory
+        self._limiter = LogLimiter()
+
+    def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
+        """Take note of what became of a batch, and log missing queues where that is due."""
+        if not self._limiter and Published.RETURNED not in outcomes:
+            return
+        returned = dict[str, list[Sent]]()
+        for each, outcome in zip(sent, outcomes, strict=True):
+            queue = first_queue(each.envelope.to)
+            if outcome is Published.RETURNED:
+                returned.setdefault(queue, []).append(each)
+            elif outcome is Published.CONFIRMED:
+                self._limiter.reset(queue)
+        for queue, messages in returned.items():
+            self._log(queue, messages, now)
+
+    def _log(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
+        if not self._limiter.is_due(queue, now.timestamp()):
+            return
+        advice = _advice_on_ours if is_ours(queue) else self._advice_on_tasks
+        text = (
+            f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "
+            f"What came back is sent again until there is: {advice(queue, returned)}"
+        )
+        say(log, logging.ERROR, "publish.returned", text)
+
+    def _advice_on_tasks(self, queue: str, returned: Sequence[Sent]) -> str:
+        schedules = sorted({each.schedule_name for each in returned})
+        return (
+            f"{self._who_serves(queue, schedules)}. Or "
+            f"correct `queue` of {listed(schedules, most=MOST_NAMED)}, and let go of what waits: "
+            f"cronhare executions cancel ID, of {_ids_of(returned)}"
+        )
+
+    def _who_serves(self, queue: str, schedules: Sequence[str]) -> str:
+        if is_standalone(queue) and not self._in_memory:
+            start = start_standalone(schedules[:1], None)
+            return f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
+        return serve_missing(queue, in_memory=self._in_memory)
+
+
+def _advice_on_ours(_queue: str, returned: Sequence[Sent]) -> str:
+    return (
+        "it is one of our own, or what leads to it is, and somebody deleted it. It is declared "
+        f"anew. The messages are of executions {_ids_of(returned)}"
+    )
+
+
+def _ids_of(returned: Sequence[Sent]) -> str:
+    return listed([str(each.ticket.execution_id) for each in returned], most=MOST_NAMED)
+
+
+@attrs.frozen(kw_only=True)
+class PublishResult:
+    """How many messages of a batch are in a queue, came back, were refused, or are in doubt.
+
+    *unreachable* are the queues that took no message, of those about which the broker answered.
+    """
+
+    published: int = 0
+    returned: int = 0
+    refused: int = 0
+    unknown: int = 0
+    unreachable: frozenset[str] = frozenset()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker answered at all: it is there, even if queues are full or missing."""
+        return self.published + self.returned + self.refused > 0
+
+
+@attrs.frozen(kw_only=True)
+class _Doubted:
+    """What was sent before *since* may be lost; rows up to the id *after* are marked."""
+
+    since: datetime
+    after: int = -LARGEST_ID
+
+
+def envelope(
+    execution: Execution, *, now: datetime, seal: Seal, trace: str | None = None
+) -> Envelope:
+    """Make the message of the execution's coming attempt, signed, delayed until its time.
+
+    *trace* is the `traceparent` of the span that its delivery goes on from.
+    """
+    body = task_body(execution)
+    headers = seal.sign(body, headers_of(execution))
+    if trace is not None:
+        headers[TRACE_HEADER] = trace
+    return Envelope(
+        Message(body=body, headers=headers, id=execution.message_id),
+        ToQueue(execution.queue, wait(execution, now=now)),
+    )
+
+
+def is_carried(execution: Execution, *, now: datetime) -> bool:
+    """Tell whether the coming attempt is sent as a message: the lanes must reach far enough.
+
+    The system's own executions never are.
+    """
+    return not execution.task.is_system and wait(execution, now=now) <= LONGEST_LANE_DELAY
+
+
+def wait(execution: Execution, *, now: datetime) -> timedelta:
+    """Say how long the coming attempt still has to wait."""
+    due = execution.next_attempt_at
+    return timedelta(0) if due is None else max(due - now, timedelta(0))
+
+
+class ExecutionPublisher:
+    """Publishes attempts. What is in doubt is left to the reconciler."""
+
+    def __init__(
+        self,
+        *,
+        broker: BrokerPort,
+        claims: ClaimStorePort,
+        run_system_task: Callable[[Execution, datetime], None],
+        seal: Seal,
+        in_memory: bool,
+        foreign_queues: Collection[str] = (),
+        metrics: MetricsPort = SILENT,
+        tracing: TracingPort = NOT_TRACED,
+    ) -> None:
+        """*run_system_task* runs the system's own executions, which no worker is asked to run.
+
+        *in_memory* says where the broker is.
+        An execution that arrives in one of *foreign_queues* is marked as handed over.
+        """
+        self._broker = broker
+        self._claims = claims
+        self._run_system_task = run_system_task
+        self._silent_since: datetime | None = None
+        self._away = False
+        self._doubt: _Doubted | None = None
+        self._seal = seal
+        self._foreign_queues = frozenset(foreign_queues)
+        self._metrics = metrics
+        self._tracing = tracing
+        self.missing_queues = MissingQueues(in_memory=in_memory)
+
+    def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
+        """Publish the coming attempts of *executions*.
+
+        One that waits for longer than the lanes reach is published by the reconciler when it is
+        due.
+        """
+        result = self._publish([each for each in executions if is_carried(each, now=now)], now)
+        for execution in executions:  # last: it may take long, or fail
+            if execution.task.is_system:
+                self._run_system_task(execution, now)
+        return result
+
+    def can_publish(self) -> bool:
+        """Tell whether the broker can be reached from here, as far as is known."""
+        return self._broker.is_reachable()
+
+    def check_broker(self, now: datetime) -> None:
+        """Notice an outage of the broker during which nothing was published.
+
+        It may have lost its messages.
+        """
+        if not self._broker.is_reachable():
+            self._silent_since, self._away = self._silent_since or now, True
+        elif self._away:
+            self._is_back(now)
+
+    def mark_doubtful(self, now: datetime, *, limit: int) -> bool:
+        """Have up to *limit* messages sent again that the broker may have lost in an outage.
+
+        Answers whether there may be more. Messages that others sent during our outage are left
+        alone: the broker was there for them, and they notice outages of their own.
+        """
+        doubt = self._doubt
+        if doubt is None:
+            return False
+        after = self._claims.doubt(since=doubt.since, now=now, after=doubt.after, limit=limit)
+        if self._doubt is doubt:  # or the broker came back once more
+            self._doubt = None if after is None else attrs.evolve(doubt, after=after)
+        return self._doubt is not None
+
+    def _publish(self, sendable: Sequence[Execution], now: datetime) -> PublishResult:
+        if not sendable:
+            return PublishResult()
+        was_there = self._broker.is_reachable()
+        with self._tracing.span("publish", kind=SpanKind.PRODUCER, messages=len(sendable)) as span:
+            trace = self._tracing.current()
+            envelopes = [
+                envelope(execution, now=now, seal=self._seal, trace=trace) for execution in sendable
+            ]
+            outcomes = self._broker.publish(envelopes)
+            if unsent := sum(outcome is not Published.CONFIRMED for outcome in outcomes):
+                span.fail(f"{unsent} messages are not known to have arrived")
+        confirmed = [
+            execution
+            for execution, outcome in zip(sendable, outcomes, strict=True)
+            if outcome is Published.CONFIRMED
+        ]
+        self._metrics.published(sendable, outcomes)
+        self._mark(confirmed, now)
+        self.missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
+        result = _result_of(sendable, outcomes)
+        if result.unknown and (was_there or self._broker.is_reachable()):
+            # In an outage nothing is sent, and the broker's side says so.
+            _say_unknown(result.unknown)
+        if result.refused:
+            _say_refused(result)
+        self._note_answer(result, now)
+        return result
+
+    def _mark(self, confirmed: Sequence[Execution], now: datetime) -> None:
+        theirs = [each for each in confirmed if each.queue in self._foreign_queues]
+        ours = [each for each in confirmed if each.queue not in self._foreign_queues]
+        if ours:
+            self._claims.mark_published(ours, now=now)
+        if theirs:
+            self._claims.hand_over(theirs, now=now)
+
+    def _note_answer(self, result: PublishResult, now: datetime) -> None:
+        if result.is_answered:
+            self._is_back(now)
+        elif result.unknown:
+            self._silent_since = self._silent_since or now
+
+    def _is_back(self, now: datetime) -> None:
+        since = self._silent_since
+        if since is not None and now - since >= DOUBTED_AFTER:
+            text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
+            say(log, logging.WARNING, "broker.doubted", text)
+            self._doubt = _Doubted(since=since)
+        self._silent_since, self._away = None, False
+
+
+def _result_of(executions: Sequence[Execution], outcomes: Sequence[Published]) -> PublishResult:
+    queues = dict[Published, set[str]]()
+    for execution, outcome in zip(executions, outcomes, strict=True):
+        queues.setdefault(outcome, set()).add(execution.queue)
+    count = Counter(outcomes)
+    none = frozenset[str]()
+    unreachable = queues.get(Published.RETURNED, none) | queues.get(Published.REFUSED, none)
+    return PublishResult(
+        published=count[Published.CONFIRMED],
+        returned=count[Published.RETURNED],
+        refused=count[Published.REFUSED],
+        unknown=count[Published.UNKNOWN],
+        unreachable=frozenset(unreachable - queues.get(Published.CONFIRMED, none)),
+    )
+
+
+def _say_unknown(messages: int) -> None:
+    whether = f"whether {counted(messages, 'message')} arrived"
+    text = f"It is unknown {whether}; what is unknown is sent again"
+    say(log, logging.WARNING, "publish.unknown", text)
+
+
+def _say_refused(result: PublishResult) -> None:
+    where = (
+        f": look at {listed(sorted(result.unreachable), most=MOST_NAMED)}"
+        if result.unreachable
+        else ""
+    )
+    text = (
+        f"The broker did not take {counted(result.refused, 'message')}; they are sent again. "
+        f"A queue is full, or cannot take them now{where}"
+    )
+    say(log, logging.WARNING, "publish.refused", text)
+
+
+def follow_up(
+    finish: Finish,
+    recorded: State | Superseded,
+    *,
+    now: datetime,
+    seal: Seal,
+    headers: Mapping[str, object] | None = None,
+    trace: str | None = None,
+) -> Envelope | None:
+    """Make the message that follows the end of an attempt, if any does.
+
+    *recorded* is what the ledger answered; *headers* are those of the message that began the
+    attempt. A failed message keeps as many of the *headers* as fit; a retry keeps none (ADR 6). A
+    retry that waits for longer than the lanes reach has no message: the reconciler finds it when
+    it is due. *trace* is as in `envelope`.
+    """
+    execution, verdict = finish.execution, finish.verdict
+    match recorded:
+        case State.RETRYING:
+            coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
+            carried = is_carried(coming, now=now)
+            return envelope(coming, now=now, seal=seal, trace=trace) if carried else None
+        case State.FAILED | State.QUARANTINED as state:
+            pill = PoisonPill.of(verdict.crashes) if isinstance(verdict, Quarantine) else None
+            reason = verdict.reason
+            return _last(execution, state, reason, at=now, seal=seal, headers=headers, pill=pill)
+    return None
+
+
+def is_last(following: Envelope) -> bool:
+    """Tell whether a message follows a last attempt: the archive tracks if a queue has it."""
+    return isinstance(following.to, ToFailed | ToQuarantine)
+
+
+def follow_up_late(row: Archived, seal: Seal) -> Envelope:
+    """Make the message of an end again, where no queue is known to have it.
+
+    It lacks the headers of the message that began the attempt.
+    """
+    return _last(
+        _as_archived(row), row.state, row.failed_reason, at=row.failed_at, seal=seal, pill=row.pill
+    )
+
+
+def _last(
+    execution: Execution,
+    state: State,
+    reason: str,
+    *,
+    at: datetime,
+    seal: Seal,
+    headers: Mapping[str, object] | None = None,
+    pill: PoisonPill | None = None,
+) -> Envelope:
+    """Make the last message. It has the signature of the task message that it is about."""
+    signed = seal.sign(task_body(execution), headers_of(execution))
+    to: ToQuarantine | ToFailed
+    if state is State.QUARANTINED:
+        body, to = quarantine_body(execution, pill, at=at), ToQuarantine()
+    else:
+        body, to = failed_body(execution, reason=reason, at=at), ToFailed()
+    all_headers = {**kept_headers(headers or {}), **signed}
+    return Envelope(Message(body=body, headers=all_headers, id=f"{execution.message_id}:end"), to)
+
+
+def _as_archived(row: Archived) -> Execution:
+    """Describe an execution as its last attempt had it: its own row may be gone."""
+    return Execution(
+        id=row.execution_id,
+        scheduler_id=row.scheduler_id,
+        schedule_name=row.schedule_name,
+        key=row.execution_key,
+        state=row.state,
+        task=TaskRef(row.task_type, row.task_id),
+        params=row.params,
+        queue=row.queue,
+        attempt=row.attempts,
+        deaths=row.retry_count,
+        version=0,
+        due_at=row.failed_at,
+        executed_at=row.failed_at,
+        container_id="",
+        last_error=row.failed_reason,
+    )
+
+
+#: So long schedulers leave a run to whoever claimed it: longer than a broker may take.
+HEAD_START: Final = timedelta(seconds=3)
+
+#: So many are sent; the others are a scheduler's.
+MOST_AT_ONCE: Final = 100
+
+#: After a broker that gave no answer, it is left alone for so long.
+PAUSE: Final = timedelta(seconds=10)
+
+
+@attrs.define(kw_only=True, eq=False)
+class SendingBell:
+    """Sends the messages of what was claimed. Satisfies `BellPort`.
+
+    It marks nothing as published. Whoever rings is a person's shell, which may know another broker
+    than the schedulers, or another message key: then a scheduler sends the run after the head
+    start, and not minutes later. If the first message was in the right place the second is a copy,
+    which is fenced. Another program's worker cannot tell copies, so that what no worker of ours
+    serves is left to the schedulers.
+    """
+
+    _open_broker: Callable[[], BrokerPort]
+    _nodes: NodeStorePort
+    _seal: Seal
+    _foreign_queues: Collection[str] = ()
+    _silent_since: datetime | None = attrs.field(init=False, default=None)
+
+    @property
+    def head_start(self) -> timedelta:
+        return HEAD_START
+
+    def ring(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        if not has_passed(PAUSE, self._silent_since, now):
+            return
+        self._silent_since = None
+        sendable = [each for each in executions if self._may_send(each, now)][:MOST_AT_ONCE]
+        try:
+            faults = list(self._send(sendable, now)) if sendable else []
+        except Exception as error:  # noqa: BLE001 - whatever it is, the ledger has them
+            faults = [str(error) or type(error).__name__]
+        if faults:
+            latest = Graces().claimed.total_seconds()
+            what = f"{counted(len(sendable), 'execution')} ({_ids(sendable)})"
+            text = f"A scheduler sends {what} within {latest:g} s: {'; '.join(faults)}"
+            say(log, logging.WARNING, "bell.unheard", text)
+
+    def _may_send(self, execution: Execution, now: datetime) -> bool:
+        is_ours = execution.queue not in self._foreign_queues
+        return is_ours and execution.state is State.CLAIMED and is_carried(execution, now=now)
+
+    def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
+        """Send them, and say what could not be."""
+        at_work = self._served(now)
+        if unserved := {each.queue for each in executions} - at_work:
+            yield f"no worker reports itself that serves queue {_named(unserved)}"
+        sendable = [each for each in executions if each.queue in at_work]
+        if not sendable:
+            return
+        broker = self._open_broker()
+        try:
+            outcomes = broker.publish([envelope(one, now=now, seal=self._seal) for one in sendable])
+        finally:
+            broker.close()
+        by_queue = list(zip((one.queue for one in sendable), outcomes, strict=True))
+        if missing := {queue for queue, outcome in by_queue if outcome is Published.RETURNED}:
+            yield f"the broker has no queue {_named(missing)}"
+        if refusing := {queue for queue, outcome in by_queue if outcome is Published.REFUSED}:
+            yield f"the broker did not take it for queue {_named(refusing)}"
+        if Published.UNKNOWN in outcomes:
+            self._silent_since = now
+            yield "the broker gave no answer in time"
+
+    def _served(self, now: datetime) -> frozenset[str]:
+        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        return served(alive(reports, now), now)
+
+
+def _named(queues: Collection[str]) -> str:
+    return listed(sorted(queues), most=MOST_NAMED)
+
+
+def _ids(executions: Sequence[Execution]) -> str:
+    return listed([str(each.id) for each in executions], most=MOST_NAMED)

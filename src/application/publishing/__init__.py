@@ -1,1 +1,0 @@
-"""From an execution to its message, and what became of that."""
