@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.process.runner import ProcessRunner
     from cronhare.adapters.prometheus.counting import PrometheusMetrics
     from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
-    from cronhare.adapters.sql.attempts.store import SqlAttemptStore
+    from cronhare.adapters.sql.attempts import SqlAttemptStore
     from cronhare.adapters.sql.claims.store import SqlClaimStore
     from cronhare.adapters.sql.database import SqlLedgerTime
     from cronhare.adapters.sql.dialects import open_engine
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.records.replays import SqlReplayStore
     from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
     from cronhare.adapters.sql.records.store import SqlRecords
-    from cronhare.adapters.sql.schedules.editing import SqlScheduleEdits, SqlScheduleLists
-    from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+    from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLists
+    from cronhare.adapters.sql.schedules import SqlScheduleStore
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock

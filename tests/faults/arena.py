@@ -19,7 +19,7 @@ from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.retries.retry import RetryPolicy

@@ -13,7 +13,7 @@ import attrs
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql.access import SqlAccessStore, SqlAuditStore
-from cronhare.adapters.sql.attempts.store import SqlAttemptStore
+from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.adapters.sql.dialects import open_engine
@@ -26,8 +26,8 @@ from cronhare.adapters.sql.records.lists import SqlNames, SqlTimelineStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingStore
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules.editing import SqlScheduleEdits, SqlScheduleLists
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLists
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.application.administration.audit_trail import AuditTrail
 from cronhare.application.administration.names import Names
 from cronhare.domain.execution import Execution, State

@@ -12,7 +12,7 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft
 from tests.services.mariadb import accepts, run

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema, upgrade
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft

@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.sql.schedules import editing as schedule_edits
+from cronhare.adapters.sql import schedule_lists
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule
@@ -81,7 +81,7 @@ def test_what_has_a_run_is_kept(ledger: Ledger) -> None:
 def test_history_is_deleted_on_request_while_nothing_of_it_may_run_again(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule_edits, "STEP", 1)  # so that this takes several steps
+    monkeypatch.setattr(schedule_lists, "STEP", 1)  # so that this takes several steps
     failed = ledger.failed("ran")
     done = ledger.succeeded(ledger.claimed("ran"))
     other = ledger.succeeded(ledger.claimed("stays"))

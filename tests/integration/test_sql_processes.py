@@ -17,7 +17,7 @@ from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef

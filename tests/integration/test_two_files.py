@@ -16,7 +16,7 @@ from sqlalchemy import Engine, text
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.records.store import SqlRecords
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.keys import manual_key

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cronhare.adapters.sql.schedules.store import SqlScheduleStore
+from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.asking import AT_A_TIME

@@ -16,7 +16,7 @@ def _completes(kind: str) -> Callable[[str], Sequence[tuple[str, str]]]:
     def complete(incomplete: str) -> Sequence[tuple[str, str]]:
         # Whatever it is: a shell would print the error into the line that is being typed.
         with suppress(Exception), _patiently():
-            from cronhare.adapters.sql.known_names import known_names  # noqa: PLC0415 - for TAB alone
+            from cronhare.adapters.sql.records.known_names import known_names  # noqa: PLC0415 - for TAB alone
 
             return known_names(_ledger(), kind, incomplete)
         return []

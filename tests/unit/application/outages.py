@@ -8,7 +8,7 @@ from functools import partial
 import attrs
 from sqlalchemy import Engine
 
-from cronhare.adapters.sql.attempts.store import SqlAttemptStore
+from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.domain.execution import Execution

@@ -1,6 +1,6 @@
 import pytest
 
-from cronhare.adapters.sql.schedules.editing import SqlScheduleLists
+from cronhare.adapters.sql.schedule_lists import SqlScheduleLists
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.schedule_lists import ScheduleLists
 from cronhare.domain.retries.retry import RetryPolicy

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.sql.dialects import open_engine
-from cronhare.adapters.sql.known_names import known_names
 from cronhare.adapters.sql.migrations.upgrade import upgrade
+from cronhare.adapters.sql.records.known_names import known_names
 from cronhare.entrypoints.cli import completion
 from tests.unit.entrypoints.test_commands_on_demand import HEAVY
 

@@ -29,7 +29,7 @@ from ..gauges import NEWEST, last_claim, loads, outstanding, overdue
 from ..limits import BREAKER, BUDGET, SqlLimitStore
 from ..migrations.upgrade import HEAD, check_schema
 from ..nodes import SqlNodeStore
-from ..schedules.editing import schedules_seen
+from ..schedule_lists import schedules_seen
 from ..tables.schedules import PLAN
 from ..tables.tables import executions, failed_tasks, outbox, plans
 from ..tables.types import BrokenRow, OwnTable

@@ -26,7 +26,7 @@ from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import Schedule
 
-from ..attempts.ends import locked_elsewhere
+from ..attempt_ends import locked_elsewhere
 from ..dialect import Dialect
 from ..tables.executions import BY_IDS, batches, find_executions
 from ..tables.schedules import find_calendars, read_idle, schedule_of, select_schedules

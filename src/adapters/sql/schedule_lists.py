@@ -40,10 +40,11 @@ from cronhare.ports.schedules import (
     StoredSchedule,
 )
 
-from ..database import Store, repeatable
-from ..tables.executions import display_name, exactly, id_of_display_name, in_states, known_id
-from ..tables.schedule_columns import TASK_COLUMNS, read_task
-from ..tables.schedules import (
+from .database import Store, repeatable
+from .schedules import PLAN_OF, STORED, edited_at, stored
+from .tables.executions import display_name, exactly, id_of_display_name, in_states, known_id
+from .tables.schedule_columns import TASK_COLUMNS, read_task
+from .tables.schedules import (
     HAS_NO_NAME,
     IS_ON,
     IS_USERS,
@@ -53,9 +54,8 @@ from ..tables.schedules import (
     read_retention,
     row_values,
 )
-from ..tables.tables import AWAITS_A_PERSON, IDS, THESE, executions, plans, schedulers
-from ..tables.types import duration, milliseconds
-from .store import PLAN_OF, STORED, edited_at, stored
+from .tables.tables import AWAITS_A_PERSON, IDS, THESE, executions, plans, schedulers
+from .tables.types import duration, milliseconds
 
 _ROW: Final = schedulers.c
 _IDS: Final = select(_ROW.id).where(IS_USERS)

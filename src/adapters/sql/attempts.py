@@ -17,12 +17,13 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerRefused, runner
 from cronhare.ports.attempts import Busy, Refused, Renewal, StartAnswer, StartRequest
 
-from ..claims.plans import claim_by_hand, find_by_key
-from ..database import Store, StorePart, repeatable, repeatable_unless_locked
-from ..dialect import Locked
-from ..gates import GatedStarts, MissingGates, make_gates, pass_gates
-from ..limits import SpreadStarts
-from ..tables.executions import (
+from .attempt_ends import STANDING, UNLOCKED_STANDING, AttemptEnds, locked_elsewhere
+from .claims.plans import claim_by_hand, find_by_key
+from .database import Store, StorePart, repeatable, repeatable_unless_locked
+from .dialect import Locked
+from .gates import GatedStarts, MissingGates, make_gates, pass_gates
+from .limits import SpreadStarts
+from .tables.executions import (
     IS_LAST_ATTEMPT,
     IS_LAST_OUTPUT,
     OWNED_BY_IDS,
@@ -30,10 +31,9 @@ from ..tables.executions import (
     keep_outputs,
     output_values,
 )
-from ..tables.tables import THESE, attempts, by_id, executions, outputs, topic_tallies
-from ..tables.types import UtcDateTime
-from ..writing import Change, Written, set_apart, write_changes, write_each
-from .ends import STANDING, UNLOCKED_STANDING, AttemptEnds, locked_elsewhere
+from .tables.tables import THESE, attempts, by_id, executions, outputs, topic_tallies
+from .tables.types import UtcDateTime
+from .writing import Change, Written, set_apart, write_changes, write_each
 
 _NOW = bindparam("now", type_=UtcDateTime)
 

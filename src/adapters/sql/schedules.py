@@ -32,10 +32,10 @@ from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports import LedgerRefused
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
-from ..database import Store, repeatable
-from ..tables.executions import batches, display_name, id_of_display_name, known_id, rows_near
-from ..tables.schedule_columns import LONG_AGO
-from ..tables.schedules import (
+from .database import Store, repeatable
+from .tables.executions import batches, display_name, id_of_display_name, known_id, rows_near
+from .tables.schedule_columns import LONG_AGO
+from .tables.schedules import (
     HAS_NO_NAME,
     IS_ON,
     IS_USERS,
@@ -51,8 +51,8 @@ from ..tables.schedules import (
     row_values,
     save_calendars,
 )
-from ..tables.tables import IDS, calendars, plans, schedulers
-from ..tables.types import HandWritten
+from .tables.tables import IDS, calendars, plans, schedulers
+from .tables.types import HandWritten
 
 #: Rows of the users' table, with all that is known of each.
 STORED: Select[Any] = (

@@ -24,13 +24,13 @@ from cronhare.domain.retries.retry import Fail, Quarantine, RetryAfter, Verdict
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 from cronhare.ports.runner import AttemptResult
 
-from ..database import StorePart, repeatable_unless_locked
-from ..dialect import Dialect
-from ..limits import rule_on_retries
-from ..tables.executions import keep_outputs, output_values
-from ..tables.tables import IDS, attempts, by_id, executions
-from ..tables.types import UtcDateTime
-from ..writing import (
+from .database import StorePart, repeatable_unless_locked
+from .dialect import Dialect
+from .limits import rule_on_retries
+from .tables.executions import keep_outputs, output_values
+from .tables.tables import IDS, attempts, by_id, executions
+from .tables.types import UtcDateTime
+from .writing import (
     ARCHIVE,
     Written,
     archive_values,

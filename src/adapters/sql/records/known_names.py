@@ -55,7 +55,7 @@ def _opened(url: str) -> Iterator[Callable[[str, dict[str, str]], Any]]:
         return
     from sqlalchemy import text  # noqa: PLC0415 - as the module says
 
-    from .dialects import open_engine  # noqa: PLC0415
+    from ..dialects import open_engine  # noqa: PLC0415
 
     engine = open_engine(url)
     quoted = engine.dialect.identifier_preparer.quote_identifier
