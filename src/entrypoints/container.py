@@ -56,35 +56,39 @@ if TYPE_CHECKING:
     from cronhare.adapters.system.host import release, this_boot
     from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
     from cronhare.adapters.tracing import open_tracing
-    from cronhare.application.administration.admission import Admission
     from cronhare.application.administration.alerts import AlertDesk
-    from cronhare.application.administration.audit_queries import AuditQueries
-    from cronhare.application.administration.audit_trail import AuditTrail
-    from cronhare.application.administration.backfills import Backfills
-    from cronhare.application.administration.calendars import Calendars
-    from cronhare.application.administration.commands import Administrator
-    from cronhare.application.administration.days import Days
+    from cronhare.application.administration.audit import AuditTrail
+    from cronhare.application.administration.changing.access import Admission, TokenDesk
+    from cronhare.application.administration.changing.replays import Backfills, Replays
+    from cronhare.application.administration.changing.runs import Administrator
+    from cronhare.application.administration.changing.schedules import (
+        ReportDesk,
+        ScheduleDesk,
+        ScheduleEditor,
+    )
+    from cronhare.application.administration.changing.work import NodeDesk, RetryLimitDesk
     from cronhare.application.administration.doctor import Doctor
     from cronhare.application.administration.explanations import Explanations
-    from cronhare.application.administration.files_together import FileContent
-    from cronhare.application.administration.jobs_files import JobsFileApplier
-    from cronhare.application.administration.metrics import Metrics
+    from cronhare.application.administration.jobs_file.applying import JobsFileApplier
+    from cronhare.application.administration.jobs_file.difference import FileContent
+    from cronhare.application.administration.jobs_file.notes import DraftNotes
     from cronhare.application.administration.names import Names
-    from cronhare.application.administration.node_desk import NodeDesk
-    from cronhare.application.administration.notes import DraftNotes
     from cronhare.application.administration.outbox import Outbox
-    from cronhare.application.administration.output_pages import OutputPages
-    from cronhare.application.administration.overview import Overview
-    from cronhare.application.administration.queries import Queries
-    from cronhare.application.administration.replays import Replays
-    from cronhare.application.administration.retry_limits import RetryLimitDesk
-    from cronhare.application.administration.run_history import RunHistory
-    from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
-    from cronhare.application.administration.schedule_editor import ScheduleEditor
-    from cronhare.application.administration.schedule_lists import ScheduleLists
-    from cronhare.application.administration.statistics import Statistics
+    from cronhare.application.administration.reading.now import (
+        AuditQueries,
+        Days,
+        Metrics,
+        Overview,
+        Statistics,
+    )
+    from cronhare.application.administration.reading.output import OutputPages
+    from cronhare.application.administration.reading.queries import Queries
+    from cronhare.application.administration.reading.schedules import (
+        Calendars,
+        RunHistory,
+        ScheduleLists,
+    )
     from cronhare.application.administration.stories import Stories
-    from cronhare.application.administration.token_desk import TokenDesk
     from cronhare.application.events.alerting import AlertWatch
     from cronhare.application.events.announcing import Announcer
     from cronhare.application.events.judging import LedgerJudge

@@ -19,9 +19,9 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.sql.tables.tables import metadata
-from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
-from cronhare.application.administration.schedule_lists import ScheduleLists
+from cronhare.application.administration.jobs_file.difference import difference
+from cronhare.application.administration.reading.schedules import ScheduleLists
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler

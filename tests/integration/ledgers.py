@@ -28,7 +28,7 @@ from cronhare.adapters.sql.records.statistics import SqlStatistics, SqlTimingSto
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLists
 from cronhare.adapters.sql.schedules import SqlScheduleStore
-from cronhare.application.administration.audit_trail import AuditTrail
+from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.names import Names
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived

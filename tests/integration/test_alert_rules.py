@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE
 from cronhare.adapters.prometheus.counting import PrometheusMetrics
-from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.entrypoints.probes.measuring import make_registry

@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.administration.backfills import Backfills
+from cronhare.application.administration.changing.replays import Backfills
 from cronhare.application.administration.explain import explain
-from cronhare.application.administration.lookup import find_schedule
+from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid

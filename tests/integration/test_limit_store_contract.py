@@ -2,9 +2,9 @@
 
 import pytest
 
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.retry_limits import RetryLimitDesk
-from cronhare.application.administration.views.limits import BudgetView
+from cronhare.application.administration.changing.work import RetryLimitDesk
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.views.work import BudgetView
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.breaker import BreakerPolicy
 from cronhare.domain.retries.budget import BudgetPolicy

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cronhare.application.administration.explain import Explanation, explain
-from cronhare.application.administration.lookup import find_schedule
+from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import State
 from cronhare.domain.schedules.calendars import CalendarDraft, FoundCalendar
 from cronhare.domain.schedules.conditions import Conditions

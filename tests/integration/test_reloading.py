@@ -11,8 +11,8 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.application.administration.difference import Change
-from cronhare.application.administration.jobs_files import change_by_file
+from cronhare.application.administration.jobs_file.applying import change_by_file
+from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.cli.starting.scheduler import targets_for_alerts
 from cronhare.entrypoints.container import Container

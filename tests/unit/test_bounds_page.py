@@ -19,7 +19,7 @@ from cronhare.adapters.sql import database
 from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
 from cronhare.application import publish
-from cronhare.application.administration.views import metrics
+from cronhare.application.administration.views import work as metrics
 from cronhare.application.events import (
     announcing,
     backlog,

@@ -8,7 +8,7 @@ import attrs
 from prometheus_client import CollectorRegistry, generate_latest, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.application.administration.views.work import MetricsView
 
 from . import catalogue as all_of
 from .catalogue import Described

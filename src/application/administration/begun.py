@@ -8,7 +8,7 @@ from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 
-from .without_times import came_of
+from .reading.schedules import came_of
 
 #: So many runs of one minute are looked through.
 _LOOKED_AT = 200

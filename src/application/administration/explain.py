@@ -31,12 +31,12 @@ from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
 from .begun import begun_at, begun_beside
-from .lookup import understood
-from .on_request import on_request
+from .changing.replays import on_request
+from .reading.lookup import understood
+from .reading.schedules import came_of
 from .remedies import remedies
 from .views.values import ErrorView
 from .waits import sent_again_at, what_it_waits_for
-from .without_times import came_of
 
 
 @attrs.frozen(kw_only=True)

@@ -18,14 +18,14 @@ from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
+from .changing.replays import on_request
+from .changing.work import RetryLimitDesk
 from .explain import Explanation, explain, explain_execution, has_times, newest_instant
-from .lookup import NotFound, find_calendars, find_execution, find_schedule, zone_of
 from .names import Names
-from .on_request import on_request
-from .retry_limits import RetryLimitDesk
+from .reading.lookup import NotFound, find_calendars, find_execution, find_schedule, zone_of
+from .reading.schedules import what_it_came_of, who_begins_it
 from .unheard import unless_unheard
 from .views.explanations import ExplanationView
-from .without_times import what_it_came_of, who_begins_it
 
 #: Runs that are named of those that another one waits for.
 MOST_BEFORE: Final = 5

@@ -18,7 +18,7 @@ from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.schedules import NamesPort, ScheduleStorePort
 
-from .lookup import LOOKED_AT, find_schedule, not_found
+from .reading.lookup import LOOKED_AT, find_schedule, not_found
 
 if TYPE_CHECKING:
     # Here: who lists executions may ask for no failure.

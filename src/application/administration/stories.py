@@ -11,8 +11,8 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.ports.records import RecordsPort
 
-from .lookup import NotFound
 from .names import Names
+from .reading.lookup import NotFound
 from .story import story
 from .views.executions import ExecutionView
 from .views.stories import StepView, StoryView

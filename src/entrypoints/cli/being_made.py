@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.texts.printable import printable
 from cronhare.ports import LedgerUnmade
 

@@ -9,7 +9,7 @@ from cronhare.domain.texts.moments import say_due
 from .output import table
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.due import DueView
+    from cronhare.application.administration.views.schedules import DueView
 
 #: In few words, for a line of 80 letters.
 _SHORT: Final = {

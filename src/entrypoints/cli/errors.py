@@ -117,14 +117,11 @@ def _report_of_inside(error: BaseException) -> int:
         advice = "Nothing was started. See docs/reference/settings.md."
         _print("there are settings that cannot be used", error.faults, advice)
         return Status.WRONG_INPUT
-    from cronhare.application.administration.commands import (  # noqa: PLC0415
-        CannotPause,
-        CannotRun,
-    )
-    from cronhare.application.administration.jobs_files import CannotApply  # noqa: PLC0415
-    from cronhare.application.administration.lookup import NotFound  # noqa: PLC0415
-    from cronhare.application.administration.node_desk import NotDrainable  # noqa: PLC0415
-    from cronhare.application.administration.schedule_editor import CannotEdit  # noqa: PLC0415
+    from cronhare.application.administration.changing.runs import CannotPause, CannotRun  # noqa: PLC0415
+    from cronhare.application.administration.changing.schedules import CannotEdit  # noqa: PLC0415
+    from cronhare.application.administration.changing.work import NotDrainable  # noqa: PLC0415
+    from cronhare.application.administration.jobs_file.applying import CannotApply  # noqa: PLC0415
+    from cronhare.application.administration.reading.lookup import NotFound  # noqa: PLC0415
     from cronhare.ports import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
     from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from cronhare.application.administration.follow import CutShort, Followed, Moved, Written
+from cronhare.application.administration.reading.output import CutShort, Followed, Moved, Written
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable

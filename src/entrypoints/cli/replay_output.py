@@ -13,7 +13,7 @@ from .output import facts, json_line, print_json, print_line, state
 from .progress import make_bar
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.replays import ReplayView
+    from cronhare.application.administration.views.failures import ReplayView
 
     from ..container import Container
 

@@ -14,7 +14,7 @@ from .output import print_json, print_line
 from .replay_output import tell_begun
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.commands import Discarded
+    from cronhare.application.administration.changing.runs import Discarded
     from cronhare.domain.lifecycle.replay_order import ReplayOrder
 
     from ..container import Container

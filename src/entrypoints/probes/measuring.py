@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 
 from cronhare.adapters.prometheus import LedgerCollector, VitalsCollector
-from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.application.administration.views.work import MetricsView
 from cronhare.ports import LedgerUnavailable
 
 from .vitals import Vitals

@@ -10,9 +10,9 @@ from typing import Protocol
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql.migrations.upgrade import upgrade
 from cronhare.adapters.system.fifo_bell import FifoListener, listen
-from cronhare.application.administration.difference import Change, ChangedKind
-from cronhare.application.administration.jobs_files import JobsFileApplier
-from cronhare.application.administration.notes import notes_on_keys, notes_on_queues
+from cronhare.application.administration.jobs_file.applying import JobsFileApplier
+from cronhare.application.administration.jobs_file.difference import Change, ChangedKind
+from cronhare.application.administration.jobs_file.notes import notes_on_keys, notes_on_queues
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.nodes import departed

@@ -8,8 +8,12 @@ from functools import partial
 
 import attrs
 
-from cronhare.application.administration.commands import Administrator, CannotRun, NotOfThisBoot
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.changing.runs import (
+    Administrator,
+    CannotRun,
+    NotOfThisBoot,
+)
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.heartbeat import LEAVING, LedgersClock
 from cronhare.application.logs import place_of, say
 from cronhare.application.scheduling.predecessors import PredecessorCleanup

@@ -8,12 +8,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cronhare.application.administration.commands import CannotPause, CannotRun
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.node_desk import NotDrainable
-from cronhare.application.administration.repetition import RequestReused
-from cronhare.application.administration.schedule_desk import NameTaken
-from cronhare.application.administration.schedule_editor import CannotEdit
+from cronhare.application.administration.changing.replays import RequestReused
+from cronhare.application.administration.changing.runs import CannotPause, CannotRun
+from cronhare.application.administration.changing.schedules import CannotEdit, NameTaken
+from cronhare.application.administration.changing.work import NotDrainable
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.lifecycle.failure_filter import FailureFilterInvalid
 from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
 from cronhare.domain.reading import MOST_FAULTS, Fault

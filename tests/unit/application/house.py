@@ -19,9 +19,9 @@ from cronhare.adapters.sql.nodes import SqlNodeStore, SqlRedeliveryStore
 from cronhare.adapters.sql.records.lists import SqlNames
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.sql.writing import ARCHIVE, archive_values
-from cronhare.application.administration.audit_trail import AuditTrail
-from cronhare.application.administration.commands import Administrator
-from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.audit import AuditTrail
+from cronhare.application.administration.changing.runs import Administrator
+from cronhare.application.administration.jobs_file.applying import JobsFileApplier
 from cronhare.application.administration.names import Names
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.chores import Housekeeper

@@ -6,12 +6,12 @@ import attrs
 import pytest
 
 from cronhare.adapters.system.host import this_boot
-from cronhare.application.administration import commands
-from cronhare.application.administration.commands import CannotRun
-from cronhare.application.administration.difference import Change, FieldChange, difference
-from cronhare.application.administration.export import CannotExport, Exporter
-from cronhare.application.administration.jobs_files import CannotApply
-from cronhare.application.administration.lookup import NotFound, find_schedule
+from cronhare.application.administration.changing import runs as commands
+from cronhare.application.administration.changing.runs import CannotRun
+from cronhare.application.administration.jobs_file.applying import CannotApply
+from cronhare.application.administration.jobs_file.difference import Change, FieldChange, difference
+from cronhare.application.administration.jobs_file.export import CannotExport, Exporter
+from cronhare.application.administration.reading.lookup import NotFound, find_schedule
 from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED

@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.adapters.sql.access import SqlAccessStore
-from cronhare.application.administration.admission import Admission
-from cronhare.application.administration.token_desk import TokenDesk
+from cronhare.application.administration.changing.access import Admission, TokenDesk
 from cronhare.domain.access import Scope
 from cronhare.domain.access.sessions import LONGEST_SESSION
 from cronhare.ports import LedgerUnavailable

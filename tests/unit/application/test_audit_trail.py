@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 
 from cronhare.adapters.sql.access import SqlAuditStore
-from cronhare.application.administration.audit_queries import AuditQueries
-from cronhare.application.administration.audit_trail import AuditTrail
-from cronhare.application.administration.commands import CannotPause
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.repetition import RequestReused
-from cronhare.application.administration.schedule_desk import NameTaken, ScheduleDesk
-from cronhare.application.administration.views.audit import AuditView
+from cronhare.application.administration.audit import AuditTrail
+from cronhare.application.administration.changing.replays import RequestReused
+from cronhare.application.administration.changing.runs import CannotPause
+from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.reading.now import AuditQueries
+from cronhare.application.administration.views.access import AuditView
 from cronhare.domain.access.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable

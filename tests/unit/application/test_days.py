@@ -1,6 +1,6 @@
 """A day at a glance."""
 
-from cronhare.application.administration.days import Days
+from cronhare.application.administration.reading.now import Days
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import NOON, draft, memory_ledger
 

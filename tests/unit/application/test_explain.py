@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.administration.explain import Explanation, explain, explain_execution
-from cronhare.application.administration.lookup import find_schedule
+from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import NOT_BESIDE, BackfillOrder

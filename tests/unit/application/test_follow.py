@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 import attrs
 import pytest
 
-from cronhare.application.administration.follow import CutShort, Moved, follow
-from cronhare.application.administration.follow import Written as Shown
+from cronhare.application.administration.reading.output import CutShort, Moved, follow
+from cronhare.application.administration.reading.output import Written as Shown
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish

@@ -7,10 +7,10 @@ from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.changing.replays import Replays
 from cronhare.application.administration.outbox import Outbox
-from cronhare.application.administration.queries import Queries
-from cronhare.application.administration.replays import Replays
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.reading.queries import Queries
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.nodes import NodeReport

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.adapters.process.output import Capture
-from cronhare.application.administration.new_lines import MISSING, NewLine, ShownStream
+from cronhare.application.administration.reading.output import MISSING, NewLine, ShownStream
 
 PIECES = st.sampled_from([b"a", b"b\n", b"\n", "\N{EURO SIGN}".encode(), b"long", b"\xff\n"])
 

@@ -7,9 +7,9 @@ import pytest
 
 from cronhare.adapters.sql.access import SqlAuditStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.administration.audit_trail import AuditTrail
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.node_desk import NodeDesk, NotDrainable
+from cronhare.application.administration.audit import AuditTrail
+from cronhare.application.administration.changing.work import NodeDesk, NotDrainable
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.nodes import DISCONNECTED_AFTER, NodeReport, NodeState
 from cronhare.ports.records import AuditFilter
 from tests.actors import ADA

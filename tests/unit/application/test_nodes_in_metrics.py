@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport
 from tests.unit.executions import NOON
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
-from cronhare.application.administration.difference import Change
+from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import RetryPolicy

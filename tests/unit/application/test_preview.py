@@ -6,13 +6,13 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.administration.difference import Change, ScheduleChange
-from cronhare.application.administration.notes import (
+from cronhare.application.administration.jobs_file.difference import Change, ScheduleChange
+from cronhare.application.administration.jobs_file.notes import (
     notes_on,
     notes_on_clocks,
     notes_on_keys,
 )
-from cronhare.application.administration.preview import preview
+from cronhare.application.administration.reading.schedules import preview
 from cronhare.domain.cron import CronExpression, Fold, Gap, clock_changes, find_zone
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft

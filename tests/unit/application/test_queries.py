@@ -13,10 +13,10 @@ from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.adapters.system.ledger_clock import HostClock
+from cronhare.application.administration.changing.work import RetryLimitDesk
 from cronhare.application.administration.explanations import Explanations
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.queries import LOOK_EVERY, Queries
-from cronhare.application.administration.retry_limits import RetryLimitDesk
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.reading.queries import LOOK_EVERY, Queries
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat

@@ -3,11 +3,8 @@
 import attrs
 import pytest
 
-from cronhare.application.administration.audit_queries import AuditQueries
-from cronhare.application.administration.schedule_desk import (
-    NameTaken,
-    ScheduleDesk,
-)
+from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
+from cronhare.application.administration.reading.now import AuditQueries
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from tests.actors import ADA

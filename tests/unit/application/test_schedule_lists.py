@@ -1,8 +1,8 @@
 import pytest
 
 from cronhare.adapters.sql.schedule_lists import SqlScheduleLists
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.schedule_lists import ScheduleLists
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.reading.schedules import ScheduleLists
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleFilter

@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.changing.runs import Administrator
 from cronhare.application.publish import HEAD_START, MOST_AT_ONCE, PAUSE, SendingBell
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces

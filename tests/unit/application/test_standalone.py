@@ -12,7 +12,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.changing.runs import CannotRun
 from cronhare.application.administration.waits import what_it_waits_for
 from cronhare.application.worker import standalone
 from cronhare.application.worker.attempt import prepare

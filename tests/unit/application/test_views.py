@@ -7,18 +7,13 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.administration.difference import (
+from cronhare.application.administration.explain import Explanation
+from cronhare.application.administration.jobs_file.difference import (
     Change,
     ChangedKind,
     FieldChange,
     ScheduleChange,
 )
-from cronhare.application.administration.explain import Explanation
-from cronhare.application.administration.views.differences import (
-    FieldChangeView,
-    ScheduleChangeView,
-)
-from cronhare.application.administration.views.due import ClockEffectView
 from cronhare.application.administration.views.executions import (
     AttemptView,
     ExecutionView,
@@ -27,7 +22,14 @@ from cronhare.application.administration.views.executions import (
 from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.application.administration.views.failures import FailureView
 from cronhare.application.administration.views.findings import DiagnosisView
-from cronhare.application.administration.views.schedules import LastRun, PauseView, ScheduleView
+from cronhare.application.administration.views.schedules import (
+    ClockEffectView,
+    FieldChangeView,
+    LastRun,
+    PauseView,
+    ScheduleChangeView,
+    ScheduleView,
+)
 from cronhare.application.administration.views.values import CrashView, ErrorView, RetryView
 from cronhare.application.administration.views.work import NodeView, QueueView
 from cronhare.domain.cron import ClockEffect, EffectKind, Fold, Gap

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.entrypoints.cli.being_made import MOST_WAITED, once_made
 from cronhare.entrypoints.container import Container
 from cronhare.ports import LedgerUnmade

@@ -45,7 +45,7 @@ HEAVY = {
     "cronhare.adapters.process.runner",
     "cronhare.adapters.rabbitmq",
     "cronhare.adapters.sql",
-    "cronhare.application.administration.jobs_files",
+    "cronhare.application.administration.jobs_file.applying",
     "cronhare.domain.diagnosis.broker",
     "cronhare.entrypoints.container",
     "cronhare.entrypoints.processes",

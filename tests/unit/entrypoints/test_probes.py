@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.administration.views.metrics import MetricsView
+from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.addresses import ListenAddress
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.probes import server as probe_server

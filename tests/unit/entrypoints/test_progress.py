@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cronhare.application.administration.views.replays import ReplayView
+from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.entrypoints.cli import progress
 from cronhare.entrypoints.cli.progress import working

@@ -1,4 +1,4 @@
-"""The archive, as people look at it."""
+"""Failures, replays and statistics, as people see them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,6 +8,11 @@ import attrs
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.backfill import BackfillOrder
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_outlook import time_left
+from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
+from cronhare.domain.lifecycle.statistics import By, ExecutionCount, FailureCount, Group
 from cronhare.domain.messages.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import iso_ms
@@ -19,8 +24,8 @@ from .schedules import ScheduleView
 from .values import ErrorView, json_value
 
 if TYPE_CHECKING:
-    # Here: a list of failures replays none.
-    from ..commands import Discarded, Replayed
+    from ..changing.runs import Discarded, Replayed
+
 
 #: The type of task that has a `report_id`.
 REPORT: Final = "report"
@@ -184,3 +189,160 @@ def _dead_letter(row: Archived, error: ErrorView | None) -> DeadLetterRecord:
         poison_pill_record=pill_record(row.execution_id, row.pill),
         quarantined_at=None if row.state is State.FAILED else failed_at,
     )
+
+
+@attrs.frozen(kw_only=True)
+class ReplayView:
+    """A replay; see `Replay`, `ReplayOrder` and `ReplayProgress`. *kind* is replay or backfill.
+
+    *which* has what was asked for of the failures; of a backfill `schedule`, `since` and `until`.
+    *seconds_left* is by its pace so far.
+    """
+
+    id: int
+    kind: str | None
+    state: str
+    reason: str | None
+    waiting: int
+    released: int
+    failing: int
+    succeeded: int
+    failed: int
+    refused: int
+    left_out: int
+    is_collected: bool
+    seconds_left: int | None
+    which: dict[str, Any] | None
+    rate_per_second: float | None
+    jitter: float | None
+    key: str | None
+    at_once: int | None
+    canary: int | None
+    stop_at: float | None
+    attempts: int | None
+    author: str | None
+    created_at: datetime
+    next_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, replay: Replay, *, now: datetime) -> Self:
+        """Show a replay as it stands now."""
+        order, goes_on = replay.order, replay.state is ReplayState.ACTIVE
+        return cls(
+            id=replay.id,
+            kind=_kind(order),
+            state=replay.state.value,
+            reason=replay.reason,
+            **attrs.asdict(replay.progress),
+            seconds_left=_seconds_left(replay, now) if goes_on else None,
+            **_rules(order),
+            created_at=replay.created_at,
+            next_at=replay.next_at if goes_on else None,
+            ended_at=replay.ended_at,
+        )
+
+
+def _seconds_left(replay: Replay, now: datetime) -> int | None:
+    left = time_left(replay.order, replay.progress, elapsed=now - replay.created_at)
+    return None if left is None else round(left.total_seconds())
+
+
+def _kind(order: ReplayOrder | BackfillOrder) -> str:
+    return order.kind if isinstance(order, BackfillOrder) else "replay"
+
+
+def _rules(order: ReplayOrder | BackfillOrder) -> dict[str, Any]:
+    names = ("jitter", "key", "at_once", "canary", "stop_at", "attempts", "author")
+    rules = {name: getattr(order, name) for name in names}
+    if order.key is None:
+        rules["at_once"] = None
+    if isinstance(order, BackfillOrder):
+        which = {name: getattr(order, name) for name in ("schedule", "since", "until")}
+    else:
+        asked = order.which.conditions.items()
+        which = {name: value for name, value in asked if name != "unresolved"}
+    return {**rules, "which": which, "rate_per_second": order.rate}
+
+
+#: Digits behind the point of a mean or a rate.
+DIGITS = 3
+
+
+@attrs.frozen(kw_only=True)
+class GroupView:
+    """What rows have in common that were counted together; None for what they were not grouped by.
+
+    *date* is a day of UTC, as the original has it.
+    """
+
+    date: str | None
+    type: str | None
+    task: str | None
+    schedule_name: str | None
+    queue: str | None
+
+
+@attrs.frozen(kw_only=True)
+class FailureCountView(GroupView):
+    """Failures of a group; *failed_count* and *avg_retries* are the original's."""
+
+    failed_reason: str | None
+    error_class: str | None
+    failed_count: int
+    avg_retries: float
+    quarantined: int
+    unresolved: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+    @classmethod
+    def of(cls, counted: FailureCount) -> Self:
+        """Show what was counted."""
+        group = counted.group
+        return cls(
+            **_shown(group),
+            failed_reason=group.get(By.REASON),
+            error_class=group.get(By.CLASS),
+            failed_count=counted.failures,
+            avg_retries=round(counted.mean_retries, DIGITS),
+            quarantined=counted.quarantined,
+            unresolved=counted.unresolved,
+            first_at=counted.first_at,
+            last_at=counted.last_at,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionCountView(GroupView):
+    """Executions of a group; see `ExecutionCount`."""
+
+    total: int
+    succeeded: int
+    failed: int
+    retried: int
+    retry_rate: float
+    avg_attempts: float
+
+    @classmethod
+    def of(cls, counted: ExecutionCount) -> Self:
+        """Show what was counted."""
+        return cls(
+            **_shown(counted.group),
+            total=counted.total,
+            succeeded=counted.succeeded,
+            failed=counted.failed,
+            retried=counted.retried,
+            retry_rate=round(counted.retry_rate, DIGITS),
+            avg_attempts=round(counted.mean_attempts, DIGITS),
+        )
+
+
+def _shown(group: Group) -> dict[str, str | None]:
+    return {
+        "date": group.get(By.DAY),
+        "type": group.get(By.TYPE),
+        "task": group.get(By.TASK),
+        "schedule_name": group.get(By.SCHEDULE),
+        "queue": group.get(By.QUEUE),
+    }

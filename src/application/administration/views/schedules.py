@@ -1,12 +1,13 @@
-"""Schedules, as people look at them."""
+"""Schedules, their pages, times to come and changes, as people see them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta  # noqa: F401 - for the doctest
 from typing import Any, Self
 
 import attrs
 import msgspec
 
+from cronhare.domain.cron import ClockEffect, EffectKind
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.status import completed_at, outward_status
 from cronhare.domain.retries.facts import retry_facts
@@ -19,8 +20,42 @@ from cronhare.domain.schedules.retention import Keep
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
-from .due import DueView
+from ..jobs_file.difference import Change, ChangedKind, FieldChange, ScheduleChange
 from .values import RetryView, json_value, seconds
+
+
+@attrs.frozen(kw_only=True)
+class ClockEffectView:
+    """What a change of the clock does to the wall time *meant*; *text* says it.
+
+    *at* is the run; of a time that is skipped the change of the clock.
+    """
+
+    kind: EffectKind
+    at: datetime
+    meant: str
+    text: str
+
+    @classmethod
+    def of(cls, effect: ClockEffect) -> Self:
+        """Show what a change of the clock does."""
+        meant = f"{effect.meant:%Y-%m-%dT%H:%M}"
+        return cls(kind=effect.kind, at=effect.at, meant=meant, text=str(effect))
+
+
+@attrs.frozen(kw_only=True)
+class DueView:
+    """A due instant, in UTC and in its schedule's zone.
+
+    Where *runs* is false it is a change of the clock that leapt over a time, which is skipped.
+    *why_not* says which condition, or pause, will not let it run as things are.
+    """
+
+    utc: datetime
+    local: datetime
+    runs: bool
+    clock: tuple[ClockEffectView, ...]
+    why_not: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -251,3 +286,46 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
         case "params":
             return {name: json_value(value)}
     return {name: value}
+
+
+@attrs.frozen(kw_only=True)
+class FieldChangeView:
+    """A field before and after, by its name and in its form of `ScheduleView`.
+
+    *field* is `row` where the row before cannot be understood: *before* then says why.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleChangeView:
+    """What becomes of a schedule or a calendar. *fields* are those that differ in a change.
+
+    *clock* is what the next changes of the clock do to it.
+    """
+
+    kind: ChangedKind
+    name: str
+    change: Change
+    fields: tuple[FieldChangeView, ...]
+    clock: tuple[ClockEffectView, ...]
+
+    @classmethod
+    def of(cls, change: ScheduleChange, effects: Iterable[ClockEffect]) -> Self:
+        """Show a change, and the *effects* of the clock's."""
+        fields = tuple(shown for field in change.fields for shown in _fields(field))
+        clock = tuple(map(ClockEffectView.of, effects))
+        return cls(
+            kind=change.kind, name=change.name, change=change.change, fields=fields, clock=clock
+        )
+
+
+def _fields(change: FieldChange) -> Iterator[FieldChangeView]:
+    """Show a field of a draft, which may be several of a view."""
+    before, after = (shown_field(change.field, each) for each in (change.before, change.after))
+    for field, value in after.items():
+        if before[field] != value:
+            yield FieldChangeView(field=field, before=before[field], after=value)

@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from cronhare.application.administration.audit_queries import MOST_LISTED
-from cronhare.application.administration.views.audit import AuditView
+from cronhare.application.administration.reading.now import MOST_LISTED
+from cronhare.application.administration.views.access import AuditView
 
 from ..output import Json, json_line, state
 from ..rows import Columns, print_rows

@@ -11,7 +11,7 @@ from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.limits import BreakerView
+    from cronhare.application.administration.views.work import BreakerView
 
 _NONE: Final = "No circuit breaker counts: no attempt has failed while CRON_CIRCUIT_BREAKER was on."
 

@@ -7,7 +7,7 @@ from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.limits import BudgetView
+    from cronhare.application.administration.views.work import BudgetView
 
 
 def list_(*, json: Json = False) -> None:

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.application.administration.files_together import clashes_among, queues_shared_among
-from cronhare.application.administration.notes import (
+from cronhare.application.administration.jobs_file.difference import (
+    clashes_among,
+    queues_shared_among,
+)
+from cronhare.application.administration.jobs_file.notes import (
     notes_on,
     notes_on_calendars,
     notes_on_queues,

@@ -16,7 +16,7 @@ from ..times import read_time
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.queries import Queries
+    from cronhare.application.administration.reading.queries import Queries
 
 What = Annotated[
     str,

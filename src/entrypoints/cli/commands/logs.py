@@ -22,7 +22,7 @@ from ..pauses import say_pause
 from ..wiring import open_ledger, opened, wire
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.queries import Queries
+    from cronhare.application.administration.reading.queries import Queries
     from cronhare.application.administration.views.executions import ExecutionView
     from cronhare.application.administration.views.schedules import ScheduleView
     from cronhare.ports.runner import Captured

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from cronhare.application.administration.preview import preview
+from cronhare.application.administration.reading.schedules import preview
 from cronhare.domain.cron import (
     ClockChanges,
     CronExpression,

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 import attrs
 import msgspec
 
-from cronhare.application.administration.difference import Change, ChangedKind, ScheduleChange
-from cronhare.application.administration.notes import (
+from cronhare.application.administration.jobs_file.difference import (
+    Change,
+    ChangedKind,
+    ScheduleChange,
+)
+from cronhare.application.administration.jobs_file.notes import (
     notes_on,
     notes_on_changes,
     notes_on_clocks,
     notes_on_keys,
     notes_on_queues,
 )
-from cronhare.application.administration.preview import next_effects
-from cronhare.application.administration.views.differences import ScheduleChangeView
+from cronhare.application.administration.reading.schedules import next_effects
+from cronhare.application.administration.views.schedules import ScheduleChangeView
 from cronhare.domain.diagnosis.nodes import judge_files
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.texts.words import counted
@@ -30,7 +34,7 @@ from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
     from cronhare.adapters.jobs.reader import JobsFile
-    from cronhare.application.administration.jobs_files import JobsFileApplier
+    from cronhare.application.administration.jobs_file.applying import JobsFileApplier
 
 #: So many changes are printed; `--json` has all.
 MOST_CHANGES = 20

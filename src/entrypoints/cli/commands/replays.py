@@ -17,7 +17,7 @@ from ..rows import Columns, print_rows
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.replays import ReplayView
+    from cronhare.application.administration.views.failures import ReplayView
 
 Id = Annotated[
     int,

@@ -18,7 +18,7 @@ from ..output import Json, print_json, print_line
 from ..wiring import open_ledger, said_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.queries import Queries
+    from cronhare.application.administration.reading.queries import Queries
 
 Name = Annotated[
     str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)

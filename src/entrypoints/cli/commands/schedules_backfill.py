@@ -30,7 +30,7 @@ from ..times import PAST, read_span
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.backfills import BackfillPreview
+    from cronhare.application.administration.changing.replays import BackfillPreview
 
 Name = Annotated[
     str, typer.Argument(help="The schedule's name.", show_default=False, autocompletion=SCHEDULES)

@@ -10,7 +10,7 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
 from cronhare.adapters.jobs.writer import write_jobs
-from cronhare.application.administration.export import CannotExport, Chosen, Exporter
+from cronhare.application.administration.jobs_file.export import CannotExport, Chosen, Exporter
 from cronhare.application.administration.views.schedules import ExportView
 from cronhare.domain.texts.printable import printable
 from cronhare.domain.texts.words import NAME, counted, listed

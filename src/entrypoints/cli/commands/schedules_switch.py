@@ -16,7 +16,7 @@ from ..wiring import open_ledger, said_ledger
 from .schedules_show import Name
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.commands import Switched
+    from cronhare.application.administration.changing.runs import Switched
 
 Names = Annotated[
     list[str],

@@ -23,7 +23,7 @@ from ..times import IN_UTC, PAST, none_since, read_span
 from ..wiring import open_ledger
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.statistics import (
+    from cronhare.application.administration.views.failures import (
         ExecutionCountView,
         FailureCountView,
         GroupView,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cronhare.application.administration.token_desk import TokenNameTaken
+from cronhare.application.administration.changing.access import TokenNameTaken
 from cronhare.domain.access import GIVEN, Scope
 from cronhare.domain.access.tokens import RANDOM_BYTES, TokenInvalid
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
@@ -19,7 +19,7 @@ from ..wiring import open_ledger
 Name = Annotated[str, typer.Argument(help="The token's name: who has it, or what.")]
 
 if TYPE_CHECKING:
-    from cronhare.application.administration.views.tokens import TokenView
+    from cronhare.application.administration.views.access import TokenView
 
 _SCOPES: Final = ", ".join(scope.word for scope in GIVEN)
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import attrs
 from starlette.types import Scope
 
-from cronhare.application.administration.admission import Admission
+from cronhare.application.administration.changing.access import Admission
 from cronhare.domain import access
 from cronhare.domain.access import LOCAL, Actor, Channel
 from cronhare.domain.access.login import Login, is_free

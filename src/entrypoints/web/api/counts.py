@@ -7,10 +7,7 @@ from typing import Annotated
 import attrs
 from fastapi import Depends, Query, Response
 
-from cronhare.application.administration.views.statistics import (
-    ExecutionCountView,
-    FailureCountView,
-)
+from cronhare.application.administration.views.failures import ExecutionCountView, FailureCountView
 from cronhare.domain.access import Scope
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By

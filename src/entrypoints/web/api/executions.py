@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from fastapi import Query, Request, Response
 from pydantic import BeforeValidator
 
-from cronhare.application.administration.output_pages import OutputPage, Position
+from cronhare.application.administration.reading.output import OutputPage, Position
 from cronhare.application.administration.views.executions import (
     ExecutionView,
     ExecutionWithAttempts,

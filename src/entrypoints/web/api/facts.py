@@ -6,8 +6,8 @@ from typing import Annotated
 from fastapi import Path, Query, Request, Response
 from pydantic import BeforeValidator
 
-from cronhare.application.administration.calendars import CalendarView
-from cronhare.application.administration.views.audit import AuditView
+from cronhare.application.administration.reading.schedules import CalendarView
+from cronhare.application.administration.views.access import AuditView
 from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.domain.access import Scope
 from cronhare.domain.messages.ids import LARGEST_ID

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import Depends, Request, Response
 
-from cronhare.application.administration.replays import Ordered
+from cronhare.application.administration.changing.replays import Ordered
 from cronhare.application.administration.views.failures import (
     DiscardedView,
     FailureView,

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from fastapi import Request, Response
 
-from cronhare.application.administration.views.replays import ReplayView
+from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.lifecycle.replay_pace import ReplayState
 

@@ -11,10 +11,10 @@ from fastapi import Query, Request, Response
 from pydantic import BeforeValidator
 
 from cronhare.adapters.jobs.fields import JsonText, read_moment
-from cronhare.application.administration.backfills import BackfillPreview
-from cronhare.application.administration.views.due import DueView
+from cronhare.application.administration.changing.replays import BackfillPreview
 from cronhare.application.administration.views.executions import ExecutionView
-from cronhare.application.administration.views.replays import ReplayView
+from cronhare.application.administration.views.failures import ReplayView
+from cronhare.application.administration.views.schedules import DueView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import Execution

@@ -13,7 +13,7 @@ from typing import Any, Self
 import attrs
 from fastapi import Request
 
-from cronhare.application.administration.schedule_editor import EditedMeanwhile
+from cronhare.application.administration.changing.schedules import EditedMeanwhile
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.ports.schedules import StoredSchedule
 

@@ -8,11 +8,14 @@ from uuid import uuid4
 
 from fastapi import Header, Request, Response
 
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.notes import notes_on_schedule
-from cronhare.application.administration.repetition import RequestReused
-from cronhare.application.administration.schedule_desk import NameTaken
-from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
+from cronhare.application.administration.changing.replays import RequestReused
+from cronhare.application.administration.changing.schedules import (
+    CannotEdit,
+    EditedMeanwhile,
+    NameTaken,
+)
+from cronhare.application.administration.jobs_file.notes import notes_on_schedule
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.reading import Fault

@@ -5,8 +5,13 @@ from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
 
-from cronhare.application.administration.views.limits import BreakerView, BudgetView
-from cronhare.application.administration.views.work import NodesView, NodeView, QueueView
+from cronhare.application.administration.views.work import (
+    BreakerView,
+    BudgetView,
+    NodesView,
+    NodeView,
+    QueueView,
+)
 from cronhare.domain.access import Scope
 
 from ..access import actor_of

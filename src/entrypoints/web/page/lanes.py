@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 from markupsafe import Markup
 
-from cronhare.application.administration.views.days import BarView, LaneView, TimelineView
+from cronhare.application.administration.views.overview import BarView, LaneView, TimelineView
 from cronhare.domain.overlaps import Tone
 
 #: The width of a lane, in its own units, and the least that a bar has of it.

@@ -6,9 +6,9 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from cronhare.application.administration.notes import notes_on_times
-from cronhare.application.administration.preview import preview
-from cronhare.application.administration.views.due import DueView
+from cronhare.application.administration.jobs_file.notes import notes_on_times
+from cronhare.application.administration.reading.schedules import preview
+from cronhare.application.administration.views.schedules import DueView
 from cronhare.domain.cron import find_zone
 from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.retry import RetryPolicy

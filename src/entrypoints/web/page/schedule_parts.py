@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from cronhare.application.administration.jobs_files import change_by_file
+from cronhare.application.administration.jobs_file.applying import change_by_file
 from cronhare.application.administration.views.schedules import ScheduleView
 from cronhare.domain.texts.words import called
 from cronhare.ports.records import Run

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.ports import LedgerUnavailable
 
 from ...asking import AT_A_TIME

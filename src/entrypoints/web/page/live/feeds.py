@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import attrs
 
-from cronhare.application.administration.follow import CutShort, Reading, Written
-from cronhare.application.administration.lookup import NotFound
-from cronhare.application.administration.overview import Overview
+from cronhare.application.administration.reading.lookup import NotFound
+from cronhare.application.administration.reading.now import Overview
+from cronhare.application.administration.reading.output import CutShort, Reading, Written
 from cronhare.domain.execution import UNFINISHED, State
 from cronhare.domain.texts.moments import iso_moment
 from cronhare.ports.records import RecordsPort

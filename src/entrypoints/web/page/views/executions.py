@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.access import Scope
 from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid

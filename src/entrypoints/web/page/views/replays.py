@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.views.replays import ReplayView
+from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import (

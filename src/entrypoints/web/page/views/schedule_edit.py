@@ -10,9 +10,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.notes import notes_on_schedule
-from cronhare.application.administration.schedule_desk import NameTaken
-from cronhare.application.administration.schedule_editor import CannotEdit, EditedMeanwhile
+from cronhare.application.administration.changing.schedules import (
+    CannotEdit,
+    EditedMeanwhile,
+    NameTaken,
+)
+from cronhare.application.administration.jobs_file.notes import notes_on_schedule
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid

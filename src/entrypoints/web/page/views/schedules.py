@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.overview import SPARKS
+from cronhare.application.administration.reading.now import SPARKS
 from cronhare.ports.schedules import MOST_COUNTED, ScheduleFilter
 
 from ..asked import asked_among

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from cronhare.application.administration.days import MOST_ATTEMPTS, LaneBy
+from cronhare.application.administration.reading.now import MOST_ATTEMPTS, LaneBy
 
 from ..asked import asked_choice, asked_moment, whole_day
 from ..lanes import LaneDrawing, drawn, marks

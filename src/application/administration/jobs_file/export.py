@@ -11,8 +11,8 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
+from ..reading.lookup import find_schedules
 from .difference import Change, calendar_difference, difference
-from .lookup import find_schedules
 
 
 class CannotExport(ValueError):

@@ -1,7 +1,4 @@
-"""What people look at: each question is one method, and each answer a view (`views/`).
-
-The command line, and every other surface, only prints what it gets here.
-"""
+"""What people look at: each question is one method, and each answer a view (`views/`)."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -23,27 +20,25 @@ from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .follow import FOLLOW_EVERY, Followed, follow, watch
-from .lookup import NotFound, find_calendars, find_execution, find_schedule, understood, zone_of
-from .preview import preview
-from .schedule_lists import shown_schedules
-from .views.due import DueView
-from .views.executions import (
+from ..views.executions import (
     AttemptView,
     ExecutionView,
     ExecutionWithAttempts,
     ExecutionWithOutput,
     OutputView,
 )
-from .views.failures import FailureView, FailureWithDetails, QuarantineView
-from .views.schedules import ScheduleView
-from .views.work import NodesView, QueueView
+from ..views.failures import FailureView, FailureWithDetails, QuarantineView
+from ..views.schedules import DueView, ScheduleView
+from ..views.work import NodesView, QueueView
+from .lookup import NotFound, find_calendars, find_execution, find_schedule, understood, zone_of
+from .output import FOLLOW_EVERY, Followed, follow, watch
+from .schedules import preview, shown_schedules
 
 if TYPE_CHECKING:
-    # Here: most questions ask no broker, and name nothing.
     from cronhare.ports.records import BrokerInspectionPort
 
-    from .names import Names
+    from ..names import Names
+
 
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2

@@ -1,5 +1,6 @@
-"""What is left of retry budgets, and which circuit breakers are open; these can be reset."""
+"""Draining nodes; what is left of retry budgets, and which circuit breakers are open."""
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from shlex import quote
@@ -10,16 +11,84 @@ import attrs
 from cronhare.domain.access import Actor
 from cronhare.domain.access.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.nodes import MOST_REPORTS, NodeReport
 from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState
 from cronhare.domain.retries.budget import said
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import called, listed
+from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import LimitStorePort
 
-from .audit_trail import AuditTrail
-from .audit_values import plain
-from .lookup import NotFound
-from .views.limits import BreakerView, BudgetView
+from ..audit import AuditTrail, plain
+from ..reading.lookup import NotFound
+from ..views.work import BreakerView, BudgetView, NodeView
+
+
+class NotDrainable(ValueError):
+    """A node that runs no tasks has nothing to drain."""
+
+
+@attrs.frozen(kw_only=True)
+class NodeDesk:
+    """Drains nodes, and takes that back. Each method may raise `LedgerUnavailable`."""
+
+    _nodes: NodeStorePort
+    _trail: AuditTrail
+
+    def drain(self, name: str, *, actor: Actor, now: datetime) -> NodeView:
+        """Ask a worker to take no more work; it does so within `REPORT_EVERY`, if it is there.
+
+        Raises:
+            NotFound: no node of that name has reported itself.
+            NotDrainable: it runs no tasks.
+        """
+        return self._ask(name, Action.DRAIN, actor, now, asked_at=now)
+
+    def undrain(self, name: str, *, actor: Actor, now: datetime) -> NodeView:
+        """Let a worker take work again.
+
+        Raises:
+            NotFound: see `drain`.
+            NotDrainable: likewise.
+        """
+        return self._ask(name, Action.UNDRAIN, actor, now, asked_at=None)
+
+    def _ask(
+        self, name: str, action: Action, actor: Actor, now: datetime, *, asked_at: datetime | None
+    ) -> NodeView:
+        before = self._find(name, now)
+        was, known_as = NodeView.of(before, now=now), before.name
+        with self._trail.change(actor, action, known_as, now=now, before=_kept(was)) as note:
+            if not before.runs_tasks:
+                raise NotDrainable(f"{known_as} is a {before.role}: it runs no tasks to drain")
+            if not self._nodes.drain(known_as, asked_at=asked_at):
+                raise NotFound(f"node {known_as} has ended")
+            found = NodeView.of(self._find(known_as, now), now=now)
+            note.after = _kept(found)
+            note.unless(changed=was.drain_asked_at != found.drain_asked_at)
+        return found
+
+    def _find(self, name: str, now: datetime) -> NodeReport:
+        """Find a node by its name, or by the beginning that it alone has."""
+        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        found = [each for each in reports if each.name == name]
+        if not found and name:
+            found = [each for each in reports if each.name.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        names = [each.name for each in found or reports]
+        if found:
+            raise NotFound(f"{shown(name)} begins several nodes: {listed(names)}")
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+        there = f"there is {listed(names) or 'none'}"
+        hint = f"did you mean {' or '.join(close)}?" if close else there
+        raise NotFound(f"there is no node {shown(name)}; {hint}")
+
+
+def _kept(node: NodeView) -> object:
+    return plain({"state": node.state.value, "drain_asked_at": node.drain_asked_at})
+
 
 #: So many are listed at most, of each kind.
 MOST_LISTED: Final = 1_000

@@ -1,4 +1,4 @@
-"""Changes that people ask for: run now, cancel, replay, discard. Files: see `jobs_files`."""
+"""Changes that people ask for: run now, cancel, replay, discard, pause."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -27,12 +27,11 @@ from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 from cronhare.ports.system import BellPort
 
-from .audit_trail import AuditTrail
-from .audit_values import plain, values_of_filter
-from .lookup import NotFound, find_schedule, find_schedules
-from .names import Names
-from .repetition import refuse_other_params
-from .views.values import json_value
+from ..audit import AuditTrail, plain, values_of_filter
+from ..names import Names
+from ..reading.lookup import NotFound, find_schedule, find_schedules
+from ..views.values import json_value
+from .replays import refuse_other_params
 
 #: What the audit calls failures that are changed together.
 _SEVERAL: Final = "failures"

@@ -1,16 +1,54 @@
-"""What applying a jobs file changes in the schedules table."""
+"""What applying a jobs file changes in the schedules table, and what files have in common."""
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 
 from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.params import same_params
+from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.words import listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
+
+
+class FileContent(Protocol):
+    """What a jobs file has; *source* is the name by which the ledger knows it."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def tasks(self) -> Sequence[Task]: ...
+    @property
+    def drafts(self) -> Sequence[ScheduleDraft]: ...
+    @property
+    def calendars(self) -> Sequence[CalendarDraft]: ...
+    @property
+    def on_start(self) -> Sequence[str]: ...
+    @property
+    def on_boot(self) -> Sequence[str]: ...
+
+
+def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[str]]:
+    """Find the queues on which several of these files have schedules, with their sources."""
+    used = [(draft.runs_on, file.source) for file in files for draft in file.drafts if draft.status]
+    return shared_queues(used)
+
+
+def clashes_among(files: Sequence[FileContent]) -> Iterator[Clash]:
+    """Find what a file has in common with those before it, and must not."""
+    names, holders = dict[str, str](), list[Holder]()
+    for file in files:
+        yield from clashes(file.drafts, file.tasks, names=names, holders=holders)
+        names = {draft.name: file.source for draft in file.drafts} | names
+        holders += [
+            Holder(ref=task.ref, source=file.source, place=f"tasks.{task.name}")
+            for task in file.tasks
+        ]
 
 
 class Change(enum.Enum):

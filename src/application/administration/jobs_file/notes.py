@@ -26,9 +26,8 @@ from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.printable import echo
 from cronhare.ports.attempts import NodeStorePort
 
-from .difference import Change, ChangedKind, ScheduleChange
-from .files_together import FileContent
-from .preview import next_effects
+from ..reading.schedules import next_effects
+from .difference import Change, ChangedKind, FileContent, ScheduleChange
 
 #: So many effects of clock changes are noted of one file.
 MOST_CLOCK_NOTES = 20

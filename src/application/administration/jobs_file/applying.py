@@ -19,12 +19,17 @@ from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, 
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
-from .audit_trail import AuditTrail
-from .audit_values import names_of, values_of_change
-from .difference import Change, ChangedKind, ScheduleChange, calendar_difference, difference
-from .files_together import FileContent
-from .lookup import find_schedule
-from .views.differences import ScheduleChangeView
+from ..audit import AuditTrail, names_of, values_of_change
+from ..reading.lookup import find_schedule
+from ..views.schedules import ScheduleChangeView
+from .difference import (
+    Change,
+    ChangedKind,
+    FileContent,
+    ScheduleChange,
+    calendar_difference,
+    difference,
+)
 
 
 class CannotApply(ValueError):

@@ -1,0 +1,361 @@
+"""Replays and backfills, as people order, watch and stop them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import attrs
+import msgspec
+
+from cronhare.domain.access import Actor
+from cronhare.domain.access.audit import Action
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.backfill import (
+    MOST_INSTANTS,
+    NOT_BESIDE,
+    BackfillOrder,
+    instants,
+    left_out,
+    left_out_by,
+    why_not_filled,
+)
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder, ReplayOrderInvalid
+from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
+from cronhare.domain.progress import OnProgress, unwatched
+from cronhare.domain.schedules.calendars import FoundCalendar
+from cronhare.domain.schedules.circumstances import Circumstances
+from cronhare.domain.schedules.params import same_params
+from cronhare.domain.schedules.schedule import Schedule
+from cronhare.domain.texts.moments import say_moment
+from cronhare.ports.claims import ReplayStorePort
+from cronhare.ports.records import RecordsPort
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+from ..audit import AuditTrail, values_of_filter
+from ..names import Names
+from ..reading.lookup import NotFound, find_calendars, find_schedule, understood
+from ..views.failures import ReplayView
+
+
+class RequestReused(ValueError):
+    """What names a request named another one before; nothing was changed."""
+
+
+def refuse_other_params(begun: Execution, params: str | None) -> None:
+    """Refuse a run that was begun with other params than these, if any are asked for.
+
+    Raises:
+        RequestReused: it was.
+    """
+    if params is not None and not same_params(begun.params, params):
+        raise RequestReused(f"it began execution {begun.id}, with other params")
+
+
+def refuse_another(begun: Replay, order: ReplayOrder | BackfillOrder) -> None:
+    """Refuse a replay that was begun by another order than this one.
+
+    Raises:
+        RequestReused: it was. A resume has changed when it stops, and that counts for nothing.
+    """
+    if _as_resumed(begun.order) != _as_resumed(order):
+        kind = "backfill" if isinstance(begun.order, BackfillOrder) else "replay"
+        raise RequestReused(f"it began {kind} {begun.id}, which is another one")
+
+
+def _as_resumed(order: ReplayOrder | BackfillOrder) -> ReplayOrder | BackfillOrder:
+    return attrs.evolve(order, canary=0, stop_at=None)
+
+
+@attrs.frozen(kw_only=True)
+class Ordered:
+    """How many *failures* a replay is about that was asked for; of none there is no *replay*."""
+
+    failures: int
+    replay: ReplayView | None = None
+
+
+@attrs.define(kw_only=True, eq=False)
+class Replays:
+    """Orders and stops; whichever scheduler is there carries them out (`scheduling/replaying`).
+
+    Each method may raise `LedgerUnavailable`.
+    """
+
+    _replays: ReplayStorePort
+    _records: RecordsPort
+    _names: Names
+    _trail: AuditTrail
+
+    def count(self, which: FailureFilter) -> int:
+        """Say how many failures a replay would be about: S2.6 in docs/compatibility.md.
+
+        Raises:
+            NotFound: there is no such schedule, task or queue, and nothing is left of one.
+        """
+        if not (failures := self._records.count_failures(self._names.resolved(which))):
+            self._names.refuse_unknown(which)
+        return failures
+
+    def order(
+        self, order: ReplayOrder, *, now: datetime, actor: Actor, request: UUID | None = None
+    ) -> Ordered:
+        """Begin a replay of what the archive has now, unless that is nothing.
+
+        A *request* that is asked again is answered what it began.
+
+        Raises:
+            NotFound: see `count`.
+            RequestReused: it began another one.
+        """
+        if not (failures := self.count(order.which)):
+            # Or what it began has resolved them all meanwhile.
+            begun = None if request is None else self._replays.asked_by(request)
+            if begun is None:
+                return Ordered(failures=0)
+            refuse_another(begun, order)
+            return Ordered(failures=0, replay=ReplayView.of(begun, now=now))
+        which = values_of_filter(order.which)
+        target = order.which.schedule or "failures"
+        with self._trail.change(
+            actor, Action.ORDER_REPLAY, target, now=now, after={"which": which}
+        ) as note:
+            meant = attrs.evolve(order, which=self._names.resolved(order.which))
+            begun = self._replays.order(meant, now=now, request=request)
+            refuse_another(begun, order)
+            note.unless(changed=begun.created_at == now)  # a repetition began it, then
+            note.after = {"which": which, "replay": begun.id, "failures": failures}
+        return Ordered(failures=failures, replay=ReplayView.of(begun, now=now))
+
+    def list(self, *, limit: int, now: datetime, before: int | None = None) -> Sequence[ReplayView]:
+        """List replays, the newest first; those *before* one of them, if it is given."""
+        found = self._replays.replays(limit=limit, before=before)
+        return [ReplayView.of(replay, now=now) for replay in found]
+
+    def show(self, replay_id: int, *, now: datetime) -> ReplayView:
+        """Show one.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return _shown(self._replays.replay(replay_id), replay_id, now)
+
+    def stop(self, replay_id: int, *, author: str, now: datetime, actor: Actor) -> ReplayView:
+        """Let nothing of it begin any more; what has begun goes on.
+
+        Raises:
+            NotFound: there is none.
+        """
+        reason = f"stopped by {author}" if author else "stopped by hand"
+        _shown(self._replays.replay(replay_id), replay_id, now)
+        with self._trail.change(
+            actor, Action.STOP_REPLAY, str(replay_id), now=now, after={"reason": reason}
+        ):
+            return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id, now)
+
+    def resume(self, replay_id: int, *, now: datetime, actor: Actor) -> ReplayView:
+        """Let a stopped one go on, to its end: its rules to stop hold no more.
+
+        Raises:
+            NotFound: there is none.
+        """
+        _shown(self._replays.replay(replay_id), replay_id, now)
+        with self._trail.change(actor, Action.RESUME_REPLAY, str(replay_id), now=now):
+            return _shown(self._replays.resume(replay_id, now=now), replay_id, now)
+
+
+def _shown(replay: Replay | None, replay_id: int, now: datetime) -> ReplayView:
+    if replay is None:
+        raise NotFound(f"there is no replay {replay_id}")
+    return ReplayView.of(replay, now=now)
+
+
+#: Instants are looked up in parts of so many.
+_PART = 10_000
+
+
+@attrs.frozen(kw_only=True)
+class BackfillPreview:
+    """What a backfill would be: so many *instants* by the schedule's times.
+
+    As things are now so many would be *left out*, and by what. Of the others *ran* have a run.
+    """
+
+    schedule: str
+    since: datetime
+    until: datetime
+    instants: int
+    left_out: int
+    left_out_by: Sequence[str]
+    ran: int
+
+
+@attrs.define(kw_only=True, eq=False)
+class Backfills:
+    """Each method may raise `LedgerUnavailable`."""
+
+    _replays: ReplayStorePort
+    _schedules: ScheduleStorePort
+    _trail: AuditTrail
+
+    def look(
+        self,
+        name: str,
+        *,
+        since: datetime,
+        until: datetime,
+        now: datetime,
+        on_progress: OnProgress = unwatched,
+        **rules: Any,  # noqa: ANN401 - of `Pacing`
+    ) -> tuple[BackfillOrder, BackfillPreview]:
+        """Say what a backfill would be, and make its order.
+
+        Calendars and blackout windows are looked at again as it goes on. *on_progress* hears of the
+        instants as they are looked up.
+
+        Raises:
+            NotFound: there is no such schedule.
+            ReplayOrderInvalid: with all faults at once.
+        """
+        stored = find_schedule(self._schedules, name)
+        faults = [*_faults_of_time(until, now), *_faults_of_schedule(stored)]
+        asked = {"schedule": stored.name, "scheduler_id": stored.id, "since": since, **rules}
+        try:
+            order = BackfillOrder(until=until, **asked)
+        except ReplayOrderInvalid as error:
+            raise ReplayOrderInvalid([*faults, *error.faults]) from error
+        if faults:
+            raise ReplayOrderInvalid(faults)
+        schedule = understood(stored)
+        assert schedule is not None, "or it would have a fault"
+        due = _due(schedule, order, find_calendars(self._schedules, stored))
+        reasons = [why for _, why in due if why is not None]
+        wanted = [instant for instant, why in due if why is None]
+        ran = 0
+        for at in range(0, len(wanted), _PART):
+            on_progress(at, len(wanted))
+            ran += len(self._replays.have_run(stored.id, wanted[at : at + _PART]))
+        on_progress(len(wanted), len(wanted))
+        preview = BackfillPreview(
+            schedule=stored.name,
+            since=since,
+            until=until,
+            instants=len(due),
+            left_out=len(reasons),
+            left_out_by=left_out_by(reasons),
+            ran=ran,
+        )
+        return order, preview
+
+    def order(
+        self, order: BackfillOrder, *, now: datetime, actor: Actor, request: UUID | None = None
+    ) -> ReplayView:
+        """Begin a backfill; whichever scheduler is there carries it out.
+
+        A *request* that is asked again is answered what it began.
+
+        Raises:
+            RequestReused: it began another one.
+        """
+        span = {"since": order.since.isoformat(), "until": order.until.isoformat()}
+        with self._trail.change(
+            actor, Action.BACKFILL, order.schedule, now=now, after=span
+        ) as note:
+            begun = self._replays.order(order, now=now, request=request)
+            refuse_another(begun, order)
+            note.unless(changed=begun.created_at == now)  # a repetition began it, then
+            note.after = {"replay": begun.id, **span}
+        return ReplayView.of(begun, now=now)
+
+
+def _faults_of_time(until: datetime, now: datetime) -> Iterator[tuple[str, str]]:
+    if until > now:
+        yield "until", f"{say_moment(until)} is to come: it is {say_moment(now)}"
+
+
+def _faults_of_schedule(stored: StoredSchedule) -> Iterator[tuple[str, str]]:
+    if stored.draft is None:
+        yield "schedule", f"its row is broken: {stored.problem}"
+    elif stored.draft.stay_alive:
+        yield "schedule", NOT_BESIDE
+    elif not stored.draft.has_times:
+        yield "schedule", "it has no times of its own: `cronhare run` runs it"
+
+
+def _due(
+    schedule: Schedule, order: BackfillOrder, calendars: Mapping[str, FoundCalendar]
+) -> list[tuple[datetime, str | None]]:
+    """Give the instants, each with why it is left out, if it is."""
+    first, last = order.span
+    circumstances = Circumstances(calendars=calendars)
+    if circumstances.problem_with(schedule):  # with which no instant runs
+        schedule = msgspec.structs.replace(schedule, conditions=None)
+    found = instants(schedule, circumstances, first=first, last=last)
+    due = [*islice(found, MOST_INSTANTS + 1)]
+    if len(due) > MOST_INSTANTS:
+        until = say_moment(due[-1][0])
+        fault = (
+            f"more than {MOST_INSTANTS:,} instants are due; those before {until} are as many as "
+            "one backfill may have"
+        )
+        raise ReplayOrderInvalid([("until", fault)])
+    if not due:
+        raise ReplayOrderInvalid([("since", "nothing was due between these times")])
+    return due
+
+
+def on_request(
+    stored: StoredSchedule,
+    instant: datetime,
+    *,
+    said: str,
+    calendars: Mapping[str, FoundCalendar],
+    replays: Sequence[Replay],
+) -> Iterator[str]:
+    """Say what would run a past instant of a schedule that did not run, or that nothing would.
+
+    *said* is why it did not run, as people are told already.
+    """
+    if (schedule := understood(stored)) is None:
+        return
+    circumstances = Circumstances(calendars=calendars, problem=stored.problem)
+    if why := why_not_filled(schedule, circumstances):
+        if why not in said:
+            yield f"No backfill runs it: {why}."
+        return
+    is_due, why_not = left_out(schedule, circumstances, instant)
+    if why_not is not None:
+        yield (
+            f"A backfill leaves it out as well, as long as that holds ({why_not}); "
+            f"`cronhare run {stored.name}` runs it now, whatever day it is."
+        )
+    elif is_due:
+        yield _by_a_backfill(stored.name, _backfill_with(replays, stored.id, instant))
+
+
+def _by_a_backfill(name: str, known: Replay | None) -> str:
+    if known is None:
+        return f"`cronhare schedules backfill {name} --since … --until …` runs past instants."
+    if known.state is ReplayState.STOPPED:
+        return f"Backfill {known.id} has it and is stopped: `cronhare replays resume {known.id}`."
+    return f"Backfill {known.id} is under way and has it: `cronhare replays show {known.id}`."
+
+
+def _backfill_with(
+    replays: Sequence[Replay], scheduler_id: int, instant: datetime
+) -> Replay | None:
+    """Find a backfill that has that instant of a schedule: under way, or stopped."""
+    with_it = [
+        replay
+        for replay in replays
+        if isinstance(order := replay.order, BackfillOrder)
+        and order.scheduler_id == scheduler_id
+        and order.since <= instant < order.until
+    ]
+    for state in (ReplayState.ACTIVE, ReplayState.STOPPED):
+        for replay in with_it:
+            if replay.state is state:
+                return replay
+    return None

@@ -1,0 +1,347 @@
+"""Schedules as people look at them: lists, the runs to come and those of the past, calendars."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Final, Self
+from zoneinfo import ZoneInfo
+
+import attrs
+
+from cronhare.domain.cron import (
+    ClockEffect,
+    CronExpression,
+    EffectKind,
+    Gap,
+    clock_changes,
+    clock_effects,
+    find_zone,
+)
+from cronhare.domain.diagnosis.starting import keeps_alive
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.run_calendar import Moment, RunCalendar, lay_out
+from cronhare.domain.schedules.boot import LONGEST_AGO
+from cronhare.domain.schedules.by_itself import Disabled, hindrance
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import Trigger, trigger_of
+from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.schedule import DEFAULT_ZONE, Recurring, Schedule, Timing
+from cronhare.domain.texts.moments import say_duration, say_moment
+from cronhare.domain.texts.words import listed
+from cronhare.ports.records import OverviewPort, RecordsPort, Run
+from cronhare.ports.schedules import (
+    ScheduleFilter,
+    ScheduleListPort,
+    ScheduleStorePort,
+    StoredCalendar,
+    StoredSchedule,
+)
+
+from ..names import Names
+from ..views.schedules import ClockEffectView, DueView, SchedulePage, ScheduleView
+from .lookup import NotFound, find_schedule, understood
+
+
+@attrs.define(kw_only=True, eq=False)
+class ScheduleLists:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`.
+
+    *now* is the ledger's clock, *policy* that of schedules without one.
+    """
+
+    _lists: ScheduleListPort
+    _records: RecordsPort
+    _names: Names
+    _policy: RetryPolicy
+    _now: Callable[[], datetime]
+
+    def page(self, which: ScheduleFilter, *, after: str | None = None, limit: int) -> SchedulePage:
+        """List schedules by name, those that come *after* one; see `SchedulePage.after`.
+
+        Raises:
+            NotFound: there is no schedule of such a jobs file.
+        """
+        found = self._lists.page(which, after=after, limit=limit + 1, now=self._now())
+        if not found and which.source is not None:
+            self._names.expect_source(which.source)
+        shown = self._shown(found[:limit])
+        return SchedulePage(
+            schedules=shown, after=shown[-1].name if shown and len(found) > limit else None
+        )
+
+    def count(self, which: ScheduleFilter, *, first: SchedulePage | None = None) -> int:
+        """Count schedules, up to one more than `MOST_COUNTED`.
+
+        The *first* page of them, where it is known, may have them all: what is searched for is
+        looked for in very many rows, and seldom found in more.
+        """
+        if first is not None and first.after is None:
+            return len(first.schedules)
+        return self._lists.count(which, now=self._now())
+
+    def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
+        return shown_schedules(
+            found, self._records, self._names, policy=self._policy, now=self._now()
+        )
+
+
+def shown_schedules(
+    found: Sequence[StoredSchedule],
+    records: RecordsPort,
+    names: Names,
+    *,
+    policy: RetryPolicy,
+    now: datetime,
+) -> Sequence[ScheduleView]:
+    """Show schedules with their last runs, and with the names of their tasks where these are known.
+
+    See `Names.named`.
+    """
+    last = records.last_runs({stored.id for stored in found})
+    return names.named_schedules(
+        [ScheduleView.of(stored, last.get(stored.id), policy=policy, now=now) for stored in found]
+    )
+
+
+#: So far ahead the changes of a clock are told.
+_AHEAD: Final = timedelta(days=366)
+
+#: So far from a change of the clock nothing is moved by it or comes twice.
+_FAR: Final = timedelta(hours=4)
+
+
+def preview(
+    what: Timing | Schedule, zone: ZoneInfo, *, after: datetime, count: int
+) -> Iterator[DueView]:
+    """Yield *count* runs after *after*, as far as there are so many; and what is skipped between.
+
+    Of a schedule that is by its row alone: a pause, say, is not looked at. *zone* is that of the
+    local times.
+    """
+    timing = what.timing if isinstance(what, Schedule) else what
+    for _ in range(count):
+        due = what.next(after)
+        if due is None:
+            return
+        for skipped in _skipped(timing, after, due):
+            yield _view(skipped.at, zone, [skipped], runs=False)
+        yield _view(due, zone, _effects_on(timing, due), runs=True)
+        after = due
+
+
+def next_effects(draft: ScheduleDraft, *, now: datetime) -> Sequence[ClockEffect]:
+    """Give what the clock does next to a schedule's fixed times: the first of each kind."""
+    if draft.schedule is None:
+        return ()
+    expression = CronExpression.parse(draft.schedule, draft.name)
+    if expression.wildcard:
+        return ()
+    changes, zone = clock_changes(draft.gap, draft.fold), find_zone(draft.timezone)
+    first = dict[EffectKind, ClockEffect]()
+    for effect in clock_effects(expression, zone, changes, after=now, until=now + _AHEAD):
+        first.setdefault(effect.kind, effect)
+    return tuple(first.values())
+
+
+def _skipped(timing: Timing, after: datetime, until: datetime) -> Iterator[ClockEffect]:
+    if isinstance(timing, Recurring) and timing.changes.gap is Gap.SKIP:
+        found = clock_effects(
+            timing.expression, timing.zone, timing.changes, after=after, until=until
+        )
+        yield from (effect for effect in found if effect.kind is EffectKind.SKIPPED)
+
+
+def _effects_on(timing: Timing, due: datetime) -> Sequence[ClockEffect]:
+    if not isinstance(timing, Recurring):
+        return ()
+    near = clock_effects(
+        timing.expression, timing.zone, timing.changes, after=due - _FAR, until=due + _FAR
+    )
+    return [effect for effect in near if effect.at == due and effect.kind is not EffectKind.SKIPPED]
+
+
+def _view(at: datetime, zone: ZoneInfo, effects: Sequence[ClockEffect], *, runs: bool) -> DueView:
+    clock = tuple(map(ClockEffectView.of, effects))
+    return DueView(utc=at, local=at.astimezone(zone), runs=runs, clock=clock)
+
+
+_CAME_OF = {
+    Trigger.HAND: "Somebody asked for it",
+    Trigger.START: "It began with a start of `cronhare up`",
+    Trigger.BOOT: "It is the run of a boot of a host",
+    Trigger.ALIVE: "It was begun to stay alive",
+    Trigger.TIME: "It was due then, before the schedule lost its times",
+    Trigger.BACKFILL: "A backfill asked for it",
+}
+
+
+def who_begins_it(
+    stored: StoredSchedule, nodes: Sequence[NodeReport], *, now: datetime
+) -> Iterator[str]:
+    """Say who would begin a schedule without times, and whether anything keeps them from it."""
+    if stored.draft is not None and stored.draft.stay_alive:
+        yield f"It stays alive. {keeps_alive(stored.name)} begins it whenever it has ended."
+        yield f"Its runs go through {stored.draft.runs_on}, which no other worker serves."
+        yield from _what_hinders(stored, now)
+        return
+    yield f"It has no times of its own: `cronhare run {stored.name}` begins it."
+    if stored.source is None:
+        return
+    yield (
+        f"If its jobs file, {stored.source}, says on_start, so does each start of `cronhare up` "
+        f"with it, and no worker; on_boot: the first of its workers, or `cronhare up`, within "
+        f"{say_duration(LONGEST_AGO)} of a boot. The ledger does not know which it says."
+    )
+    yield from _what_hinders(stored, now)
+    at_work = [node.name for node in nodes if node.works and not node.is_silent(now)]
+    if not at_work:
+        yield "No worker and no `cronhare up` reports itself now: none would begin it at a boot."
+    else:
+        yield f"At work now: {listed(at_work)}. Each looks once, when it begins."
+    yield "What began nothing says why in its log: `start.refused`, `boot.refused`, `boot.passed`."
+
+
+def _what_hinders(stored: StoredSchedule, now: datetime) -> Iterator[str]:
+    match stored.draft and hindrance(stored.draft, stored.pause, now=now):
+        case Disabled():
+            yield f"But it is disabled: `cronhare schedules enable {stored.name}` switches it on."
+        case Pause() as pause:
+            yield f"But it is {pause}: `cronhare schedules resume {stored.name}` ends that."
+
+
+def came_of(execution: Execution) -> str:
+    """Say what a run came of: the beginning of a sentence."""
+    return _CAME_OF[trigger_of(execution.key)]
+
+
+def what_it_came_of(execution: Execution) -> str:
+    """Say what the last run of a schedule without times came of."""
+    when = say_moment(execution.due_at)
+    return f"{came_of(execution)}, at {when}; it is the last run of this schedule."
+
+
+@attrs.frozen(kw_only=True)
+class WindowView:
+    """A window as its jobs file has it, and what people call it."""
+
+    during: str
+    label: str | None
+
+
+@attrs.frozen(kw_only=True)
+class CalendarView:
+    """A calendar of the jobs file *source*. Of a broken one there is no more than its *problem*."""
+
+    name: str
+    source: str | None
+    timezone: str | None
+    windows: Sequence[WindowView]
+    problem: str | None
+
+    @classmethod
+    def of(cls, stored: StoredCalendar) -> Self:
+        """Show a calendar."""
+        draft = stored.draft
+        windows = () if draft is None else draft.windows
+        return cls(
+            name=stored.name,
+            source=stored.source,
+            timezone=None if draft is None else draft.timezone,
+            windows=[WindowView(during=during, label=label) for during, label in windows],
+            problem=stored.problem,
+        )
+
+
+@attrs.frozen
+class Calendars:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+
+    _schedules: ScheduleStorePort
+
+    def list(self) -> Sequence[CalendarView]:
+        """List calendars by name."""
+        return [*map(CalendarView.of, self._schedules.calendars())]
+
+    def show(self, name: str) -> CalendarView:
+        """Show one.
+
+        Raises:
+            NotFound: there is none.
+        """
+        for stored in self._schedules.calendars([name]):
+            return CalendarView.of(stored)
+        raise NotFound(f"there is no calendar {name!r}")
+
+
+#: So many runs are looked at: as many as are kept of what succeeded, unless settings say otherwise.
+MOST_RUNS: Final = 1_000
+
+
+@attrs.frozen(kw_only=True)
+class HistoryView:
+    """The newest runs, oldest first; seconds that half of those that succeeded took, and 95 %."""
+
+    runs: Sequence[Run]
+    calendar: RunCalendar
+    succeeded: int
+    failed: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+
+
+@attrs.frozen(kw_only=True)
+class RunHistory:
+    """Answers questions, and changes nothing. *now* is the ledger's clock."""
+
+    _schedules: ScheduleStorePort
+    _overview: OverviewPort
+    _now: Callable[[], datetime]
+
+    def of(self, name: str) -> HistoryView:
+        """Show the runs of a schedule.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        stored, now = find_schedule(self._schedules, name), self._now()
+        runs = self._overview.recent([stored.id], each=MOST_RUNS).get(stored.id, ())
+        took = sorted(
+            run.seconds for run in runs if run.state is State.SUCCEEDED and run.seconds is not None
+        )
+        return HistoryView(
+            runs=runs,
+            calendar=_calendar(stored, runs, now),
+            succeeded=sum(run.state is State.SUCCEEDED for run in runs),
+            failed=sum(run.state in {State.FAILED, State.QUARANTINED} for run in runs),
+            p50_seconds=percentile(took, 50),
+            p95_seconds=percentile(took, 95),
+        )
+
+
+def percentile(ordered: Sequence[float], part: int) -> float | None:
+    """Give the smallest value that so many percent of the others do not exceed.
+
+    >>> percentile([1, 2, 3, 4], 50), percentile([1, 2, 3, 4], 95), percentile([], 50)
+    (2, 4, None)
+    >>> percentile([1, 2, 3, 4, 5], 50)
+    3
+    """
+    if not ordered:
+        return None
+    return ordered[max(0, ceil(len(ordered) * part / 100) - 1)]
+
+
+def _calendar(stored: StoredSchedule, runs: Sequence[Run], now: datetime) -> RunCalendar:
+    schedule = understood(stored) if stored.problem is None else None
+    zone = stored.draft.timezone if stored.draft else DEFAULT_ZONE
+    is_cut = len(runs) == MOST_RUNS
+    since = max(stored.created_at, runs[0].due_at if is_cut else stored.created_at)
+    return lay_out(
+        [Moment(run.due_at, run.state) for run in runs],
+        zone=find_zone(zone if schedule else DEFAULT_ZONE),
+        now=now,
+        since=since,
+        due_after=lambda at: None if schedule is None else schedule.timing.next(at),
+    )
