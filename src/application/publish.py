@@ -54,113 +54,6 @@ log = logging.getLogger(__name__)
 MOST_NAMED: Final = 5
 
 
-@attrs.frozen(kw_only=True)
-class Sent:
-    """A published message, and the attempt that it is about."""
-
-    envelope: Envelope
-    ticket: AttemptRef
-    schedule_name: str
-
-    @classmethod
-    def of(cls, envelope: Envelope, execution: Execution) -> Self:
-        """Make it of a message about the present attempt of *execution*."""
-        return cls(
-            envelope=envelope,
-            ticket=AttemptRef(execution_id=execution.id, attempt=execution.attempt),
-            schedule_name=execution.schedule_name,
-        )
-
-
-class MissingQueues:
-    """Logs queues that do not exist.
-
-    Their messages are sent again every few seconds, so that they are there soon after the queue.
-    Threads may share this: at worst a line is logged twice.
-    """
-
-    def __init__(self, *, in_memory: bool) -> None:
-        """*in_memory* is what the broker is: only `cronhare up` serves its queues."""
-        self._in_memory = in_memory
-        self._limiter = LogLimiter()
-
-    def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
-        """Take note of what became of a batch, and log missing queues where that is due."""
-        if not self._limiter and Published.RETURNED not in outcomes:
-            return
-        returned = dict[str, list[Sent]]()
-        for each, outcome in zip(sent, outcomes, strict=True):
-            queue = first_queue(each.envelope.to)
-            if outcome is Published.RETURNED:
-                returned.setdefault(queue, []).append(each)
-            elif outcome is Published.CONFIRMED:
-                self._limiter.reset(queue)
-        for queue, messages in returned.items():
-            self._log(queue, messages, now)
-
-    def _log(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
-        if not self._limiter.is_due(queue, now.timestamp()):
-            return
-        advice = _advice_on_ours if is_ours(queue) else self._advice_on_tasks
-        text = (
-            f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "
-            f"What came back is sent again until there is: {advice(queue, returned)}"
-        )
-        say(log, logging.ERROR, "publish.returned", text)
-
-    def _advice_on_tasks(self, queue: str, returned: Sequence[Sent]) -> str:
-        schedules = sorted({each.schedule_name for each in returned})
-        return (
-            f"{self._who_serves(queue, schedules)}. Or "
-            f"correct `queue` of {listed(schedules, most=MOST_NAMED)}, and let go of what waits: "
-            f"cronhare executions cancel ID, of {_ids_of(returned)}"
-        )
-
-    def _who_serves(self, queue: str, schedules: Sequence[str]) -> str:
-        if is_standalone(queue) and not self._in_memory:
-            start = start_standalone(schedules[:1], None)
-            return f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
-        return serve_missing(queue, in_memory=self._in_memory)
-
-
-def _advice_on_ours(_queue: str, returned: Sequence[Sent]) -> str:
-    return (
-        "it is one of our own, or what leads to it is, and somebody deleted it. It is declared "
-        f"anew. The messages are of executions {_ids_of(returned)}"
-    )
-
-
-def _ids_of(returned: Sequence[Sent]) -> str:
-    return listed([str(each.ticket.execution_id) for each in returned], most=MOST_NAMED)
-
-
-@attrs.frozen(kw_only=True)
-class PublishResult:
-    """How many messages of a batch are in a queue, came back, were refused, or are in doubt.
-
-    *unreachable* are the queues that took no message, of those about which the broker answered.
-    """
-
-    published: int = 0
-    returned: int = 0
-    refused: int = 0
-    unknown: int = 0
-    unreachable: frozenset[str] = frozenset()
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the broker answered at all: it is there, even if queues are full or missing."""
-        return self.published + self.returned + self.refused > 0
-
-
-@attrs.frozen(kw_only=True)
-class _Doubted:
-    """What was sent before *since* may be lost; rows up to the id *after* are marked."""
-
-    since: datetime
-    after: int = -LARGEST_ID
-
-
 def envelope(
     execution: Execution, *, now: datetime, seal: Seal, trace: str | None = None
 ) -> Envelope:
@@ -190,165 +83,6 @@ def wait(execution: Execution, *, now: datetime) -> timedelta:
     """Say how long the coming attempt still has to wait."""
     due = execution.next_attempt_at
     return timedelta(0) if due is None else max(due - now, timedelta(0))
-
-
-class ExecutionPublisher:
-    """Publishes attempts. What is in doubt is left to the reconciler."""
-
-    def __init__(
-        self,
-        *,
-        broker: BrokerPort,
-        claims: ClaimStorePort,
-        run_system_task: Callable[[Execution, datetime], None],
-        seal: Seal,
-        in_memory: bool,
-        foreign_queues: Collection[str] = (),
-        metrics: MetricsPort = SILENT,
-        tracing: TracingPort = NOT_TRACED,
-    ) -> None:
-        """*run_system_task* runs the system's own executions, which no worker is asked to run.
-
-        *in_memory* says where the broker is.
-        An execution that arrives in one of *foreign_queues* is marked as handed over.
-        """
-        self._broker = broker
-        self._claims = claims
-        self._run_system_task = run_system_task
-        self._silent_since: datetime | None = None
-        self._away = False
-        self._doubt: _Doubted | None = None
-        self._seal = seal
-        self._foreign_queues = frozenset(foreign_queues)
-        self._metrics = metrics
-        self._tracing = tracing
-        self.missing_queues = MissingQueues(in_memory=in_memory)
-
-    def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
-        """Publish the coming attempts of *executions*.
-
-        One that waits for longer than the lanes reach is published by the reconciler when it is
-        due.
-        """
-        result = self._publish([each for each in executions if is_carried(each, now=now)], now)
-        for execution in executions:  # last: it may take long, or fail
-            if execution.task.is_system:
-                self._run_system_task(execution, now)
-        return result
-
-    def can_publish(self) -> bool:
-        """Tell whether the broker can be reached from here, as far as is known."""
-        return self._broker.is_reachable()
-
-    def check_broker(self, now: datetime) -> None:
-        """Notice an outage of the broker during which nothing was published.
-
-        It may have lost its messages.
-        """
-        if not self._broker.is_reachable():
-            self._silent_since, self._away = self._silent_since or now, True
-        elif self._away:
-            self._is_back(now)
-
-    def mark_doubtful(self, now: datetime, *, limit: int) -> bool:
-        """Have up to *limit* messages sent again that the broker may have lost in an outage.
-
-        Answers whether there may be more. Messages that others sent during our outage are left
-        alone: the broker was there for them, and they notice outages of their own.
-        """
-        doubt = self._doubt
-        if doubt is None:
-            return False
-        after = self._claims.doubt(since=doubt.since, now=now, after=doubt.after, limit=limit)
-        if self._doubt is doubt:  # or the broker came back once more
-            self._doubt = None if after is None else attrs.evolve(doubt, after=after)
-        return self._doubt is not None
-
-    def _publish(self, sendable: Sequence[Execution], now: datetime) -> PublishResult:
-        if not sendable:
-            return PublishResult()
-        was_there = self._broker.is_reachable()
-        with self._tracing.span("publish", kind=SpanKind.PRODUCER, messages=len(sendable)) as span:
-            trace = self._tracing.current()
-            envelopes = [
-                envelope(execution, now=now, seal=self._seal, trace=trace) for execution in sendable
-            ]
-            outcomes = self._broker.publish(envelopes)
-            if unsent := sum(outcome is not Published.CONFIRMED for outcome in outcomes):
-                span.fail(f"{unsent} messages are not known to have arrived")
-        confirmed = [
-            execution
-            for execution, outcome in zip(sendable, outcomes, strict=True)
-            if outcome is Published.CONFIRMED
-        ]
-        self._metrics.published(sendable, outcomes)
-        self._mark(confirmed, now)
-        self.missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
-        result = _result_of(sendable, outcomes)
-        if result.unknown and (was_there or self._broker.is_reachable()):
-            # In an outage nothing is sent, and the broker's side says so.
-            _say_unknown(result.unknown)
-        if result.refused:
-            _say_refused(result)
-        self._note_answer(result, now)
-        return result
-
-    def _mark(self, confirmed: Sequence[Execution], now: datetime) -> None:
-        theirs = [each for each in confirmed if each.queue in self._foreign_queues]
-        ours = [each for each in confirmed if each.queue not in self._foreign_queues]
-        if ours:
-            self._claims.mark_published(ours, now=now)
-        if theirs:
-            self._claims.hand_over(theirs, now=now)
-
-    def _note_answer(self, result: PublishResult, now: datetime) -> None:
-        if result.is_answered:
-            self._is_back(now)
-        elif result.unknown:
-            self._silent_since = self._silent_since or now
-
-    def _is_back(self, now: datetime) -> None:
-        since = self._silent_since
-        if since is not None and now - since >= DOUBTED_AFTER:
-            text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
-            say(log, logging.WARNING, "broker.doubted", text)
-            self._doubt = _Doubted(since=since)
-        self._silent_since, self._away = None, False
-
-
-def _result_of(executions: Sequence[Execution], outcomes: Sequence[Published]) -> PublishResult:
-    queues = dict[Published, set[str]]()
-    for execution, outcome in zip(executions, outcomes, strict=True):
-        queues.setdefault(outcome, set()).add(execution.queue)
-    count = Counter(outcomes)
-    none = frozenset[str]()
-    unreachable = queues.get(Published.RETURNED, none) | queues.get(Published.REFUSED, none)
-    return PublishResult(
-        published=count[Published.CONFIRMED],
-        returned=count[Published.RETURNED],
-        refused=count[Published.REFUSED],
-        unknown=count[Published.UNKNOWN],
-        unreachable=frozenset(unreachable - queues.get(Published.CONFIRMED, none)),
-    )
-
-
-def _say_unknown(messages: int) -> None:
-    whether = f"whether {counted(messages, 'message')} arrived"
-    text = f"It is unknown {whether}; what is unknown is sent again"
-    say(log, logging.WARNING, "publish.unknown", text)
-
-
-def _say_refused(result: PublishResult) -> None:
-    where = (
-        f": look at {listed(sorted(result.unreachable), most=MOST_NAMED)}"
-        if result.unreachable
-        else ""
-    )
-    text = (
-        f"The broker did not take {counted(result.refused, 'message')}; they are sent again. "
-        f"A queue is full, or cannot take them now{where}"
-    )
-    say(log, logging.WARNING, "publish.refused", text)
 
 
 def follow_up(
@@ -437,6 +171,272 @@ def _as_archived(row: Archived) -> Execution:
     )
 
 
+@attrs.frozen(kw_only=True)
+class Sent:
+    """A published message, and the attempt that it is about."""
+
+    envelope: Envelope
+    ticket: AttemptRef
+    schedule_name: str
+
+    @classmethod
+    def of(cls, envelope: Envelope, execution: Execution) -> Self:
+        """Make it of a message about the present attempt of *execution*."""
+        return cls(
+            envelope=envelope,
+            ticket=AttemptRef(execution_id=execution.id, attempt=execution.attempt),
+            schedule_name=execution.schedule_name,
+        )
+
+
+class MissingQueues:
+    """Logs queues that do not exist.
+
+    Their messages are sent again every few seconds, so that they are there soon after the queue.
+    Threads may share this: at worst a line is logged twice.
+    """
+
+    def __init__(self, *, in_memory: bool) -> None:
+        """*in_memory* is what the broker is: only `cronhare up` serves its queues."""
+        self._in_memory = in_memory
+        self._limiter = LogLimiter()
+
+    def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
+        """Take note of what became of a batch, and log missing queues where that is due."""
+        if not self._limiter and Published.RETURNED not in outcomes:
+            return
+        returned = dict[str, list[Sent]]()
+        for each, outcome in zip(sent, outcomes, strict=True):
+            queue = first_queue(each.envelope.to)
+            if outcome is Published.RETURNED:
+                returned.setdefault(queue, []).append(each)
+            elif outcome is Published.CONFIRMED:
+                self._limiter.reset(queue)
+        for queue, messages in returned.items():
+            self._log(queue, messages, now)
+
+    def _log(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
+        if not self._limiter.is_due(queue, now.timestamp()):
+            return
+        ids = listed([str(each.ticket.execution_id) for each in returned], most=MOST_NAMED)
+        if is_ours(queue):
+            advice = (
+                "it is one of our own, or what leads to it is, and somebody deleted it. It is "
+                f"declared anew. The messages are of executions {ids}"
+            )
+        else:
+            schedules = sorted({each.schedule_name for each in returned})
+            who_serves = serve_missing(queue, in_memory=self._in_memory)
+            if is_standalone(queue) and not self._in_memory:
+                start = start_standalone(schedules[:1], None)
+                who_serves = f"each of its schedules needs a worker: {start}; or {UP_WITH_ITS_TASK}"
+            advice = (
+                f"{who_serves}. Or correct `queue` of {listed(schedules, most=MOST_NAMED)}, and "
+                f"let go of what waits: cronhare executions cancel ID, of {ids}"
+            )
+        text = (
+            f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "
+            f"What came back is sent again until there is: {advice}"
+        )
+        say(log, logging.ERROR, "publish.returned", text)
+
+
+@attrs.frozen(kw_only=True)
+class PublishResult:
+    """How many messages of a batch are in a queue, came back, were refused, or are in doubt.
+
+    *unreachable* are the queues that took no message, of those about which the broker answered.
+    """
+
+    published: int = 0
+    returned: int = 0
+    refused: int = 0
+    unknown: int = 0
+    unreachable: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, queues: Iterable[str], outcomes: Sequence[Published]) -> Self:
+        """Count the outcomes of a batch; *queues* are those of its messages."""
+        count, reached = Counter(outcomes), dict[str, bool]()
+        for queue, outcome in zip(queues, outcomes, strict=True):
+            if outcome is not Published.UNKNOWN:
+                reached[queue] = reached.get(queue, False) or outcome is Published.CONFIRMED
+        return cls(
+            published=count[Published.CONFIRMED],
+            returned=count[Published.RETURNED],
+            refused=count[Published.REFUSED],
+            unknown=count[Published.UNKNOWN],
+            unreachable=frozenset(queue for queue, is_reached in reached.items() if not is_reached),
+        )
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker answered at all: it is there, even if queues are full or missing."""
+        return self.published + self.returned + self.refused > 0
+
+
+@attrs.frozen(kw_only=True)
+class _Doubted:
+    """What was sent before *since* may be lost; rows up to the id *after* are marked."""
+
+    since: datetime
+    after: int = -LARGEST_ID
+
+
+@attrs.define(kw_only=True, eq=False)
+class ExecutionPublisher:
+    """Publishes attempts, and what follows ends. What is in doubt is left to the reconciler.
+
+    *run_system_task* runs the system's own executions, which no worker is asked to run. *in_memory*
+    says where the broker is. An execution that arrives in one of *foreign_queues* is marked as
+    handed over.
+    """
+
+    _broker: BrokerPort
+    _claims: ClaimStorePort
+    _run_system_task: Callable[[Execution, datetime], None]
+    _seal: Seal
+    _in_memory: bool
+    _foreign_queues: Collection[str] = attrs.field(default=(), converter=frozenset[str])
+    _metrics: MetricsPort = SILENT
+    _tracing: TracingPort = NOT_TRACED
+    _missing_queues: MissingQueues = attrs.field(init=False)
+    _silent_since: datetime | None = attrs.field(init=False, default=None)
+    _away: bool = attrs.field(init=False, default=False)
+    _doubt: _Doubted | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._missing_queues = MissingQueues(in_memory=self._in_memory)
+
+    def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
+        """Publish the coming attempts of *executions*.
+
+        One that waits for longer than the lanes reach is published by the reconciler when it is
+        due.
+        """
+        result = self._publish([each for each in executions if is_carried(each, now=now)], now)
+        for execution in executions:  # last: it may take long, or fail
+            if execution.task.is_system:
+                self._run_system_task(execution, now)
+        return result
+
+    def publish_ends(self, ended: Sequence[tuple[Finish, State]], *, now: datetime) -> None:
+        """Publish retries, failures and quarantines of attempts that were given up."""
+        following = list[Sent]()
+        for finish, state in ended:
+            message = follow_up(finish, state, now=now, seal=self._seal)
+            if message is not None:
+                following.append(Sent.of(message, finish.execution))
+        self._publish_following(following, now)
+
+    def publish_late_ends(self, found: Sequence[Archived], *, now: datetime) -> PublishResult:
+        """Publish again what follows last attempts, where no queue is known to have it."""
+        following = [
+            Sent(
+                envelope=follow_up_late(ended, self._seal),
+                ticket=ended.ticket,
+                schedule_name=ended.schedule_name,
+            )
+            for ended in found
+        ]
+        return self._publish_following(following, now)
+
+    def can_publish(self) -> bool:
+        """Tell whether the broker can be reached from here, as far as is known."""
+        return self._broker.is_reachable()
+
+    def check_broker(self, now: datetime) -> None:
+        """Notice an outage of the broker during which nothing was published.
+
+        It may have lost its messages.
+        """
+        if not self._broker.is_reachable():
+            self._silent_since, self._away = self._silent_since or now, True
+        elif self._away:
+            self._is_back(now)
+
+    def mark_doubtful(self, now: datetime, *, limit: int) -> bool:
+        """Have up to *limit* messages sent again that the broker may have lost in an outage.
+
+        Answers whether there may be more. Messages that others sent during our outage are left
+        alone: the broker was there for them, and they notice outages of their own.
+        """
+        doubt = self._doubt
+        if doubt is None:
+            return False
+        after = self._claims.doubt(since=doubt.since, now=now, after=doubt.after, limit=limit)
+        if self._doubt is doubt:  # or the broker came back once more
+            self._doubt = None if after is None else attrs.evolve(doubt, after=after)
+        return self._doubt is not None
+
+    def _publish(self, sendable: Sequence[Execution], now: datetime) -> PublishResult:
+        if not sendable:
+            return PublishResult()
+        was_there = self._broker.is_reachable()
+        with self._tracing.span("publish", kind=SpanKind.PRODUCER, messages=len(sendable)) as span:
+            trace = self._tracing.current()
+            envelopes = [
+                envelope(execution, now=now, seal=self._seal, trace=trace) for execution in sendable
+            ]
+            outcomes = self._broker.publish(envelopes)
+            if unsent := sum(outcome is not Published.CONFIRMED for outcome in outcomes):
+                span.fail(f"{unsent} messages are not known to have arrived")
+        self._metrics.published(sendable, outcomes)
+        self._mark(sendable, outcomes, now)
+        self._missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
+        result = PublishResult.of((execution.queue for execution in sendable), outcomes)
+        if result.unknown and (was_there or self._broker.is_reachable()):
+            # In an outage nothing is sent, and the broker's side says so.
+            text = f"It is unknown whether {counted(result.unknown, 'message')} arrived"
+            say(log, logging.WARNING, "publish.unknown", f"{text}; what is unknown is sent again")
+        if result.refused:
+            where = listed(sorted(result.unreachable), most=MOST_NAMED)
+            text = (
+                f"The broker did not take {counted(result.refused, 'message')}; they are sent "
+                "again. A queue is full, or cannot take them now"
+            )
+            say(log, logging.WARNING, "publish.refused", f"{text}{where and f': look at {where}'}")
+        if result.is_answered:
+            self._is_back(now)
+        elif result.unknown:
+            self._silent_since = self._silent_since or now
+        return result
+
+    def _mark(
+        self, sent: Sequence[Execution], outcomes: Sequence[Published], now: datetime
+    ) -> None:
+        ours, theirs = list[Execution](), list[Execution]()
+        for execution, outcome in zip(sent, outcomes, strict=True):
+            if outcome is Published.CONFIRMED:
+                (theirs if execution.queue in self._foreign_queues else ours).append(execution)
+        if ours:
+            self._claims.mark_published(ours, now=now)
+        if theirs:
+            self._claims.hand_over(theirs, now=now)
+
+    def _publish_following(self, following: Sequence[Sent], now: datetime) -> PublishResult:
+        if not following:
+            return PublishResult()
+        outcomes = self._broker.publish([each.envelope for each in following])
+        self._missing_queues.note(following, outcomes, now=now)
+        last = [
+            each.ticket
+            for each, outcome in zip(following, outcomes, strict=True)
+            if outcome is Published.CONFIRMED and is_last(each.envelope)
+        ]
+        if last:
+            self._claims.mark_ends_published(last)
+        return PublishResult.of((first_queue(each.envelope.to) for each in following), outcomes)
+
+    def _is_back(self, now: datetime) -> None:
+        since = self._silent_since
+        if since is not None and now - since >= DOUBTED_AFTER:
+            text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
+            say(log, logging.WARNING, "broker.doubted", text)
+            self._doubt = _Doubted(since=since)
+        self._silent_since, self._away = None, False
+
+
 #: So long schedulers leave a run to whoever claimed it: longer than a broker may take.
 HEAD_START: Final = timedelta(seconds=3)
 
@@ -472,26 +472,29 @@ class SendingBell:
         if not has_passed(PAUSE, self._silent_since, now):
             return
         self._silent_since = None
-        sendable = [each for each in executions if self._may_send(each, now)][:MOST_AT_ONCE]
+        sendable = [
+            each
+            for each in executions
+            if each.queue not in self._foreign_queues
+            and each.state is State.CLAIMED
+            and is_carried(each, now=now)
+        ][:MOST_AT_ONCE]
         try:
             faults = list(self._send(sendable, now)) if sendable else []
         except Exception as error:  # noqa: BLE001 - whatever it is, the ledger has them
             faults = [str(error) or type(error).__name__]
         if faults:
             latest = Graces().claimed.total_seconds()
-            what = f"{counted(len(sendable), 'execution')} ({_ids(sendable)})"
+            what = f"{counted(len(sendable), 'execution')} ({_named(str(x.id) for x in sendable)})"
             text = f"A scheduler sends {what} within {latest:g} s: {'; '.join(faults)}"
             say(log, logging.WARNING, "bell.unheard", text)
 
-    def _may_send(self, execution: Execution, now: datetime) -> bool:
-        is_ours = execution.queue not in self._foreign_queues
-        return is_ours and execution.state is State.CLAIMED and is_carried(execution, now=now)
-
     def _send(self, executions: Sequence[Execution], now: datetime) -> Iterator[str]:
         """Send them, and say what could not be."""
-        at_work = self._served(now)
+        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
+        at_work = served(alive(reports, now), now)
         if unserved := {each.queue for each in executions} - at_work:
-            yield f"no worker reports itself that serves queue {_named(unserved)}"
+            yield f"no worker reports itself that serves queue {_named(sorted(unserved))}"
         sendable = [each for each in executions if each.queue in at_work]
         if not sendable:
             return
@@ -502,21 +505,13 @@ class SendingBell:
             broker.close()
         by_queue = list(zip((one.queue for one in sendable), outcomes, strict=True))
         if missing := {queue for queue, outcome in by_queue if outcome is Published.RETURNED}:
-            yield f"the broker has no queue {_named(missing)}"
+            yield f"the broker has no queue {_named(sorted(missing))}"
         if refusing := {queue for queue, outcome in by_queue if outcome is Published.REFUSED}:
-            yield f"the broker did not take it for queue {_named(refusing)}"
+            yield f"the broker did not take it for queue {_named(sorted(refusing))}"
         if Published.UNKNOWN in outcomes:
             self._silent_since = now
             yield "the broker gave no answer in time"
 
-    def _served(self, now: datetime) -> frozenset[str]:
-        reports = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports
-        return served(alive(reports, now), now)
 
-
-def _named(queues: Collection[str]) -> str:
-    return listed(sorted(queues), most=MOST_NAMED)
-
-
-def _ids(executions: Sequence[Execution]) -> str:
-    return listed([str(each.id) for each in executions], most=MOST_NAMED)
+def _named(names: Iterable[str]) -> str:
+    return listed(list(names), most=MOST_NAMED)

@@ -310,11 +310,9 @@ class Container(containers.DeclarativeContainer):
         Reconciler,
         claims=claims,
         attempts=attempts,
-        broker=broker,
         publisher=publisher,
         policies=policies,
         random_fraction=random_fraction,
-        seal=seal,
         lease=settings.provided.lease,
         metrics=counting,
     )

@@ -113,10 +113,8 @@ class Desk:
         self.reconciler = Reconciler(
             claims=ledger.claims,
             attempts=ledger.attempts,
-            broker=self.broker,
             publisher=publisher,
             policies=RetryPolicies(RetryPolicy()),
-            seal=Seal(),
             lease=timedelta(seconds=30),
             random_fraction=lambda: 0.0,
         )

@@ -20,8 +20,8 @@ from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 
 from ..logs import say
+from ..outcome_log import log_let_go
 from ..publish import ExecutionPublisher, PublishResult
-from .reconcile import HeldBack
 
 log = logging.getLogger(__name__)
 
@@ -125,12 +125,10 @@ class Dispatcher:
     _waits_for_others: timedelta = attrs.field(init=False, default=timedelta(0))
     _is_behind: bool = attrs.field(init=False, default=False)
     _pauses: Waits[timedelta] = attrs.field(init=False)
-    _held_back: HeldBack = attrs.field(init=False)
     _logged_problems: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
 
     def __attrs_post_init__(self) -> None:
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
-        self._held_back = HeldBack(claims=self._claims, publisher=self._publisher)
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
@@ -147,7 +145,9 @@ class Dispatcher:
             for batch in self._claim_due(now):
                 pipeline.publish(batch.claimed)
                 if batch.gates:  # what keeps these back may have ended meanwhile
-                    pipeline.publish(self._held_back.let_go(batch.gates, now))
+                    answer = self._claims.let_go(batch.gates, now=now)
+                    log_let_go(answer)
+                    pipeline.publish(answer.executions)
                 claimed += len(batch.claimed)
                 skipped += batch.skipped
         if claimed or skipped:

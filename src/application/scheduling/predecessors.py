@@ -14,7 +14,7 @@ from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 
 from ..logs import say
-from .reconcile import LostAttempts
+from .reconcile import Reconciler
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class PredecessorCleanup:
     """
 
     _claims: ClaimStorePort
-    _lost_attempts: LostAttempts
+    _reconciler: Reconciler
     _ourselves: Node
     _lives: Callable[[int], bool]
     _lease: timedelta
@@ -47,23 +47,23 @@ class PredecessorCleanup:
             return self._look_again()
         others = departed(self._claims.owners(), ourselves=self._ourselves, lives=self._lives)
         if others.gone:
-            lost = self._lost_attempts.end_run_by(others.gone, self._claims.now())
+            lost = self._reconciler.end_run_by(others.gone, self._claims.now())
             _log_ended(lost, others.gone)
         self._suspected = self._run_by(others.suspected)
         if not self._suspected:
             return None
         text = (
-            f"{_names(_owners(self._suspected))}: our host name and PID, elsewhere. What it runs "
+            f"{_owners(self._suspected)}: our host name and PID, elsewhere. What it runs "
             f"({len(self._suspected)}) is lost unless it renews a lease within "
             f"{silence(self._lease).total_seconds():.0f} s"
         )
         say(log, logging.INFO, "settle.suspected", text)
-        return self._pause()
+        return self._pause
 
     def _look_again(self) -> float | None:
         """Count the looks that found nothing renewed, anew after an outage of the ledger."""
         try:
-            found = self._run_by(_owners(self._suspected))
+            found = self._run_by({each.owner or "" for each in self._suspected})
         except LedgerUnavailable:
             self._looks = 0
             raise
@@ -71,34 +71,34 @@ class PredecessorCleanup:
         silent = [each for each in self._suspected if versions.get(each.id) == each.version]
         if any(versions.get(each.id, each.version) != each.version for each in self._suspected):
             text = (
-                f"{_names(_owners(self._suspected))} lives: a neighbour with our host name. Give "
+                f"{_owners(self._suspected)} lives: a neighbour with our host name. Give "
                 "each container a host name of its own, so that their logs can be told apart"
             )
             say(log, logging.INFO, "settle.neighbour", text)
         self._suspected = silent
         self._looks += 1
-        if silent and self._looks >= LOOKS:
-            lost = self._lost_attempts.give_up(silent, self._claims.now())
-            _log_ended(lost, _owners(silent))
+        if not silent:
             return None
-        return self._pause() if silent else None
+        if self._looks < LOOKS:
+            return self._pause
+        lost = self._reconciler.give_up(silent, self._claims.now())
+        _log_ended(lost, {each.owner or "" for each in silent})
+        return None
 
     def _run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
-        return self._lost_attempts.run_by(nodes) if nodes else ()
+        return self._reconciler.run_by(nodes) if nodes else ()
 
+    @property
     def _pause(self) -> float:
         return silence(self._lease).total_seconds() / LOOKS
 
 
 def _log_ended(lost: int, gone: Collection[str]) -> None:
     if lost:
-        text = f"Settled {counted(lost, 'attempt')} that {_names(gone)} left behind: it is gone"
+        names = ", ".join(sorted(gone))
+        text = f"Settled {counted(lost, 'attempt')} that {names} left behind: it is gone"
         say(log, logging.WARNING, "settle", text)
 
 
-def _owners(found: Sequence[Execution]) -> Collection[str]:
-    return {each.owner or "" for each in found}
-
-
-def _names(nodes: Collection[str]) -> str:
-    return ", ".join(sorted(nodes))
+def _owners(found: Sequence[Execution]) -> str:
+    return ", ".join(sorted({each.owner or "" for each in found}))

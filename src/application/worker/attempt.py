@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -158,7 +159,10 @@ class AttemptRunner:
         if ran.outcome.error is not None and isinstance(task, Task):
             ran = attrs.evolve(ran, outcome=classified(ran.outcome, task.policy.errors))
         restarts = await self._restarts(execution, ran, now)
-        verdict = self._decide(execution, ran.outcome, now, restarts=restarts)
+        decided = partial(
+            judge, execution, ran.outcome, self._policies, random_fraction=self._random_fraction()
+        )
+        verdict = decided(now=now, restarts=restarts)
         if not isinstance(verdict, RetryAfter) or not isinstance(task, Task):
             return ran, verdict, now
         if task.policy.strategy is None or self._is_interrupted:
@@ -170,7 +174,7 @@ class AttemptRunner:
         now = await self._ledger.now()
         if wait is None:
             return ran, verdict, now
-        return ran, self._decide(execution, ran.outcome, now, own_wait=wait), now
+        return ran, decided(now=now, own_wait=wait), now
 
     async def _have_file_read(self) -> None:
         """Have the jobs file read again, once for all that ask meanwhile: a file system may hang.
@@ -231,25 +235,29 @@ class AttemptRunner:
             random_fraction=self._random_fraction(),
         )
 
-    def _decide(
-        self,
-        execution: Execution,
-        outcome: Outcome,
-        now: datetime,
-        own_wait: timedelta | None = None,
-        restarts: Sequence[Crash] = (),
-    ) -> Verdict:
-        return decide(
-            outcome,
-            deaths=execution.deaths,
-            policy=self._policies.of(execution),
-            crash_policy=self._policies.crashes_of(execution),
-            crashes=execution.crashes_after(outcome.ending, now=now),
-            now=now,
-            random_fraction=self._random_fraction(),
-            own_wait=own_wait,
-            restarts=restarts,
-        )
+
+def judge(
+    execution: Execution,
+    outcome: Outcome,
+    policies: RetryPolicies,
+    *,
+    now: datetime,
+    random_fraction: float,
+    own_wait: timedelta | None = None,
+    restarts: Sequence[Crash] = (),
+) -> Verdict:
+    """Decide what becomes of an execution whose attempt ended, by the policy that holds for it."""
+    return decide(
+        outcome,
+        deaths=execution.deaths,
+        policy=policies.of(execution),
+        crash_policy=policies.crashes_of(execution),
+        crashes=execution.crashes_after(outcome.ending, now=now),
+        now=now,
+        random_fraction=random_fraction,
+        own_wait=own_wait,
+        restarts=restarts,
+    )
 
 
 def _not_run(why: str) -> AttemptResult:

@@ -270,7 +270,7 @@ def _act(act: Callable[[], None], every: float) -> float:
 def _settling(container: Container) -> PredecessorCleanup:
     return PredecessorCleanup(
         claims=container.claims(),
-        lost_attempts=container.reconciler().lost_attempts,
+        reconciler=container.reconciler(),
         ourselves=container.ourselves(),
         lives=is_alive,
         lease=container.settings().lease,

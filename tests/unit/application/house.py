@@ -326,11 +326,9 @@ class House:
         return Reconciler(
             claims=self.claims,
             attempts=self.attempts,
-            broker=self.broker,
             publisher=publisher,
             policies=RetryPolicies(self.policy),
             random_fraction=lambda: 0.0,
-            seal=self.seal,
             lease=LEASE,
             limit=self.page,
             metrics=self.metrics,

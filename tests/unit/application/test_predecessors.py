@@ -27,7 +27,7 @@ async def house_of_an_attempt() -> House:
 def settling(house: House, ourselves: Node) -> PredecessorCleanup:
     return PredecessorCleanup(
         claims=house.claims,
-        lost_attempts=house.reconciler.lost_attempts,
+        reconciler=house.reconciler,
         ourselves=ourselves,
         lives=lambda _: True,
         lease=LEASE,

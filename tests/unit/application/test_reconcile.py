@@ -209,7 +209,7 @@ async def test_a_cleanup_of_a_silent_neighbour_is_left_to_its_own_lease() -> Non
     [run] = house.claims.run_by(["gone-3"], limit=9)
 
     assert run.id == cleanup.id
-    assert house.reconciler.lost_attempts.run_by(["gone-3"]) == []
+    assert house.reconciler.run_by(["gone-3"]) == []
 
 
 async def test_what_is_retried_after_a_recovery_is_published_once() -> None:

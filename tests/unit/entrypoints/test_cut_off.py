@@ -69,11 +69,9 @@ class Replica:
             reconciler=Reconciler(
                 claims=self.house.claims,
                 attempts=self.house.attempts,
-                broker=self.road,
                 publisher=publisher,
                 policies=RetryPolicies(self.house.policy),
                 random_fraction=lambda: 0.0,
-                seal=self.house.seal,
                 lease=LEASE,
             ),
             clock=self.house.clock,
