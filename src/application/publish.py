@@ -297,7 +297,7 @@ class ExecutionPublisher:
     _run_system_task: Callable[[Execution, datetime], None]
     _seal: Seal
     _in_memory: bool
-    _foreign_queues: Collection[str] = attrs.field(default=(), converter=frozenset[str])
+    _foreign_queues: Collection[str] = ()
     _metrics: MetricsPort = SILENT
     _tracing: TracingPort = NOT_TRACED
     _missing_queues: MissingQueues = attrs.field(init=False)

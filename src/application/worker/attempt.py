@@ -47,11 +47,10 @@ from cronhare.ports.runner import (
     TaskRunnerPort,
     Written,
 )
-from cronhare.ports.system import TracingPort
 
 from ..logs import place_of, say
-from .leases import LeaseKeeper, Running
-from .ledger import WorkerLedger
+from .leases import Running
+from .ledger import Shared
 from .record import End
 
 log = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ log = logging.getLogger(__name__)
 READING = 10.0
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class AttemptRunner:
     """Runs attempts.
 
@@ -68,16 +67,13 @@ class AttemptRunner:
     before this one. *grace* is a shutdown's.
     """
 
-    _ledger: WorkerLedger
-    _runner: TaskRunnerPort
-    _catalog: Catalog
-    _keeper: LeaseKeeper
-    _policies: RetryPolicies
-    _random_fraction: Callable[[], float]
-    _tracing: TracingPort
-    _read_again: Callable[[], Awaitable[None]]
-    _attempts_of: Callable[[int], Sequence[Attempt]]
-    _grace: timedelta
+    _shared: Shared
+    _runner: TaskRunnerPort = attrs.field(kw_only=True)
+    _catalog: Catalog = attrs.field(kw_only=True)
+    _random_fraction: Callable[[], float] = attrs.field(kw_only=True)
+    _read_again: Callable[[], Awaitable[None]] = attrs.field(kw_only=True)
+    _attempts_of: Callable[[int], Sequence[Attempt]] = attrs.field(kw_only=True)
+    _grace: timedelta = attrs.field(kw_only=True)
     _reading: asyncio.Future[None] | None = attrs.field(init=False, default=None)
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
@@ -85,56 +81,66 @@ class AttemptRunner:
     def interrupt(self) -> None:
         """Stop what runs; what begins from now on ends before it is run."""
         self._is_interrupted = True
-        for each in self._keeper.running:
+        for each in self._shared.keeper.running:
             self._runner.stop(each.execution.id, StopReason.INTERRUPTED)
 
     def wind_down(self) -> None:
         """Ask what stays alive to end, as it never would by itself; the rest may go on."""
         self._winds_down = True
-        for each in self._keeper.running:
+        for each in self._shared.keeper.running:
             if is_standalone(each.execution.queue) and not each.over:
                 self._runner.stop(each.execution.id, StopReason.WINDING_DOWN)
 
     async def run(self, running: Running, delivery: Delivery) -> End:
         """Run an attempt that *delivery* began; answer what is to be recorded of it."""
-        execution, clock = running.execution, self._ledger.clock
+        execution, ledger, limits = (
+            running.execution,
+            self._shared.ledger,
+            self._shared.policies.limits,
+        )
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         if log.isEnabledFor(logging.DEBUG):
             params = f"Task parameters: {execution.params}"
             say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
-        began = clock.monotonic()
-        with self._tracing.span("attempt", **place_of(execution)) as span:
-            task = find_task(execution, self._catalog)
-            if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
-                await self._have_file_read()
-                task = find_task(execution, self._catalog)
-            back = None
+        began = ledger.clock.monotonic()
+        with self._shared.tracing.span("attempt", **place_of(execution)) as span:
+            task = await self._find_task(execution)
+            verdict: Verdict | None = None
             if isinstance(task, MissingTask):
-                now = await self._ledger.now()
-                back = self._give_back(execution, task, delivery.queue, now)
-            ran = await self._run_task(running, task) if back is None else _not_run(back.reason)
-            self._keeper.has_ended(running)
-            now = await self._ledger.now()
-            duration = clock.monotonic() - began
-            verdict: Verdict
-            if back is not None:
-                verdict = back
-            elif ran.outcome.ending is Ending.SUCCEEDED:
+                verdict = self._give_back(execution, task, delivery.queue, await ledger.now())
+            what = prepare(execution, task) if verdict is None else _not_run(verdict.reason)
+            invocation = what if isinstance(what, Invocation) else None
+            ran = await self._run_task(running, what) if isinstance(what, Invocation) else what
+            self._shared.keeper.has_ended(running)
+            now, duration = await ledger.now(), ledger.clock.monotonic() - began
+            if verdict is None and ran.outcome.ending is Ending.SUCCEEDED:
                 verdict = Complete()
-            else:
-                ran, verdict, now = await self._judge(execution, task, ran, now)
+            elif verdict is None:
+                ran, verdict, now = await self._judge(execution, invocation, ran, now)
             span.note(ending=ran.outcome.ending.value, verdict=type(verdict).__name__)
             if ran.outcome.error is not None:
                 span.fail(ran.outcome.error.message)
-        finish = Finish(execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits)
+        finish = Finish(execution=execution, ran=ran, verdict=verdict, limits=limits)
         headers = delivery.message.headers
         return End(running=running, finish=finish, now=now, duration=duration, headers=headers)
 
-    async def _run_task(self, running: Running, task: Task | MissingTask) -> AttemptResult:
+    async def _find_task(self, execution: Execution) -> Task | MissingTask:
+        """Find the task of an execution, in a jobs file that is read again if it may be new."""
+        find = partial(
+            self._catalog.find,
+            execution.task,
+            source=execution.source,
+            name=execution.task_name,
+            topic=execution.topic,
+        )
+        task = find()
+        if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
+            await self._have_file_read()
+            return find()
+        return task
+
+    async def _run_task(self, running: Running, invocation: Invocation) -> AttemptResult:
         execution = running.execution
-        invocation = prepare(execution, task)
-        if isinstance(invocation, AttemptResult):
-            return invocation
         earlier, running.earlier = running.earlier, None
         if earlier is not None and not earlier.over:
             earlier.stopped_for, earlier.ended = StopReason.LEASE_LOST, asyncio.Event()
@@ -144,37 +150,41 @@ class AttemptRunner:
             return _not_run("its lease was lost before it began")
         if self._is_interrupted or (self._winds_down and is_standalone(execution.queue)):
             return _not_run("interrupted: the worker shuts down")
-        with self._tracing.span("child", task=invocation.task.name):
-            if (trace := self._tracing.current()) is not None:
+        with self._shared.tracing.span("child", task=invocation.task.name):
+            if (trace := self._shared.tracing.current()) is not None:
                 invocation = attrs.evolve(invocation, trace=trace)
             return await self._runner.run(invocation)
 
     async def _judge(
-        self, execution: Execution, task: Task | MissingTask, ran: AttemptResult, now: datetime
+        self,
+        execution: Execution,
+        invocation: Invocation | None,
+        ran: AttemptResult,
+        now: datetime,
     ) -> tuple[AttemptResult, Verdict, datetime]:
         """Decide what becomes of an execution whose attempt did not succeed, and when it ended.
 
         Its task may have a class for its error, and a strategy of its own for the wait.
         """
-        if ran.outcome.error is not None and isinstance(task, Task):
-            ran = attrs.evolve(ran, outcome=classified(ran.outcome, task.policy.errors))
+        if ran.outcome.error is not None and invocation is not None:
+            ran = attrs.evolve(ran, outcome=classified(ran.outcome, invocation.task.policy.errors))
+        decided = partial(judge, execution, ran.outcome, self._shared.policies)
         restarts = await self._restarts(execution, ran, now)
-        decided = partial(
-            judge, execution, ran.outcome, self._policies, random_fraction=self._random_fraction()
-        )
-        verdict = decided(now=now, restarts=restarts)
-        if not isinstance(verdict, RetryAfter) or not isinstance(task, Task):
+        verdict = decided(now=now, random_fraction=self._random_fraction(), restarts=restarts)
+        if (
+            not isinstance(verdict, RetryAfter)
+            or self._is_interrupted
+            or invocation is None
+            or invocation.task.policy.strategy is None
+        ):
             return ran, verdict, now
-        if task.policy.strategy is None or self._is_interrupted:
-            return ran, verdict, now
-        invocation, policy = _invocation(execution, task, None), verdict.delay
         wait = await ask_strategy(
-            self._runner, invocation, execution, ran.outcome, policy=policy, now=now
+            self._runner, invocation, execution, ran.outcome, policy=verdict.delay, now=now
         )
-        now = await self._ledger.now()
-        if wait is None:
-            return ran, verdict, now
-        return ran, decided(now=now, own_wait=wait), now
+        now = await self._shared.ledger.now()
+        if wait is not None:
+            verdict = decided(now=now, random_fraction=self._random_fraction(), own_wait=wait)
+        return ran, verdict, now
 
     async def _have_file_read(self) -> None:
         """Have the jobs file read again, once for all that ask meanwhile: a file system may hang.
@@ -199,11 +209,11 @@ class AttemptRunner:
         """
         if ran.outcome.ending is not Ending.INTERRUPTED or ran.pid is None:  # it was not run
             return ()
-        policy, since = self._policies.crashes_of(execution), execution.started_at
+        policy, since = self._shared.policies.crashes_of(execution), execution.started_at
         if execution.attempt <= policy.limit or is_standalone(execution.queue):
             return ()
         try:
-            attempts = await self._ledger.in_thread(lambda: self._attempts_of(execution.id))
+            attempts = await self._shared.ledger.in_thread(lambda: self._attempts_of(execution.id))
         except LedgerUnavailable:  # the next round asks again
             return ()
         ended = [(each, each.finished_at or now) for each in attempts]
@@ -231,7 +241,7 @@ class AttemptRunner:
         return give_back(
             f"it came back through {queue}, whose worker has no such task; on to {execution.queue}",
             attempt=execution.attempt,
-            policy=self._policies.of(execution),
+            policy=self._shared.policies.of(execution),
             random_fraction=self._random_fraction(),
         )
 
@@ -293,16 +303,6 @@ class TaskRunners:
         await asyncio.gather(*(runner.close() for runner in runners))
 
 
-def find_task(execution: Execution, catalog: Catalog) -> Task | MissingTask:
-    """Find the task of an execution among those of the worker's jobs file."""
-    return catalog.find(
-        execution.task,
-        source=execution.source,
-        name=execution.task_name,
-        topic=execution.topic,
-    )
-
-
 def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | AttemptResult:
     """Say what to run; or how the attempt ends if nothing can be run."""
     if isinstance(task, MissingTask):
@@ -314,10 +314,6 @@ def prepare(execution: Execution, task: Task | MissingTask) -> Invocation | Atte
     limit = execution.timeout or (NO_DEADLINE if is_standalone(execution.queue) else None)
     if limit is not None and limit != task.timeout:
         task = attrs.evolve(task, timeout=limit)
-    return _invocation(execution, task, force_instant(params))
-
-
-def _invocation(execution: Execution, task: Task, params: object) -> Invocation:
     return Invocation(
         execution_id=execution.id,
         execution_key=execution.key,
@@ -328,7 +324,7 @@ def _invocation(execution: Execution, task: Task, params: object) -> Invocation:
         due_at=execution.due_at,
         fence=execution.fence,
         task=task,
-        params=params,
+        params=force_instant(params),
         owned_by=execution.owned_by,
         topic=execution.topic,
     )
@@ -387,10 +383,6 @@ _WAIT: Final = re.compile(r"wait ([0-9]{1,12}) ms")
 _NO_WAIT: Final = "no wait of its own"
 
 
-class NoAnswer(Exception):
-    """A strategy gave no wait that can be used; the text says why."""
-
-
 async def ask_strategy(
     runner: TaskRunnerPort,
     invocation: Invocation,
@@ -421,19 +413,32 @@ async def ask_strategy(
     )
     given = _given(task, execution, outcome, policy_wait=policy, now=now)
     ran = await runner.run(attrs.evolve(invocation, task=asking, params=given, topic=None))
-    try:
-        return _answer(ran)
-    except NoAnswer as problem:
-        wait = f"the wait of the retry policy counts, {policy.total_seconds():g} s"
-        text = f"Strategy {strategy} gave no wait: {problem}; {wait}"
-        say(log, logging.WARNING, "strategy.failed", text, execution)
+    said, problem = ran.stdout.head.strip(), ""
+    wait = _WAIT.fullmatch(said)
+    if ran.outcome.ending is not Ending.SUCCEEDED:
+        problem = ran.outcome.error.message if ran.outcome.error else ran.outcome.ending.value
+    elif said == _NO_WAIT:
         return None
+    elif wait is None:
+        problem = f"{echo(said)} is no answer"
+    elif int(wait[1]) > CEILING_MS:
+        problem = f"{wait[1]} ms are longer than {CEILING_MS:,} ms"
+    else:
+        return int(wait[1]) * _MS
+    counts = f"the wait of the retry policy counts, {policy.total_seconds():g} s"
+    text = f"Strategy {strategy} gave no wait: {problem}; {counts}"
+    say(log, logging.WARNING, "strategy.failed", text, execution)
+    return None
 
 
 def _given(
     task: Task, execution: Execution, outcome: Outcome, *, policy_wait: timedelta, now: datetime
 ) -> dict[str, Any]:
     error = outcome.error or TaskError(message=outcome.ending.value)
+    try:
+        params = msgspec.json.decode(execution.params)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        params = execution.params
     asked = asked_wait(error, now=now)
     names = (*error.types[:1], error.code, outcome.ending.value)
     return {
@@ -458,34 +463,7 @@ def _given(
             "execution_id": execution.id,
             "key": execution.key,
             "attempt": execution.attempt,
-            "params": _params(execution),
+            "params": params,
             "policy_wait_ms": policy_wait / _MS,
         },
     }
-
-
-def _params(execution: Execution) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return msgspec.json.decode(execution.params)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return execution.params
-
-
-def _answer(ran: AttemptResult) -> timedelta | None:
-    """Read what a strategy has said.
-
-    Raises:
-        NoAnswer: with the reason.
-    """
-    outcome = ran.outcome
-    if outcome.ending is not Ending.SUCCEEDED:
-        raise NoAnswer(outcome.error.message if outcome.error else outcome.ending.value)
-    said = ran.stdout.head.strip()
-    if said == _NO_WAIT:
-        return None
-    wait = _WAIT.fullmatch(said)
-    if wait is None:
-        raise NoAnswer(f"{echo(said)} is no answer")
-    if int(wait[1]) > CEILING_MS:
-        raise NoAnswer(f"{wait[1]} ms are longer than {CEILING_MS:,} ms")
-    return int(wait[1]) * _MS

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +17,6 @@ from cronhare.domain.messages.messages import TRACE_HEADER, AttemptRef, fault_of
 from cronhare.domain.messages.nack_count import Nacks, nacks_of, was_overdelivered
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.redeliveries import Holder
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
@@ -34,7 +34,7 @@ from ..publish import envelope, is_carried
 from .attempt import AttemptRunner
 from .foreign import OVERDELIVERED_REASON, Adopter, Notes
 from .leases import LeaseKeeper
-from .ledger import Batcher, Draining, WorkerLedger, lock_wait
+from .ledger import Batcher, Draining, Shared, WorkerLedger, lock_wait
 from .record import Counters, GateOpener, Recorder
 from .unhandled import quarantine_message, redeliver_later, was_put_off
 
@@ -116,24 +116,21 @@ class Availability:
 Answered = tuple[Execution | Refused | Deferred, float]
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class AttemptStarter:
     """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on.
 
-    *limits* are those of retries; a start waits *linger* seconds for others. The *availability*
-    knows what an outage has held up.
+    A start waits *linger* seconds for others. The *availability* knows what an outage has held up.
     """
 
-    _ledger: WorkerLedger
-    _keeper: LeaseKeeper
+    _shared: Shared
     _availability: Availability
-    _limits: Callable[[], RetryLimits]
     _linger: float
     _first: Batcher[StartRequest, Answered] = attrs.field(init=False)
     _again: Batcher[StartRequest, Answered] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        ledger, linger = self._ledger, self._linger
+        ledger, linger = self._shared.ledger, self._linger
         self._first = Batcher(self._start_all, executor=ledger.executor, linger=linger)
         self._again = Batcher(self._start_all, executor=ledger.locking_executor, linger=linger)
 
@@ -154,7 +151,7 @@ class AttemptStarter:
             asked, batcher = batcher.submit(request), self._again
             return asked
 
-        retry, keeper = self._ledger.retry, self._keeper
+        retry, keeper = self._shared.ledger.retry, self._shared.keeper
         latest = await retry.to_begin(ask, returned=returned, binding=True)
         if not isinstance(latest[0], Execution) or keeper.is_fresh(latest[1]):
             return latest
@@ -176,11 +173,11 @@ class AttemptStarter:
                 return answer, asked_at
 
     def _start_all(self, requests: Sequence[StartRequest]) -> Sequence[Answered | LedgerBusy]:
-        ledger, availability = self._ledger, self._availability
+        ledger, availability = self._shared.ledger, self._availability
         asked_at = ledger.clock.monotonic()
         availability.ask(asked_at)
         now, catch_up = ledger.clock.now(), None
-        if (budget := self._limits().budget) is not None:
+        if (budget := self._shared.policies.limits.budget) is not None:
             free_for = timedelta(seconds=asked_at - availability.free_at)
             catch_up = CatchUp(budget=budget, free_at=now - free_for)
         try:
@@ -199,104 +196,81 @@ class AttemptStarter:
         ]
 
 
+@attrs.define(kw_only=True, eq=False, slots=False)
 class DeliveryHandler:
-    """Handles any number of deliveries at a time, each to its end."""
+    """Handles any number of deliveries at a time, each to its end.
 
-    def __init__(
-        self,
-        *,
-        ledger: WorkerLedger,
-        broker: AsyncBrokerPort,
-        runner: TaskRunnerPort,
-        catalog: Catalog,
-        keeper: LeaseKeeper,
-        policies: RetryPolicies,
-        places: Places,
-        random_fraction: Callable[[], float],
-        uuid: Callable[[], UUID],
-        retry_delay: timedelta,
-        seal: Seal,
-        redeliveries: RedeliveryStorePort,
-        us: Holder,
-        lives: Callable[[int], bool],
-        crash_policy: CrashPolicy,
-        in_memory: bool,
-        read_again: Callable[[], Awaitable[None]],
-        attempts_of: Callable[[int], Sequence[Attempt]],
-        grace: timedelta,
-        accepts_foreign: bool = True,
-        foreign_queues: Collection[str] = (),
-        lingers: tuple[float, float] = LINGERS,
-        metrics: MetricsPort = SILENT,
-        tracing: TracingPort = NOT_TRACED,
-    ) -> None:
-        """As many deliveries come at a time as there are *places*.
+    As many come at a time as there are *places*. *retry_delay* is how long a nacked message is
+    away. *seal* signs our messages and verifies them. *us* is who takes them, and *lives* tells
+    whether a PID of our own place is in use; by *crash_policy* one that ends its workers is told
+    from one that was unlucky. *in_memory* says where the broker is. *accepts_foreign* tells whether
+    those of others are run; *foreign_queues* are other programs'. *lingers* are seconds, see
+    `LINGERS`. *read_again*, *attempts_of* and *grace* are for `AttemptRunner`.
+    """
 
-        *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
-        them. *us* is who takes them, and *lives* tells whether a PID of our own place is in use; by
-        *crash_policy* one that ends its workers is told from one that was unlucky.
-        *in_memory* says where the broker is. *accepts_foreign* tells whether those of others
-        are run; *foreign_queues* are other programs'. *lingers* are seconds, see `LINGERS`.
-        *read_again*, *attempts_of* and *grace* are for `AttemptRunner`.
-        """
-        self.counters = Counters()
-        self._metrics = metrics
-        self._tracing = tracing
-        self._broker = broker
-        self._keeper = keeper
-        self._seal = seal
-        self._trip = retry_delay
-        self._retry = ledger.retry
-        self._monotonic = ledger.clock.monotonic
-        self._deferrals = LogLimiter(most=MOST_QUEUES)
-        #: Attempts that are asked for, run, or wait to be recorded.
-        self._in_hand: set[AttemptRef] = set()
-        self._adopter = Adopter(
-            ledger=ledger,
-            broker=broker,
-            uuid=uuid,
-            seal=seal,
-            accepts_foreign=accepts_foreign,
-            tracing=tracing,
+    _ledger: WorkerLedger
+    _broker: AsyncBrokerPort
+    _runner: TaskRunnerPort
+    _catalog: Catalog
+    _keeper: LeaseKeeper
+    _policies: RetryPolicies
+    _places: Places
+    _random_fraction: Callable[[], float]
+    _uuid: Callable[[], UUID]
+    _retry_delay: timedelta
+    _seal: Seal
+    _redeliveries: RedeliveryStorePort
+    _us: Holder
+    _lives: Callable[[int], bool]
+    _crash_policy: CrashPolicy
+    _in_memory: bool
+    _read_again: Callable[[], Awaitable[None]]
+    _attempts_of: Callable[[int], Sequence[Attempt]]
+    _grace: timedelta
+    _accepts_foreign: bool = True
+    _foreign_queues: Collection[str] = ()
+    _lingers: tuple[float, float] = LINGERS
+    _metrics: MetricsPort = SILENT
+    _tracing: TracingPort = NOT_TRACED
+    counters: Counters = attrs.field(init=False, factory=Counters)
+    #: Attempts that are asked for, run, or wait to be recorded.
+    _in_hand: set[AttemptRef] = attrs.field(init=False, factory=set[AttemptRef])
+    _deferrals: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
+
+    def __attrs_post_init__(self) -> None:
+        shared = Shared(
+            ledger=self._ledger,
+            broker=self._broker,
+            keeper=self._keeper,
+            policies=self._policies,
+            seal=self._seal,
+            in_memory=self._in_memory,
+            metrics=self._metrics,
+            tracing=self._tracing,
         )
+        to_start, to_finish = self._lingers
+        self._adopter = Adopter(shared, uuid=self._uuid, accepts_foreign=self._accepts_foreign)
         self._notes = Notes(
-            ledger=ledger, store=redeliveries, us=us, policy=crash_policy, lives=lives
+            self._ledger,
+            store=self._redeliveries,
+            us=self._us,
+            policy=self._crash_policy,
+            lives=self._lives,
         )
-        self._gates = GateOpener(ledger, broker, seal, frozenset(foreign_queues))
-        to_start, to_finish = lingers
-        self._places = places
-        self._availability = Availability(ledger.clock.monotonic, places=places.shared)
-        self._starter = AttemptStarter(
-            ledger=ledger,
-            keeper=keeper,
-            availability=self._availability,
-            limits=lambda: policies.limits,
-            linger=to_start,
+        self._availability = Availability(self._ledger.clock.monotonic, places=self._places.shared)
+        self._starter = AttemptStarter(shared, self._availability, to_start)
+        self._attempts = AttemptRunner(
+            shared,
+            runner=self._runner,
+            catalog=self._catalog,
+            random_fraction=self._random_fraction,
+            read_again=self._read_again,
+            attempts_of=self._attempts_of,
+            grace=self._grace,
         )
-        self._runner = AttemptRunner(
-            ledger=ledger,
-            runner=runner,
-            catalog=catalog,
-            keeper=keeper,
-            policies=policies,
-            random_fraction=random_fraction,
-            tracing=tracing,
-            read_again=read_again,
-            attempts_of=attempts_of,
-            grace=grace,
-        )
+        self._gates = GateOpener(shared, frozenset(self._foreign_queues))
         self._recorder = Recorder(
-            ledger=ledger,
-            broker=broker,
-            keeper=keeper,
-            policies=policies,
-            seal=seal,
-            linger=to_finish,
-            in_memory=in_memory,
-            counters=self.counters,
-            metrics=metrics,
-            tracing=tracing,
-            gates=self._gates,
+            shared, linger=to_finish, counters=self.counters, gates=self._gates
         )
 
     @property
@@ -311,13 +285,13 @@ class DeliveryHandler:
 
     def drain(self) -> None:
         """From now on give back what has not begun; what stays alive is asked to end."""
-        self._retry.drain()
+        self._ledger.retry.drain()
         self._notes.drain()
-        self._runner.wind_down()
+        self._attempts.wind_down()
 
     def interrupt(self) -> None:
         """Stop what runs; an attempt that begins from now on ends before it is run."""
-        self._runner.interrupt()
+        self._attempts.interrupt()
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; it is settled then, whatever happened."""
@@ -388,7 +362,7 @@ class DeliveryHandler:
         request = StartRequest(
             execution_id=ticket.execution_id,
             attempt=ticket.attempt,
-            nacks=Nacks(by_queue=nacks_of(delivery.message.headers), trip=self._trip),
+            nacks=Nacks(by_queue=nacks_of(delivery.message.headers), trip=self._retry_delay),
         )
         try:
             answer, asked_at = await self._starter.start(request, returned=was_put_off(delivery))
@@ -400,7 +374,9 @@ class DeliveryHandler:
                 running = self._keeper.hold(execution, since=asked_at)
                 self._metrics.started(execution)
                 try:
-                    pending = await self._recorder.record(await self._runner.run(running, delivery))
+                    pending = await self._recorder.record(
+                        await self._attempts.run(running, delivery)
+                    )
                 except BaseException:
                     self._keeper.release(running)
                     raise
@@ -428,7 +404,7 @@ class DeliveryHandler:
     async def _defer(self, delivery: Delivery, execution: Execution, at: datetime) -> None:
         """Send a retry that waits for its place anew, if the lanes reach so far."""
         self.counters.deferred += 1
-        if self._deferrals.is_due(execution.queue, self._monotonic()):
+        if self._deferrals.is_due(execution.queue, self._ledger.clock.monotonic()):
             place = say_moment(execution.next_attempt_at or at)
             text = (
                 f"An outage held up retries: they start as the retry budget of queue "

@@ -35,12 +35,12 @@ from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, RedeliveryStorePort, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 from cronhare.ports.records import RecordsPort
-from cronhare.ports.system import NOT_TRACED, ClockPort, TracingPort
+from cronhare.ports.system import ClockPort
 
 from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..publish import envelope
-from .ledger import Draining, LedgerRetry, WorkerLedger, lock_wait
+from .ledger import Draining, LedgerRetry, Shared, WorkerLedger, lock_wait
 from .unhandled import (
     defer,
     publisher_headers,
@@ -58,16 +58,13 @@ FOREIGN_REFUSED: Final = (
 )
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class Adopter:
     """Makes messages of other programs ours. *uuid* makes ids for those that have none."""
 
-    _ledger: WorkerLedger
-    _broker: AsyncBrokerPort
-    _uuid: Callable[[], UUID]
-    _seal: Seal
-    _accepts_foreign: bool = True
-    _tracing: TracingPort = NOT_TRACED
+    _shared: Shared
+    _uuid: Callable[[], UUID] = attrs.field(kw_only=True)
+    _accepts_foreign: bool = attrs.field(kw_only=True)
 
     async def take(self, delivery: Delivery) -> str | None:
         """Adopt a message; answers why it is to be parked, or None once it is to be acked.
@@ -80,7 +77,7 @@ class Adopter:
             return delivery.defect.reason
         if was_overdelivered(delivery.message.headers):
             return OVERDELIVERED_REASON
-        call = read(delivery.message.body, delivery.message.headers, self._seal)
+        call = read(delivery.message.body, delivery.message.headers, self._shared.seal)
         if isinstance(call, Unreadable):
             return call.reason
         if not self._accepts_foreign:
@@ -89,7 +86,7 @@ class Adopter:
 
     async def _adopt(self, delivery: Delivery, call: IncomingTask, *, name: str) -> str | None:
         """Adopt a message, which the ledger knows by its *name*."""
-        ledger = self._ledger
+        ledger, broker = self._shared.ledger, self._shared.broker
 
         def adopt() -> Execution | Refused:
             adopted = ledger.attempts.adopt(
@@ -110,7 +107,7 @@ class Adopter:
                 lambda: ledger.in_thread(adopt), returned=was_put_off(delivery)
             )
         except LedgerBusy as busy:
-            await defer(self._broker, delivery, str(busy), id_=name)
+            await defer(broker, delivery, str(busy), id_=name)
             raise
         if isinstance(adopted, Refused):
             return adopted.reason
@@ -122,17 +119,18 @@ class Adopter:
 
     async def _publish(self, adopted: Execution, delivery: Delivery) -> None:
         """Publish our own message. If that is in doubt, the reconciler sends it again."""
-        now = await self._ledger.now()
-        ours = envelope(adopted, now=now, seal=self._seal, trace=self._tracing.current())
+        ledger, trace = self._shared.ledger, self._shared.tracing.current()
+        now = await ledger.now()
+        ours = envelope(adopted, now=now, seal=self._shared.seal, trace=trace)
         headers = {
             **kept_headers(publisher_headers(delivery.message.headers)),
             **ours.message.headers,
         }
         message = msgspec.structs.replace(ours.message, headers=headers)
-        if await self._broker.publish(Envelope(message, ours.to)) is Published.CONFIRMED:
-            mark = partial(self._ledger.claims.mark_published, [adopted], now=now)
+        if await self._shared.broker.publish(Envelope(message, ours.to)) is Published.CONFIRMED:
+            mark = partial(ledger.claims.mark_published, [adopted], now=now)
             with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
-                await self._ledger.in_thread(mark)
+                await ledger.in_thread(mark)
 
 
 def _log_copy(delivery: Delivery, adopted: Execution) -> None:
@@ -152,7 +150,7 @@ def _log_copy(delivery: Delivery, adopted: Execution) -> None:
 LONGEST_TURN = 1.0
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class Notes:
     """Notes of messages that came again, so that one that ends its workers is not read (ADR 14).
 
@@ -163,10 +161,10 @@ class Notes:
     """
 
     _ledger: WorkerLedger
-    _store: RedeliveryStorePort
-    _us: Holder
-    _policy: CrashPolicy
-    _lives: Callable[[int], bool]
+    _store: RedeliveryStorePort = attrs.field(kw_only=True)
+    _us: Holder = attrs.field(kw_only=True)
+    _policy: CrashPolicy = attrs.field(kw_only=True)
+    _lives: Callable[[int], bool] = attrs.field(kw_only=True)
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _is_draining: bool = attrs.field(init=False, default=False)
 

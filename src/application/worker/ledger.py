@@ -10,14 +10,18 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import exponential
 from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
+from cronhare.ports.broker import AsyncBrokerPort
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.system import ClockPort
+from cronhare.ports.system import ClockPort, MetricsPort, TracingPort
 
 from ..logs import say
 from ..outages import Outage
+from .leases import LeaseKeeper
 
 log = logging.getLogger(__name__)
 
@@ -286,7 +290,7 @@ class Batcher(Generic[Q, A]):
 
 @attrs.frozen(kw_only=True, eq=False)
 class WorkerLedger:
-    """What the parts of a worker share. *lease* is that of the attempts.
+    """The ledger as a worker asks it. *lease* is that of the attempts.
 
     *executor* has the threads for batches, *locking_executor* those of calls that may wait for
     locks.
@@ -320,3 +324,20 @@ class WorkerLedger:
         except LedgerUnavailable:
             return False
         return True
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Shared:
+    """What the parts of a worker share. *seal* signs our messages and verifies them.
+
+    *in_memory* says where the broker is.
+    """
+
+    ledger: WorkerLedger
+    broker: AsyncBrokerPort
+    keeper: LeaseKeeper
+    policies: RetryPolicies
+    seal: Seal
+    in_memory: bool
+    metrics: MetricsPort
+    tracing: TracingPort

@@ -17,21 +17,18 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import gates_of
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded
-from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
-from cronhare.ports.system import MetricsPort, TracingPort
+from cronhare.ports.broker import Envelope, Published
 
 from ..logs import say
 from ..outcome_log import log_let_go, log_limits, log_outcome
 from ..publish import MissingQueues, Sent, envelope, follow_up, is_last
-from .leases import LeaseKeeper, Running
-from .ledger import Batcher, WorkerLedger, lock_wait
+from .leases import Running
+from .ledger import Batcher, Shared, lock_wait
 from .unhandled import PUT_OFF_HEADER
 
 log = logging.getLogger(__name__)
@@ -48,9 +45,7 @@ class GateOpener:
     What is let go for one of *foreign_queues* is published by a scheduler.
     """
 
-    _ledger: WorkerLedger
-    _broker: AsyncBrokerPort
-    _seal: Seal
+    _shared: Shared
     _foreign_queues: Collection[str] = ()
     _wanted: set[str] = attrs.field(init=False, factory=set[str])
     _opening: asyncio.Task[None] | None = attrs.field(init=False, default=None)
@@ -87,8 +82,9 @@ class GateOpener:
             self._opening = None
 
     async def _open(self, wanted: Collection[str]) -> frozenset[str]:
-        claims, clock = self._ledger.claims, self._ledger.clock
-        answer = await self._ledger.in_thread(lambda: claims.let_go(wanted, now=clock.now()))
+        ledger = self._shared.ledger
+        claims, clock = ledger.claims, ledger.clock
+        answer = await ledger.in_thread(lambda: claims.let_go(wanted, now=clock.now()))
         log_let_go(answer)
         ours = [one for one in answer.executions if one.queue not in self._foreign_queues]
         if ours:
@@ -97,19 +93,16 @@ class GateOpener:
 
     async def _publish(self, executions: Collection[Execution]) -> None:
         """Publish what was let go; if that is in doubt, a reconciler sends it again."""
-        now = await self._ledger.now()
-        published = await asyncio.gather(
-            *(
-                self._broker.publish(envelope(execution, now=now, seal=self._seal))
-                for execution in executions
-            )
-        )
+        ledger, broker, seal = self._shared.ledger, self._shared.broker, self._shared.seal
+        now = await ledger.now()
+        messages = [envelope(execution, now=now, seal=seal) for execution in executions]
+        published = await asyncio.gather(*map(broker.publish, messages))
         pairs = zip(executions, published, strict=True)
         confirmed = [one for one, answer in pairs if answer is Published.CONFIRMED]
         if confirmed:
             with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
-                mark = partial(self._ledger.claims.mark_published, confirmed, now=now)
-                await self._ledger.in_thread(mark)
+                mark = partial(ledger.claims.mark_published, confirmed, now=now)
+                await ledger.in_thread(mark)
 
 
 @attrs.define
@@ -165,24 +158,17 @@ class End:
         return ran.stdout.kept + ran.stderr.kept + len(ran.report.result or "") + len(params)
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class Recorder:
     """Records ends. One whose row is locked stays pending until it can be recorded.
 
     An end waits *linger* seconds for others. *gates* are opened for those that waited for it.
     """
 
-    _ledger: WorkerLedger
-    _broker: AsyncBrokerPort
-    _keeper: LeaseKeeper
-    _policies: RetryPolicies
-    _seal: Seal
-    _linger: float
-    _counters: Counters
-    _gates: GateOpener
-    _in_memory: bool
-    _metrics: MetricsPort
-    _tracing: TracingPort
+    _shared: Shared
+    _linger: float = attrs.field(kw_only=True)
+    _counters: Counters = attrs.field(kw_only=True)
+    _gates: GateOpener = attrs.field(kw_only=True)
     _missing_queues: MissingQueues = attrs.field(init=False)
     _pending: set[asyncio.Task[None]] = attrs.field(init=False, factory=set[asyncio.Task[None]])
     _pending_bytes: int = attrs.field(init=False, default=0)
@@ -191,8 +177,8 @@ class Recorder:
     _last_messages: Batcher[AttemptRef, None] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        ledger, linger = self._ledger, self._linger
-        self._missing_queues = MissingQueues(in_memory=self._in_memory)
+        ledger, linger = self._shared.ledger, self._linger
+        self._missing_queues = MissingQueues(in_memory=self._shared.in_memory)
         self._first = Batcher(self._finish_all, executor=ledger.executor, linger=linger)
         self._again = Batcher(self._finish_all, executor=ledger.locking_executor, linger=linger)
         self._last_messages = Batcher(self._mark_published, executor=ledger.executor, linger=linger)
@@ -232,7 +218,9 @@ class Recorder:
     def _ask(
         self, batcher: Batcher[Finish, Recorded], end: End, *, bounded: bool = False
     ) -> Awaitable[Recorded]:
-        return self._ledger.retry.to_finish(partial(batcher.submit, end.finish), bounded=bounded)
+        return self._shared.ledger.retry.to_finish(
+            partial(batcher.submit, end.finish), bounded=bounded
+        )
 
     def _postpone(self, end: End) -> "asyncio.Task[None]":
         end = attrs.evolve(end, headers=kept_headers(end.headers))
@@ -251,32 +239,33 @@ class Recorder:
             text = f"The end of execution {end.finish.execution.id} met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
         finally:
-            self._keeper.release(end.running)
+            self._shared.keeper.release(end.running)
             self._pending_bytes -= end.bytes
 
     async def _conclude(self, end: End, answer: Recorded) -> None:
         # Before the next attempt is published, which may come to us too.
-        self._keeper.release(end.running)
+        shared = self._shared
+        shared.keeper.release(end.running)
         finish, state = end.finish.as_recorded(answer)
         execution, ran = finish.execution, finish.ran
         duration = f"{end.duration * 1000:.0f}ms"
-        log_outcome(finish, state, duration=duration, policies=self._policies)
+        log_outcome(finish, state, duration=duration, policies=shared.policies)
         log_limits(answer)
         self._counters.count(state)
         if isinstance(state, Superseded):
-            self._metrics.superseded()
+            shared.metrics.superseded()
         else:
-            self._metrics.recorded(state)
-            self._metrics.attempt_ended(ran.outcome.ending, seconds=end.duration)
+            shared.metrics.recorded(state)
+            shared.metrics.attempt_ended(ran.outcome.ending, seconds=end.duration)
         if ran.unheard and state is State.SUCCEEDED:
             await self._count_unheard(execution)
         self._gates.open(gates_of(execution))
         if state is State.SUCCEEDED:
             return
-        trace = self._tracing.current()
+        trace = shared.tracing.current()
         headers = {name: end.headers[name] for name in end.headers if name != PUT_OFF_HEADER}
         following = follow_up(
-            finish, state, now=end.now, seal=self._seal, headers=headers, trace=trace
+            finish, state, now=end.now, seal=shared.seal, headers=headers, trace=trace
         )
         if following is not None:
             await self._send(end, following)
@@ -284,7 +273,7 @@ class Recorder:
     async def _send(self, end: End, following: Envelope) -> None:
         """Publish what follows an attempt. What no queue takes, a reconciler sends again."""
         sent = Sent.of(following, end.finish.execution)
-        published = await self._broker.publish(following)
+        published = await self._shared.broker.publish(following)
         if published is Published.CONFIRMED and is_last(following):
             with suppress(LedgerUnavailable):  # then a reconciler sends another copy
                 await self._last_messages.submit(sent.ticket)
@@ -292,7 +281,7 @@ class Recorder:
 
     async def _count_unheard(self, execution: Execution) -> None:
         """Count an event that nobody heard; what cannot be counted is logged, no more."""
-        ledger, name = self._ledger, called(execution.task, topic=execution.topic)
+        ledger, name = self._shared.ledger, called(execution.task, topic=execution.topic)
         try:
             now = await ledger.now()
             await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))
@@ -301,7 +290,7 @@ class Recorder:
             say(log, logging.WARNING, "event.not-counted", text, execution)
 
     def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[Recorded | LedgerBusy]:
-        ledger = self._ledger
+        ledger = self._shared.ledger
         answers = ledger.attempts.finish(finishes, now=ledger.clock.now(), node=ledger.node)
         return [
             LedgerBusy(lock_wait(f"execution {finish.execution.id}"))
@@ -311,7 +300,7 @@ class Recorder:
         ]
 
     def _mark_published(self, tickets: Sequence[AttemptRef]) -> Sequence[None]:
-        self._ledger.claims.mark_ends_published(tickets)
+        self._shared.ledger.claims.mark_ends_published(tickets)
         return [None] * len(tickets)
 
 
