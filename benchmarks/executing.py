@@ -23,8 +23,7 @@ from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.consuming import WorkerConsumer
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
-from cronhare.entrypoints.signals.shutdown import Shutdown
+from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 from tests.scripted_runner import ScriptedRunner
 

@@ -18,7 +18,7 @@ from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.sqlite import SqliteDialect
 from cronhare.adapters.sql.dialects.sqlite_file import prepare
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.ports.system import ClockPort
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.adapters.plain_files import read_plain_file
-from cronhare.domain.addresses import Certificates
+from cronhare.domain.addresses.servers import Certificates
 
 #: Bytes of a PEM file: a system's bundle of all CAs is a quarter of it.
 LARGEST_PEM: Final = 2**20

@@ -20,8 +20,8 @@ from .background import BackgroundExecutor
 from .injection import containers, providers
 from .node_identity import is_alive, this_holder, this_node
 from .parts import LATE, OPTIONAL, LazyPart
-from .probes.vitals import Vitals
 from .settings.settings import Settings
+from .vitals import Vitals
 
 if TYPE_CHECKING:
     from cronhare.adapters.http.client import HttpClient
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from cronhare.adapters.sql.records.store import SqlRecords
     from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLists
     from cronhare.adapters.sql.schedules import SqlScheduleStore
+    from cronhare.adapters.system.clock import HostClock, LedgerClock
     from cronhare.adapters.system.fifo_bell import FifoBell
     from cronhare.adapters.system.host import release, this_boot
-    from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
     from cronhare.adapters.tracing import open_tracing
     from cronhare.application.administration.alerts import AlertDesk
     from cronhare.application.administration.audit import AuditTrail
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from cronhare.domain.schedules.catalog import Catalog
     from cronhare.domain.schedules.notify import Subscriptions
 
-    from .probes.measuring import make_registry
+    from .probes import make_registry
 else:
     globals().update(LATE | OPTIONAL)
 

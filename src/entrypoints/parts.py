@@ -44,8 +44,8 @@ _PLACES: Final = (
     "cronhare.adapters.system.fifo_bell:FifoBell",
     "cronhare.adapters.system.host:release",
     "cronhare.adapters.system.host:this_boot",
-    "cronhare.adapters.system.ledger_clock:HostClock",
-    "cronhare.adapters.system.ledger_clock:LedgerClock",
+    "cronhare.adapters.system.clock:HostClock",
+    "cronhare.adapters.system.clock:LedgerClock",
     "cronhare.application.administration.alerts:AlertDesk",
     "cronhare.application.administration.changing.access:Admission",
     "cronhare.application.administration.reading.now:AuditQueries",
@@ -142,7 +142,7 @@ LATE: Final = {late.name: late for late in map(Late, _PLACES)}
 _OPTIONAL: Final = (
     "cronhare.adapters.prometheus.counting:PrometheusMetrics",
     "cronhare.adapters.tracing:open_tracing",
-    "cronhare.entrypoints.probes.measuring:make_registry",
+    "cronhare.entrypoints.probes:make_registry",
 )
 
 #: What a setting asks for. It is made before a process begins, and without that not at all.

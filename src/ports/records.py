@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
-from cronhare.domain.access.audit import KEPT_FOR
+from cronhare.domain.audit import KEPT_FOR
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
@@ -16,9 +16,8 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
-    from cronhare.domain.access.audit import AuditEntry, Intent, Result
-    from cronhare.domain.access.sessions import Session
-    from cronhare.domain.access.tokens import Token
+    from cronhare.domain.access import Session, Token
+    from cronhare.domain.audit import AuditEntry, Intent, Result
     from cronhare.domain.diagnosis.broker import BrokerFacts
     from cronhare.domain.diagnosis.lanes import LaneReport
     from cronhare.domain.diagnosis.ledger import LedgerFacts

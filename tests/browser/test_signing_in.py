@@ -8,8 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain.access import Scope
-from cronhare.domain.access.tokens import make_token
+from cronhare.domain.access import Scope, make_token
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.entrypoints.container import Container

@@ -14,8 +14,8 @@ from urllib.parse import quote_plus
 import attrs
 
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain.access import Scope, tries
-from cronhare.domain.access.tokens import make_token
+from cronhare.domain import access as tries
+from cronhare.domain.access import Scope, make_token
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web import protocol

@@ -3,9 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from cronhare.domain.access import Scope
-from cronhare.domain.access.sessions import Session
-from cronhare.domain.access.tokens import USED_EVERY, Token, digest_of, new_token
+from cronhare.domain.access import USED_EVERY, Scope, Session, Token, digest_of, new_token
 from tests.actors import ADA
 from tests.integration.ledgers import SECOND, Ledger, at_once
 

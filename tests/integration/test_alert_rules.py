@@ -17,8 +17,8 @@ from cronhare.adapters.prometheus.counting import PrometheusMetrics
 from cronhare.application.administration.views.work import MetricsView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending
-from cronhare.entrypoints.probes.measuring import make_registry
-from cronhare.entrypoints.probes.vitals import Vitals
+from cronhare.entrypoints.probes import make_registry
+from cronhare.entrypoints.vitals import Vitals
 from tests.services.promtool import promtool
 from tests.unit.executions import NOON, execution
 

@@ -5,7 +5,7 @@ from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.pinging import Pinger
 from cronhare.application.events.subscribers import Subscribers
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.notify import ByCommand, ByPing, EventKind, Subscriptions, Target

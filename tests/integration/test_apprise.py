@@ -17,7 +17,7 @@ from cronhare.adapters.notify.apprise_sender import (
     AppriseSender,
     misunderstood,
 )
-from cronhare.domain.addresses import LOCAL_SCHEMES, AppriseAddress
+from cronhare.domain.addresses.web import LOCAL_SCHEMES, AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByApprise
 from cronhare.ports.events import NotDelivered

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cronhare.domain.access.audit import Action, AuditEntry, AuditOutcome, Intent, Result
+from cronhare.domain.audit import Action, AuditEntry, AuditOutcome, Intent, Result
 from cronhare.ports.records import AuditFilter, Retention
 from tests.actors import ADA, CI
 from tests.integration.ledgers import SECOND, Ledger

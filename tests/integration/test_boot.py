@@ -14,8 +14,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.lifetime import StateReport
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
-from cronhare.entrypoints.signals.shutdown import Shutdown
+from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start

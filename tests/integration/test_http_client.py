@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from cronhare.adapters.http.client import HttpClient
-from cronhare.domain.addresses import AllowedHosts, WebAddress
+from cronhare.domain.addresses.web import AllowedHosts, WebAddress
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 from tests.services.certificates import certified
 

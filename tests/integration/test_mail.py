@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer
-from cronhare.domain.addresses import MailServer
+from cronhare.domain.addresses.servers import MailServer
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.schedules.notify import ByEmail

@@ -20,7 +20,7 @@ from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import REFUSED_FOR, Reloading
 from cronhare.entrypoints.processes.scheduler import StandIn
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
+from cronhare.entrypoints.signals import ForcedExit
 from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 

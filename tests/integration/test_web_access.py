@@ -14,13 +14,11 @@ import pytest
 from sqlalchemy import select
 
 from cronhare.adapters.sql.tables.tables import audit
-from cronhare.domain.access import Scope
-from cronhare.domain.access.tokens import looks_like_token, make_token
-from cronhare.domain.access.tries import MOST_FROM_ONE
+from cronhare.domain.access import MOST_FROM_ONE, Scope, looks_like_token, make_token
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.node_identity import this_actor
-from cronhare.entrypoints.processes.admitting import refuse_without_token
+from cronhare.entrypoints.processes.lifetime import refuse_without_token
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 from cronhare.entrypoints.web.access import gate
 from tests.actors import ADA

@@ -11,10 +11,9 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.addresses.web import ListenAddress
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
-from cronhare.entrypoints.signals.shutdown import Shutdown
+from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from cronhare.entrypoints.web.server import bind, run
 
 JSON = {"Content-Type": "application/json"}

@@ -27,10 +27,14 @@ from cronhare.application.events import (
 )
 from cronhare.application.worker import attempt as worker_attempt
 from cronhare.application.worker import unhandled as parking
-from cronhare.domain import nodes, shutdown_times, task_report, topology
-from cronhare.domain.access import audit, tokens, tries
-from cronhare.domain.access.sessions import LONGEST_SESSION
-from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
+from cronhare.domain import access as tokens
+from cronhare.domain import access as tries
+from cronhare.domain import audit, nodes, shutdown_times, task_report, topology
+from cronhare.domain.access import LONGEST_SESSION
+from cronhare.domain.addresses import servers as broker
+from cronhare.domain.addresses import servers as server_url
+from cronhare.domain.addresses import web as allowed_hosts
+from cronhare.domain.addresses import web as web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.lifecycle import (
     alert_policy,
@@ -75,7 +79,7 @@ from cronhare.domain.texts import moments
 from cronhare.entrypoints.cli import bounds
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.rabbitmq import SENDING_TIMEOUT
-from cronhare.entrypoints.settings import setting_text
+from cronhare.entrypoints.settings import sources as setting_text
 from cronhare.entrypoints.web import asking as web_asking
 from cronhare.entrypoints.web import bodies as web_bodies
 from cronhare.entrypoints.web import protocol as web_protocol

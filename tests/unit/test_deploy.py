@@ -17,7 +17,7 @@ from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.entrypoints.cli.command_tree import Commands
-from cronhare.entrypoints.probes.application import HEALTH, READINESS
+from cronhare.entrypoints.probes import HEALTH, READINESS
 from cronhare.entrypoints.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]

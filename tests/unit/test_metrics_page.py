@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from cronhare.adapters.prometheus.catalogue import CATALOGUE, Source
 from cronhare.adapters.prometheus.counting import PrometheusMetrics
-from cronhare.adapters.prometheus.ledger import LedgerCollector
+from cronhare.adapters.prometheus.measuring import LedgerCollector
 from cronhare.application.administration.views.work import MetricsView
-from cronhare.entrypoints.probes.measuring import make_registry
-from cronhare.entrypoints.probes.vitals import Vitals
+from cronhare.entrypoints.probes import make_registry
+from cronhare.entrypoints.vitals import Vitals
 from tests.unit.executions import NOON
 
 ROOT = Path(__file__).parents[2]

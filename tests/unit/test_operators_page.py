@@ -6,7 +6,7 @@ from pathlib import Path
 from cronhare.adapters.extras import EXTRAS
 from cronhare.domain.environment import ATTEMPT_VARIABLES, EVENT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.settings.settings_file import CONFIG
+from cronhare.entrypoints.settings.sources import CONFIG
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operators.md").read_text(encoding="utf-8")

@@ -6,9 +6,8 @@ import threading
 from functools import cached_property
 from typing import Final
 
-from cronhare.adapters.connections.bounded_socket import Deadline
-from cronhare.adapters.connections.connection import look_up
-from cronhare.domain.addresses import AllowedHosts
+from cronhare.adapters.connections import Deadline, look_up
+from cronhare.domain.addresses.web import AllowedHosts
 from cronhare.ports.system import LONGEST_REQUEST, HttpAnswer, HttpFailed, HttpRequest
 
 from .connecting import LookUp

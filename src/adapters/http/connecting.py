@@ -5,7 +5,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final
 
-from cronhare.domain.addresses import Address, AllowedHosts, WebAddress
+from cronhare.domain.addresses.web import Address, AllowedHosts, WebAddress
 from cronhare.ports.system import HttpRefused
 
 #: Addresses of one name that are tried.

@@ -7,9 +7,8 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPMessage
 from typing import Final
 
-from cronhare.adapters.connections.bounded_socket import Deadline
-from cronhare.adapters.connections.connection import Connection
-from cronhare.domain.addresses import AllowedHosts
+from cronhare.adapters.connections import Connection, Deadline
+from cronhare.domain.addresses.web import AllowedHosts
 from cronhare.domain.texts.printable import shown
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.schedules.http_call import MOST_SENT, fault_of_name, fault_of_value
 from cronhare.domain.texts.printable import echo
 from cronhare.ports.system import HttpRefused, HttpRequest

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.alert_rules import (
     AlertConditions,

@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.adapters.plain_files import read_plain_file
-from cronhare.domain.addresses import AppriseAddress, WebAddress, checked_address
+from cronhare.domain.addresses.servers import checked_address
+from cronhare.domain.addresses.web import AppriseAddress, WebAddress
 from cronhare.domain.reading import Fault, Invalid, Reads, faults_within, written
 from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.notify import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.schedules.http_call import (
     METHODS,

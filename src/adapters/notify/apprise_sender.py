@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.addresses import AppriseAddress
+from cronhare.domain.addresses.web import AppriseAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import ByApprise

@@ -13,9 +13,8 @@ from email.utils import format_datetime
 from functools import partial
 from typing import Final
 
-from cronhare.adapters.connections.bounded_socket import Deadline
-from cronhare.adapters.connections.connection import Connection
-from cronhare.domain.addresses import MailServer
+from cronhare.adapters.connections import Connection, Deadline
+from cronhare.domain.addresses.servers import MailServer
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.schedules.notify import ByEmail

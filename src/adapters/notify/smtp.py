@@ -7,8 +7,8 @@ from contextlib import suppress
 from email.message import EmailMessage
 from typing import Final, TypeAlias
 
-from cronhare.adapters.connections.connection import Connection, look_up
-from cronhare.domain.addresses import MailServer
+from cronhare.adapters.connections import Connection, look_up
+from cronhare.domain.addresses.servers import MailServer
 
 #: Bytes that a server may say before TLS begins, and then: lines of up to 512 (RFC 5321).
 LONGEST_TALK: Final = 64 * 1024

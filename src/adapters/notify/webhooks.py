@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import MOST_TRIES, START_WITHIN, read_ping
 from cronhare.domain.retries.retry_after import read_retry_after

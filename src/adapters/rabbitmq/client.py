@@ -19,7 +19,7 @@ from pika.exceptions import AMQPConnectionError, AMQPError
 
 from cronhare.adapters import tls
 from cronhare.application.outages import Outage
-from cronhare.domain.addresses import BrokerServer, Host
+from cronhare.domain.addresses.servers import BrokerServer, Host
 from cronhare.domain.diagnosis.servers import BROKER, Cause, cure_of
 from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.shutdown_times import FAREWELL

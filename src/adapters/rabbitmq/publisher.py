@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from cronhare.application.outages import Outage
-from cronhare.domain.addresses import Host
+from cronhare.domain.addresses.servers import Host
 from cronhare.domain.shutdown_times import DISCONNECTING
 from cronhare.ports.broker import BrokerUnavailable, Published
 

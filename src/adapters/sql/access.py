@@ -8,10 +8,8 @@ import attrs
 import msgspec
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
-from cronhare.domain.access import Scope
-from cronhare.domain.access.audit import AuditEntry, AuditOutcome, Intent, Result
-from cronhare.domain.access.sessions import Session
-from cronhare.domain.access.tokens import USED_EVERY, Token
+from cronhare.domain.access import USED_EVERY, Scope, Session, Token
+from cronhare.domain.audit import AuditEntry, AuditOutcome, Intent, Result
 from cronhare.ports.records import AuditFilter
 
 from .database import Store, repeatable

@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.access import Actor
-from cronhare.domain.access.audit import Action, AuditOutcome, Intent, Result
+from cronhare.domain.audit import Action, AuditOutcome, Intent, Result
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerRefused, LedgerUnavailable

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from ..addresses import AppriseAddress, WebAddress
+from ..addresses.web import AppriseAddress, WebAddress
 from .alert_rules import NO_CONDITIONS, AlertConditions, Rule
 from .task import Task, TaskRef
 

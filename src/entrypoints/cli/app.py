@@ -6,7 +6,7 @@ From here on Ctrl-C is quiet, and no signal ends a process that answers it later
 import gc
 import sys
 
-from ..signals.pending import is_long_lived, note_requests
+from ..early_signals import is_long_lived, note_requests
 
 #: What shells make of a SIGINT: 128 and its number.
 INTERRUPTED = 130

@@ -96,7 +96,7 @@ def _global(
     Start here: cronhare init, and then: cronhare up --jobs jobs.toml
     """
     if config is not None:
-        from ..settings.settings_file import CONFIG  # noqa: PLC0415 - all that reads settings
+        from ..settings.sources import CONFIG  # noqa: PLC0415 - all that reads settings
 
         os.environ[CONFIG] = str(config)  # where the settings are read from
 

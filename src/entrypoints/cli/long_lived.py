@@ -6,12 +6,12 @@ from typing import Final
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql.dialects.sqlite_file import Occupied, occupy
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
 
 from ..container import Container
 from ..processes.loops import ledger_is_ready
 from ..settings.settings import Settings, SettingsInvalid
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
 from .errors import Refusal
 from .jobs_files import load, named
 

@@ -128,7 +128,7 @@ def said_ledger(settings: "Settings") -> str:
 
     A relative path is another file in each folder: it is shown in full.
     """
-    from cronhare.domain.addresses import LedgerFile
+    from cronhare.domain.addresses.servers import LedgerFile
 
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():

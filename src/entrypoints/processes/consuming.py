@@ -22,7 +22,7 @@ from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort
 
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
 from .loops import answered, wait_at_most, wait_unless
 
 log = logging.getLogger(__name__)

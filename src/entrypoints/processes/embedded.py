@@ -14,7 +14,7 @@ from cronhare.application.administration.jobs_file.applying import JobsFileAppli
 from cronhare.application.administration.jobs_file.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_file.notes import notes_on_keys, notes_on_queues
 from cronhare.application.logs import say
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.nodes import departed
 from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.clashes import Namesake, say_disabled
@@ -24,7 +24,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 
 from ..container import Container
 from ..node_identity import is_alive, this_actor
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
 from . import worker
 from .lifetime import StateReport
 from .scheduler import ROUND, alert_loop, replay_loop, scheduler_loop, state_lines, watch_scheduler

@@ -13,28 +13,51 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
-from cronhare.domain.addresses import BrokerServer
+from cronhare.domain.addresses.servers import BrokerServer
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Kind
 from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.topology import topology
-from cronhare.ports import LedgerUnavailable
+from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
 
 from .. import logs
 from ..container import Container
-from ..probes.turns import Turn
 from ..settings.settings import SettingsInvalid
-from ..signals.forced_exit import ForcedExit
-from ..signals.handlers import Answer, SignalHandlers
-from ..signals.shutdown import Shutdown
+from ..signals import Answer, ForcedExit, Shutdown, SignalHandlers
+from ..vitals import Turn
 from .loops import Loop
 from .preloading import preload
 
+if TYPE_CHECKING:
+    from ..probes import ProbeServer
+
+
+def refuse_without_token(container: Container) -> None:
+    """Refuse an address of CRON_WEB_ADDRESS that others reach, unless there is a valid token.
+
+    Raises:
+        SettingsInvalid: there is none, with how to make one.
+        LedgerUnavailable: nobody can tell yet.
+    """
+    settings = container.settings()
+    if settings.listen_address.is_loopback:
+        return
+    try:
+        if container.token_desk().valid(now=container.ledger_time().now()):
+            return
+    except LedgerOutdated:
+        pass  # where no ledger is, or an older one, no token is either
+    fault = (
+        f"{settings.called('web_address')}: {settings.listen_address.host} is no loopback address: "
+        "others reach it, and there is no valid token by which it would be known who asks. Make "
+        "one (cronhare tokens create NAME --scope admin), and start this again"
+    )
+    raise SettingsInvalid((fault,))
+
+
 log = logging.getLogger(__name__)
 
-if TYPE_CHECKING:
-    from ..probes.server import ProbeServer
 
 #: Seconds between two beats of the event loop.
 BEAT = 5.0
@@ -113,8 +136,7 @@ def _bound(container: Container) -> "ProbeServer | None":
     # Of those who answer no probes nobody waits for this: 20 ms.
     from prometheus_client import make_wsgi_app  # noqa: PLC0415
 
-    from ..probes.application import probe_application  # noqa: PLC0415
-    from ..probes.server import ProbeServer  # noqa: PLC0415
+    from ..probes import ProbeServer, probe_application  # noqa: PLC0415
 
     container.counting()  # it joins the registry
     vitals = container.vitals()

@@ -18,8 +18,8 @@ from cronhare.domain.retries.backoff import Waits
 from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
 
-from ..probes.turns import Turn
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
+from ..vitals import Turn
 
 log = logging.getLogger(__name__)
 

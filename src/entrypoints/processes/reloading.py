@@ -28,7 +28,7 @@ from ..container import Container
 from ..injection import providers
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
-from ..signals.forced_exit import ForcedExit
+from ..signals import ForcedExit
 
 log = logging.getLogger(__name__)
 

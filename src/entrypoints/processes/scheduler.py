@@ -23,7 +23,7 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.system import ClockPort
 
 from ..container import Container
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop, Rings, wait_at_most
 from .reloading import warn_of_untellable

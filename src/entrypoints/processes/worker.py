@@ -31,7 +31,7 @@ from cronhare.ports.runner import TaskRunnerPort, Written
 
 from ..container import Container
 from ..node_identity import is_alive
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
 from .consuming import Draining, FailedQueueConsumer, ServingApart, WorkerConsumer
 from .lifetime import StateLine, StateReport, answers, offset_of
 from .loops import Loop

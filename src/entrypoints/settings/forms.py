@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from cronhare.domain.addresses import AllowedHosts
-from cronhare.domain.addresses.web_address import checked_host
+from cronhare.domain.addresses.web import AllowedHosts, checked_host
 from cronhare.domain.messages.signing import SHORTEST_KEY
 from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.topology import checked_queues

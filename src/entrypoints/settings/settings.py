@@ -7,17 +7,16 @@ from typing import Any, Final, Self
 
 import attrs
 
-from cronhare.domain.access.login import Login
-from cronhare.domain.addresses import (
-    AllowedHosts,
+from cronhare.domain.access import Login
+from cronhare.domain.addresses.servers import (
     BrokerServer,
     LedgerFile,
     LedgerServer,
-    ListenAddress,
     MailServer,
     checked_address,
     parse_ledger,
 )
+from cronhare.domain.addresses.web import AllowedHosts, ListenAddress
 from cronhare.domain.lifecycle.alert_policy import (
     DEFAULT_CRITICAL,
     DEFAULT_FAILED,
@@ -79,8 +78,7 @@ from .forms import (
     text,
     whole,
 )
-from .setting_text import SettingText
-from .sources import PREFIX, Sources, read_sources
+from .sources import PREFIX, SettingText, Sources, read_sources
 
 MEMORY: Final = "memory://"
 

@@ -18,7 +18,7 @@ from cronhare.application.logs import say
 from cronhare.ports import LedgerUnavailable
 
 from ..container import Container
-from ..processes.admitting import refuse_without_token
+from ..processes.lifetime import refuse_without_token
 from ..processes.loops import wait_at_most
 from ..settings.settings import SettingsInvalid
 

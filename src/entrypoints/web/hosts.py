@@ -9,9 +9,7 @@ from collections.abc import Collection
 import attrs
 from starlette.types import Scope
 
-from cronhare.domain.addresses import ListenAddress
-from cronhare.domain.addresses.listen_address import meant_address
-from cronhare.domain.addresses.web_address import checked_host
+from cronhare.domain.addresses.web import ListenAddress, checked_host, meant_address
 
 
 @attrs.frozen(kw_only=True)

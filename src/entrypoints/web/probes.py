@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..probes.application import HEALTH, METRICS, READINESS
-from ..probes.measuring import WAIT
+from cronhare.adapters.prometheus.measuring import WAIT
+
+from ..probes import HEALTH, METRICS, READINESS
 from .asking import Asker
 
 #: Seconds that `/readyz` waits for a look at the servers; `/metrics` waits for `WAIT`.

@@ -15,12 +15,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from cronhare.application.logs import say
-from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.addresses.web import ListenAddress
 
 from ..container import Container
 from ..processes.lifetime import answers
 from ..processes.loops import wait_at_most
-from ..signals.shutdown import Shutdown
+from ..signals import Shutdown
 from .application import make_application
 from .asking import AT_A_TIME
 from .protocol import LARGEST_HEAD, MOST_CONNECTIONS, BoundedProtocol

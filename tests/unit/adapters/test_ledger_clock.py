@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+from cronhare.adapters.system.clock import HostClock, LedgerClock
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 from tests.frozen_clock import FrozenClock

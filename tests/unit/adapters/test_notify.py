@@ -15,7 +15,7 @@ from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.notifier import Notifier
 from cronhare.adapters.notify.webhooks import by_ping
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.retries.outcome import Ending, Outcome

@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters.rabbitmq.client import Address
 from cronhare.adapters.rabbitmq.topology import TopologyClient, declare, queue_arguments
 from cronhare.adapters.rabbitmq.wire import LARGEST_BODY, encode, read_properties
-from cronhare.domain.addresses import Host
+from cronhare.domain.addresses.servers import Host
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,

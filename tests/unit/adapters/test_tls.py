@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses import Certificates
+from cronhare.domain.addresses.servers import Certificates
 
 CA = """\
 -----BEGIN CERTIFICATE-----

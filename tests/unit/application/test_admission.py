@@ -6,8 +6,7 @@ import pytest
 
 from cronhare.adapters.sql.access import SqlAccessStore
 from cronhare.application.administration.changing.access import Admission, TokenDesk
-from cronhare.domain.access import Scope
-from cronhare.domain.access.sessions import LONGEST_SESSION
+from cronhare.domain.access import LONGEST_SESSION, Scope
 from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA
 from tests.unit.application.house import House

@@ -14,7 +14,7 @@ from cronhare.application.administration.changing.schedules import NameTaken, Sc
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.now import AuditQueries
 from cronhare.application.administration.views.access import AuditView
-from cronhare.domain.access.audit import MOST_ENTRIES, Action, Intent, Result
+from cronhare.domain.audit import MOST_ENTRIES, Action, Intent, Result
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from tests.actors import ADA, CI

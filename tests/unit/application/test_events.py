@@ -19,7 +19,7 @@ from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.judging import LedgerJudge
 from cronhare.application.events.relay import OutboxRelay
 from cronhare.application.events.subscribers import Subscribers
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.alert_policy import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState

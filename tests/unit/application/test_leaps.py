@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.system.ledger_clock import LedgerClock
+from cronhare.adapters.system.clock import LedgerClock
 from cronhare.domain.execution import State
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.system import ClockPort

@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import msgspec
 
-from cronhare.domain.addresses import WebAddress
+from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.lifecycle.pings import LOOKS_BACK
 from cronhare.domain.schedules.notify import ByPing, Subscriptions, Target
 from tests.unit.application.endings import SUCCESS, always

@@ -12,7 +12,7 @@ from cronhare.adapters.rabbitmq.topology import guide
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.replays import SqlReplayStore
-from cronhare.adapters.system.ledger_clock import HostClock
+from cronhare.adapters.system.clock import HostClock
 from cronhare.application.administration.changing.work import RetryLimitDesk
 from cronhare.application.administration.explanations import Explanations
 from cronhare.application.administration.reading.lookup import NotFound

@@ -3,7 +3,7 @@
 import pytest
 from starlette.types import Scope
 
-from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.addresses.web import ListenAddress
 from cronhare.entrypoints.web.access.approach import (
     COOKIE,
     SECURE_COOKIE,

@@ -8,8 +8,7 @@ import pytest
 
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.consuming import WorkerConsumer
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
-from cronhare.entrypoints.signals.shutdown import Shutdown
+from cronhare.entrypoints.signals import ForcedExit, Shutdown
 from tests.unit.application.deliveries import due
 from tests.unit.application.house import House
 from tests.unit.application.waiting import open_room

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cronhare.entrypoints.processes.consuming import Draining
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
-from cronhare.entrypoints.signals.shutdown import Shutdown
+from cronhare.entrypoints.signals import ForcedExit, Shutdown
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -1,7 +1,7 @@
 """When a shutdown is over, whether it has ended or not."""
 
 from cronhare.domain.shutdown_times import ENDING
-from cronhare.entrypoints.signals.forced_exit import LEAVING, ForcedExit
+from cronhare.entrypoints.signals import LEAVING, ForcedExit
 
 
 class Seconds:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+from cronhare.adapters.system.clock import HostClock, LedgerClock
 from cronhare.application.scheduling.reconcile import MOST_IN_A_ROW
 from cronhare.domain.execution import State
 from cronhare.domain.lease_times import measured_every, renewed_every

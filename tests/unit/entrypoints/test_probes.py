@@ -13,22 +13,28 @@ from typing import Any
 
 import pytest
 
+from cronhare.adapters.prometheus.measuring import COUNT_EVERY, STALE, LedgerMeasuring
 from cronhare.application.administration.views.work import MetricsView
-from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.addresses.web import ListenAddress
+from cronhare.entrypoints import probes as probe_server
+from cronhare.entrypoints import vitals as turns
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.probes import server as probe_server
-from cronhare.entrypoints.probes import turns
-from cronhare.entrypoints.probes.application import probe_application
-from cronhare.entrypoints.probes.measuring import COUNT_EVERY, STALE, LedgerMeasuring
-from cronhare.entrypoints.probes.proofs import GOOD_FOR, LOOK_AGAIN, LOOK_EVERY, Proofs
-from cronhare.entrypoints.probes.server import MOST_CONNECTIONS, ProbeServer
-from cronhare.entrypoints.probes.turns import LONGEST_TURN, MARGIN, Turn, Turns
-from cronhare.entrypoints.probes.vitals import Vitals
+from cronhare.entrypoints.probes import MOST_CONNECTIONS, ProbeServer, probe_application
 from cronhare.entrypoints.processes import lifetime
 from cronhare.entrypoints.processes.lifetime import Probes
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.signals.forced_exit import ForcedExit
-from cronhare.entrypoints.signals.shutdown import Shutdown
+from cronhare.entrypoints.signals import ForcedExit, Shutdown
+from cronhare.entrypoints.vitals import (
+    GOOD_FOR,
+    LONGEST_TURN,
+    LOOK_AGAIN,
+    LOOK_EVERY,
+    MARGIN,
+    Proofs,
+    Turn,
+    Turns,
+    Vitals,
+)
 from cronhare.ports import LedgerUnavailable
 from tests.services.finding import wait_until
 
@@ -339,7 +345,7 @@ def test_the_ledger_is_counted_seldom_and_not_while_it_is_away(watch: Stopwatch)
 def test_a_slow_or_broken_count_leaves_the_scrape_its_answer(
     watch: Stopwatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cronhare.entrypoints.probes.measuring.WAIT", 0.05)
+    monkeypatch.setattr("cronhare.adapters.prometheus.measuring.WAIT", 0.05)
     go_on = threading.Event()
 
     def measure() -> MetricsView:

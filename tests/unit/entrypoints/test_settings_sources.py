@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.rabbitmq.client import Address
-from cronhare.domain.addresses import LedgerServer, parse_ledger
+from cronhare.domain.addresses.servers import LedgerServer, parse_ledger
 from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
@@ -19,9 +19,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("CRON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(
-        "cronhare.entrypoints.settings.settings_file.SYSTEM_FILE", tmp_path / "etc.toml"
-    )
+    monkeypatch.setattr("cronhare.entrypoints.settings.sources.SYSTEM_FILE", tmp_path / "etc.toml")
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)

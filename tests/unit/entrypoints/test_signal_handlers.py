@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cronhare.entrypoints.signals.handlers import SignalHandlers
-from cronhare.entrypoints.signals.pending import REQUESTS
+from cronhare.entrypoints.early_signals import REQUESTS
+from cronhare.entrypoints.signals import SignalHandlers
 
 
 @pytest.fixture(autouse=True)

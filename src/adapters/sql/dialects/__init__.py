@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from cronhare.adapters.extras import require
-from cronhare.domain.addresses import LedgerFile, parse_ledger
+from cronhare.domain.addresses.servers import LedgerFile, parse_ledger
 
 from ..dialect import Columns
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import NullType, String, TypeEngine
 
-from cronhare.domain.addresses import Host, LedgerServer
+from cronhare.domain.addresses.servers import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution

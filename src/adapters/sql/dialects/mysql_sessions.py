@@ -18,7 +18,7 @@ from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses import Host, LedgerServer, Tls
+from cronhare.domain.addresses.servers import Host, LedgerServer, Tls
 from cronhare.domain.diagnosis.servers import Cause
 
 from ..dialect import Meaning

@@ -26,7 +26,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
-from cronhare.domain.addresses import Host, LedgerServer
+from cronhare.domain.addresses.servers import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGIdentifi
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses import Host, LedgerServer, Tls
+from cronhare.domain.addresses.servers import Host, LedgerServer, Tls
 from cronhare.domain.diagnosis.servers import Cause
 
 from ..dialect import Meaning

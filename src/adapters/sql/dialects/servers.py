@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.application.logs import say
-from cronhare.domain.addresses import Host, LedgerServer
+from cronhare.domain.addresses.servers import Host, LedgerServer
 from cronhare.domain.diagnosis.database import Need, Requirements
 from cronhare.domain.diagnosis.finding import Severity
 from cronhare.ports import LedgerUnavailable

@@ -32,7 +32,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.diagnosis.servers import Cause
 from cronhare.domain.execution import Execution
 from cronhare.ports.system import ClockPort

@@ -29,7 +29,7 @@ from sqlalchemy import (
     text,
 )
 
-from cronhare.domain.access.audit import AuditOutcome
+from cronhare.domain.audit import AuditOutcome
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.events import OutboxState
 from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState

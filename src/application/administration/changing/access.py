@@ -7,17 +7,20 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.access import Actor, Channel, Scope
-from cronhare.domain.access.audit import Action
-from cronhare.domain.access.sessions import LONGEST_SESSION, Session
-from cronhare.domain.access.tokens import (
+from cronhare.domain.access import (
+    LONGEST_SESSION,
     USED_EVERY,
+    Actor,
+    Channel,
+    Scope,
+    Session,
     Token,
     digest_of,
     looks_like_token,
     make_token,
     new_token,
 )
+from cronhare.domain.audit import Action
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import AccessStorePort
 

@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.access import Actor
-from cronhare.domain.access.audit import Action
+from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.backfill import (
     MOST_INSTANTS,

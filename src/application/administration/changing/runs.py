@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from cronhare.domain.access import Actor
-from cronhare.domain.access.audit import Action
+from cronhare.domain.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun

@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from cronhare.domain.access import Actor
-from cronhare.domain.access.audit import Action, AuditOutcome
+from cronhare.domain.audit import Action, AuditOutcome
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog, reports_called

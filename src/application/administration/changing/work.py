@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.access import Actor
-from cronhare.domain.access.audit import Action
+from cronhare.domain.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport
 from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState

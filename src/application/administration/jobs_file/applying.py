@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from cronhare.domain.access import Actor
-from cronhare.domain.access.audit import MOST_ENTRIES, Action
+from cronhare.domain.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.schedules.calendar_faults import (

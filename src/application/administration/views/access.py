@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import attrs
 
-from cronhare.domain.access.audit import AuditEntry
-from cronhare.domain.access.tokens import Token
+from cronhare.domain.access import Token
+from cronhare.domain.audit import AuditEntry
 
 
 @attrs.frozen(kw_only=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.access.audit import Action
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
+from cronhare.domain.audit import Action
 
 from ...node_identity import this_actor
 from ..errors import Refusal, file_refusal

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from cronhare.application.administration.views.findings import DiagnosisView
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.targets import judge_targets

@@ -3,11 +3,11 @@
 from contextlib import suppress
 from typing import Final
 
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses.servers import LedgerFile
 
 from ...settings.bounds import IN_A_WORKER, IN_UP
 from ...settings.settings import Settings
-from ...settings.settings_file import settings_files
+from ...settings.sources import settings_files
 from ...settings.view import SettingsView
 from ..output import Json, print_json, print_line, table
 from ..wiring import wire_with

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cronhare.application.administration.changing.access import TokenNameTaken
-from cronhare.domain.access import GIVEN, Scope
-from cronhare.domain.access.tokens import RANDOM_BYTES, TokenInvalid
+from cronhare.domain.access import GIVEN, RANDOM_BYTES, Scope, TokenInvalid
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ...node_identity import this_actor

@@ -14,7 +14,7 @@ from ...processes import embedded
 from ...processes.lifetime import Lifetime
 from ...processes.reloading import Reloading
 from ...settings.bounds import IN_UP
-from ...signals.handlers import on_a_terminal
+from ...signals import on_a_terminal
 from ...web.beside import WebBeside
 from ..errors import Refusal
 from ..long_lived import jobs_file, occupy_ledger

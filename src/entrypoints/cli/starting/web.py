@@ -10,18 +10,17 @@ from socket import socket
 from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
-from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.addresses.web import ListenAddress
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnavailable
 
 from ... import logs
 from ...container import Container
-from ...processes.admitting import refuse_without_token
-from ...processes.lifetime import Lifetime
+from ...processes.lifetime import Lifetime, refuse_without_token
 from ...processes.loops import ledger_is_ready
 from ...processes.reloading import Reloading
 from ...settings.settings import Settings
-from ...signals.shutdown import Shutdown
+from ...signals import Shutdown
 from ..errors import Refusal
 from ..long_lived import jobs_file
 from ..wiring import read_settings, usable

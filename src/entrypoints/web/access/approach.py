@@ -7,11 +7,10 @@ import attrs
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from cronhare.domain.access import Channel
-from cronhare.domain.access.login import Approach
-from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.access import Approach, Channel
+from cronhare.domain.addresses.web import ListenAddress
 
-from ...probes.application import HEALTH, READINESS
+from ...probes import HEALTH, READINESS
 
 #: The cookie of a session, over TLS and without: the prefix has browsers take it from TLS alone,
 #: and from no neighbour's domain.

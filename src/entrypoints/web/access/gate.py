@@ -13,10 +13,7 @@ from starlette.types import Scope
 
 from cronhare.application.administration.changing.access import Admission
 from cronhare.domain import access
-from cronhare.domain.access import LOCAL, Actor, Channel
-from cronhare.domain.access.login import Login, is_free
-from cronhare.domain.access.tokens import Token, digest_of
-from cronhare.domain.access.tries import Tries
+from cronhare.domain.access import LOCAL, Actor, Channel, Login, Token, Tries, digest_of, is_free
 
 from ..asking import Asker
 from ..hosts import Meant

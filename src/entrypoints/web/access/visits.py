@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
-from cronhare.domain.access import Channel
-from cronhare.domain.access.sessions import local_path
+from cronhare.domain.access import Channel, local_path
 
 from .approach import SIGN_IN, channel_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cronhare.domain.access.audit import (
+from cronhare.domain.audit import (
     LONGEST_PROBLEM,
     LONGEST_TARGET,
     Action,

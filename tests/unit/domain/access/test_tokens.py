@@ -5,26 +5,27 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.domain.access import Channel, Scope
-from cronhare.domain.access.login import Approach, Login, is_free
-from cronhare.domain.access.sessions import local_path
-from cronhare.domain.access.tokens import (
+from cronhare.domain.access import (
     LONGEST_LIFE,
-    PREFIX,
-    RANDOM_BYTES,
-    Token,
-    TokenInvalid,
-    digest_of,
-    looks_like_token,
-    make_token,
-    new_token,
-)
-from cronhare.domain.access.tries import (
     MOST_FROM_ALL,
     MOST_FROM_ONE,
     MOST_REMEMBERED,
+    PREFIX,
+    RANDOM_BYTES,
     WINDOW,
+    Approach,
+    Channel,
+    Login,
+    Scope,
+    Token,
+    TokenInvalid,
     Tries,
+    digest_of,
+    is_free,
+    local_path,
+    looks_like_token,
+    make_token,
+    new_token,
 )
 from tests.actors import ADA
 from tests.unit.application.house import NOON

@@ -1,6 +1,6 @@
 import pytest
 
-from cronhare.domain.addresses import Host, LedgerFile, LedgerServer, Tls, parse_ledger
+from cronhare.domain.addresses.servers import Host, LedgerFile, LedgerServer, Tls, parse_ledger
 
 
 def server(url: str) -> LedgerServer:

@@ -1,6 +1,6 @@
 import pytest
 
-from cronhare.domain.addresses import Host, ServerUrl
+from cronhare.domain.addresses.servers import Host, ServerUrl
 
 PORTS = {"amqp": 5672, "amqps": 5671}
 EXAMPLE = "amqp://user:password@host:5672/vhost"

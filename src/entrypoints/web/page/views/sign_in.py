@@ -9,9 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from cronhare.domain.access import Scope
-from cronhare.domain.access.sessions import local_path
-from cronhare.domain.access.tokens import RANDOM_BYTES, digest_of
+from cronhare.domain.access import RANDOM_BYTES, Scope, digest_of, local_path
 
 from ...access import actor_of, gate_of
 from ...access.approach import COOKIE, SECURE_COOKIE, SIGN_IN, address_of, credentials_of

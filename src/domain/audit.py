@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import attrs
 
-from ..texts.printable import printable, shortened
-from .actor import Actor
+from .access import Actor
 from .secrets import HIDDEN, announces_secret, names_a_secret, without_secrets
+from .texts.printable import printable, shortened
 
 #: Letters of what was changed, and of why it was refused.
 LONGEST_TARGET: Final = 255

@@ -1,24 +1,94 @@
-"""The server of the probes: the standard library's, with bounds, in threads of its own.
+"""What monitoring asks a process at `CRON_PROBE_ADDRESS`: does it live, is it ready, its counts.
 
-It has to be there in every process, so it needs no extra; and what asks it is bounded in number, in
-time and in bytes, as the rest of the process must not notice it.
+The server is the standard library's, with bounds, in threads of its own: it has to be there in
+every process, so it needs no extra; and the rest of the process must not notice who asks.
 """
 
 import io
+import json
+import logging
 import socket
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from ipaddress import IPv6Address
+from importlib.metadata import version
+from ipaddress import IPv6Address, ip_address
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
-from cronhare.adapters.connections.bounded_socket import BoundedSocket, Deadline
-from cronhare.domain.addresses import ListenAddress
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from cronhare.adapters.connections import BoundedSocket, Deadline
+from cronhare.adapters.prometheus.measuring import LedgerMeasuring, VitalsCollector
+from cronhare.application.administration.views.work import MetricsView
+from cronhare.domain.addresses.web import ListenAddress, is_meant
+
+from .vitals import Vitals
 
 if TYPE_CHECKING:
     from wsgiref.headers import Headers
-    from wsgiref.types import WSGIApplication
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+log = logging.getLogger(__name__)
+
+HEALTH, READINESS, METRICS = "/healthz", "/readyz", "/metrics"
+
+_OK, _NOT_FOUND, _NOT_ALLOWED = "200 OK", "404 Not Found", "405 Method Not Allowed"
+_MISDIRECTED = "421 Misdirected Request"
+_FAULT, _AWAY = "500 Internal Server Error", "503 Service Unavailable"
+
+#: A probe is asked again and again, and each answer is of its own moment.
+_PLAIN: Final = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+
+Faults = Callable[[], Sequence[str]]
+
+
+def probe_application(
+    *, health: Faults, readiness: Faults, metrics: "WSGIApplication"
+) -> "WSGIApplication":
+    """Make the application. A probe without *faults* is answered with 200, others with 503.
+
+    A browser lets any page of the world reach a loopback address, by a name that is pointed at it:
+    there the Host has to be of this machine. Who sends none is no browser.
+    """
+    probes = {HEALTH: health, READINESS: readiness}
+
+    def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+        try:
+            return _answer(environ, start)
+        except Exception:
+            log.exception("A probe met a fault of ours", extra={"action": "probes.fault"})
+            return _say(start, _FAULT, {"fault": "a fault of ours; the log has it"})
+
+    def _answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+        host, ours = environ.get("HTTP_HOST"), environ["SERVER_NAME"]
+        if host is not None and ip_address(ours).is_loopback and not is_meant(host, ours):
+            refused = {"fault": "the Host header names neither this address nor localhost"}
+            return _say(start, _MISDIRECTED, refused)
+        path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
+        if method not in {"GET", "HEAD"}:
+            return _say(start, _NOT_ALLOWED, {"fault": "ask with GET"}, [("Allow", "GET, HEAD")])
+        if path == METRICS:
+            text = metrics({**environ, "REQUEST_METHOD": "GET"}, start)
+            return [] if method == "HEAD" else text
+        if (faults_of := probes.get(path)) is None:
+            known = {"fault": "there are /healthz, /readyz and /metrics"}
+            return _say(start, _NOT_FOUND, known)
+        faults = list(faults_of())
+        body = _say(start, _AWAY if faults else _OK, {"ok": not faults, "faults": faults})
+        return [] if method == "HEAD" else body
+
+    return answer
+
+
+def _say(
+    start: "StartResponse", status: str, said: object, more: Sequence[tuple[str, str]] = ()
+) -> list[bytes]:
+    start(status, [*_PLAIN, *more])
+    return [json.dumps(said).encode() + b"\n"]
+
 
 #: Connections at a time; for another one the oldest is closed.
 MOST_CONNECTIONS: Final = 16
@@ -125,3 +195,19 @@ class _Handler(WSGIRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing: probes come every few seconds."""
+
+
+def make_registry(vitals: Vitals, measure: Callable[[], MetricsView]) -> CollectorRegistry:
+    """Give what a process is asked for, and what the ledger counts; counters join by themselves."""
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    registry.register(
+        VitalsCollector(
+            version=version("cronhare"),
+            connections=vitals.proofs.up,
+            last_turns=vitals.turns.last,
+            numbers=vitals.numbers,
+        )
+    )
+    registry.register(LedgerMeasuring(measure, is_wanted=vitals.measures_ledger_now))
+    return registry

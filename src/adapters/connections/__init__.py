@@ -1,1 +1,0 @@
-"""Connections to servers whose talk is bounded: in time, and in bytes."""

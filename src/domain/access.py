@@ -1,0 +1,302 @@
+"""Who may ask for what: actors and their scopes, tokens, sessions of the page."""
+
+import base64
+import hashlib
+import re
+from collections import OrderedDict, deque
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+from typing import Final
+
+import attrs
+
+from .texts.moments import say_moment
+from .texts.words import NAME
+
+#: The most characters of a name that an audit keeps.
+LONGEST_ACTOR: Final = 255
+
+
+class Scope(IntEnum):
+    """How far somebody may go; each includes those below it.
+
+    `NOTHING` is of whoever has not said who it is. `READ` sees everything, and changes nothing.
+    `OPERATE` also runs, cancels, pauses, resumes, replays, discards, releases and drains. `ADMIN`
+    also creates, edits, enables, disables and deletes schedules, and reaches what others own.
+    """
+
+    NOTHING = 0
+    READ = 1
+    OPERATE = 2
+    ADMIN = 3
+
+    @classmethod
+    def parse(cls, text: str) -> "Scope":
+        """Read the word that stands for a scope.
+
+        >>> Scope.parse("operate") > Scope.READ
+        True
+
+        Raises:
+            ValueError: it is none; the text says what is allowed.
+        """
+        for scope in GIVEN:
+            if scope.word == text:
+                return scope
+        raise ValueError(f"must be one of {', '.join(scope.word for scope in GIVEN)}")
+
+    @property
+    def word(self) -> str:
+        """The word that people write for it."""
+        return self.name.lower()
+
+    def __str__(self) -> str:
+        return self.word
+
+
+#: The scopes that a token may have.
+GIVEN: Final = (Scope.READ, Scope.OPERATE, Scope.ADMIN)
+
+
+class Channel(StrEnum):
+    """The way on which somebody asks."""
+
+    CLI = "cli"
+    API = "api"
+    PAGE = "page"
+
+
+def _a_name(_: object, __: object, value: str) -> None:
+    if not value or len(value) > LONGEST_ACTOR or not value.isprintable():
+        raise ValueError(f"an actor has a name of 1 to {LONGEST_ACTOR} printable characters")
+
+
+@attrs.frozen(kw_only=True)
+class Actor:
+    """Somebody who asks: the name of a token, `user@host` of a command line, or `local`."""
+
+    name: str = attrs.field(validator=_a_name)
+    channel: Channel
+    scope: Scope
+
+    def may(self, needed: Scope) -> bool:
+        """Whether what needs a scope is allowed.
+
+        >>> Actor(name="ci", channel=Channel.API, scope=Scope.OPERATE).may(Scope.ADMIN)
+        False
+        """
+        return self.scope >= needed
+
+
+#: The name of whoever asks over loopback without a token.
+LOCAL: Final = "local"
+
+
+#: By its beginning a token is known for one, in a log or a repository, by people and scanners.
+PREFIX: Final = "chr_"
+RANDOM_BYTES: Final = 32
+
+_FORM: Final = re.compile(PREFIX + r"[A-Za-z0-9_-]{43}", re.ASCII)
+_NAME: Final = re.compile(NAME)
+
+LONGEST_LIFE: Final = timedelta(days=3_650)
+
+#: That a token was used is written down at most so often.
+USED_EVERY: Final = timedelta(minutes=1)
+
+
+class TokenInvalid(ValueError):
+    """A token cannot be made as it is asked for."""
+
+
+def make_token(chance: bytes) -> str:
+    """Write a token of random bytes.
+
+    >>> make_token(bytes(32))
+    'chr_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
+    """
+    assert len(chance) == RANDOM_BYTES
+    return PREFIX + base64.urlsafe_b64encode(chance).rstrip(b"=").decode()
+
+
+def looks_like_token(text: str) -> bool:
+    """Whether a text has the form of a token; nothing else need be looked for."""
+    return _FORM.fullmatch(text) is not None
+
+
+def digest_of(secret: str) -> str:
+    """Give what is kept of a token, or of a session."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@attrs.frozen(kw_only=True)
+class Token:
+    """What the ledger knows of a token: never the token itself.
+
+    It ends at *expires_at* or *revoked_at*; at that moment it is no more valid. *made_by* is the
+    name of who made it.
+    """
+
+    name: str
+    scope: Scope
+    digest: str = attrs.field(repr=False)
+    created_at: datetime
+    made_by: str
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+    def why_not(self, now: datetime) -> str | None:
+        """Say why it is not valid; None if it is."""
+        if self.revoked_at is not None:
+            return f"it was revoked at {say_moment(self.revoked_at)}"
+        if self.expires_at is not None and self.expires_at <= now:
+            return f"it expired at {say_moment(self.expires_at)}"
+        return None
+
+    def actor(self, channel: Channel) -> Actor:
+        """Give who asks with it."""
+        return Actor(name=self.name, channel=channel, scope=self.scope)
+
+
+def new_token(
+    name: str, scope: Scope, *, digest: str, lives: timedelta | None, now: datetime, by: Actor
+) -> Token:
+    """Make what is kept of a new token.
+
+    Raises:
+        TokenInvalid: its name or its life cannot be.
+    """
+    if not _NAME.fullmatch(name) or name == LOCAL:
+        raise TokenInvalid(
+            f"a token's name has a-z, 0-9 and . _ -, at most 63, and is not {LOCAL!r}"
+        )
+    if lives is not None and not timedelta(0) < lives <= LONGEST_LIFE:
+        raise TokenInvalid(f"a token lives for 1 second to {LONGEST_LIFE.days:,} days")
+    return Token(
+        name=name,
+        scope=scope,
+        digest=digest,
+        created_at=now,
+        made_by=by.name,
+        expires_at=None if lives is None else now + lives,
+    )
+
+
+class Login(StrEnum):
+    """When a request that comes straight from this machine needs a token; all others always do.
+
+    `AUTO`: once the first was made. `ALWAYS`: from the start. `NEVER`: it may do everything.
+    """
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@attrs.frozen(kw_only=True)
+class Approach:
+    """How a request came in.
+
+    *is_loopback*: its client and its Host are of this machine. *is_forwarded*: a proxy says so in a
+    header; then its client is anybody.
+    """
+
+    is_loopback: bool
+    is_forwarded: bool
+
+
+def is_free(approach: Approach, login: Login, *, any_token: bool) -> bool:
+    """Whether a request without a token is asked by `local`, who may do everything.
+
+    *any_token* says that a token was ever made, valid or not: whoever revokes the last one does not
+    open the door with it.
+    """
+    if not approach.is_loopback or approach.is_forwarded:
+        return False
+    return login is Login.NEVER or (login is Login.AUTO and not any_token)
+
+
+#: A session ends so long after it began, used or not.
+LONGEST_SESSION: Final = timedelta(hours=12)
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """A sign-in with a token; *digest* is of its cookie, *token* the name of the token."""
+
+    digest: str = attrs.field(repr=False)
+    token: str
+    token_digest: str = attrs.field(repr=False)
+    created_at: datetime
+    expires_at: datetime
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it has ended by itself."""
+        return self.expires_at <= now
+
+
+def local_path(text: str) -> str:
+    """Give where a browser goes on to after it has signed in: a path of this site, or the first.
+
+    >>> local_path("/ui/failed?limit=5"), local_path("//evil.example"), local_path("https://x.y")
+    ('/ui/failed?limit=5', '/', '/')
+    >>> local_path("/ui/sign-in"), local_path(chr(92) + "evil"), local_path("/a" + chr(10))
+    ('/', '/', '/')
+    """
+    fits = len(text) <= LONGEST_PATH and text.isascii() and text.isprintable()
+    is_local = text.startswith("/") and not text.startswith("//") and "\\" not in text
+    returns = text.startswith(("/ui/sign-in", "/ui/sign-out", "/ui/live"))
+    return text if fits and is_local and not returns else "/"
+
+
+LONGEST_PATH: Final = 2_048
+
+
+#: Wrong tries in a window of so many seconds: from one address, and from all together.
+WINDOW = 60.0
+MOST_FROM_ONE: Final = 10
+MOST_FROM_ALL: Final = 100
+
+#: Addresses that are remembered, and tokens that were valid of late.
+MOST_REMEMBERED: Final = 1_000
+
+
+@attrs.define
+class Tries:
+    """Counts wrong tries; *now* is of a clock that only goes forward, in seconds."""
+
+    _of_one: OrderedDict[str, deque[float]] = attrs.field(factory=OrderedDict, init=False)
+    _of_all: deque[float] = attrs.field(init=False, factory=lambda: deque(maxlen=MOST_FROM_ALL))
+    _valid: OrderedDict[str, None] = attrs.field(factory=OrderedDict, init=False)
+
+    def wait(self, address: str, digest: str, *, now: float) -> float:
+        """Say how many seconds it takes until the next try; 0 if it may be made now."""
+        if digest in self._valid:
+            return 0.0
+        mine = _left(self._of_one.get(address), MOST_FROM_ONE, now)
+        return max(mine, _left(self._of_all, MOST_FROM_ALL, now))
+
+    def was_wrong(self, address: str, digest: str, *, now: float) -> None:
+        """Count a try."""
+        self._valid.pop(digest, None)
+        tries = self._of_one.pop(address, None) or deque(maxlen=MOST_FROM_ONE)
+        tries.append(now)
+        self._of_all.append(now)
+        self._of_one[address] = tries
+        if len(self._of_one) > MOST_REMEMBERED:
+            self._of_one.popitem(last=False)
+
+    def was_valid(self, digest: str) -> None:
+        """Note a token that is one."""
+        self._valid.pop(digest, None)
+        self._valid[digest] = None
+        if len(self._valid) > MOST_REMEMBERED:
+            self._valid.popitem(last=False)
+
+
+def _left(tries: deque[float] | None, most: int, now: float) -> float:
+    """Say how long it takes until fewer than *most* tries are within the window."""
+    if tries is None or len(tries) < most:
+        return 0.0
+    return max(0.0, tries[0] + WINDOW - now)
