@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import attrs
-
 from cronhare.domain.lifecycle.redelivery import wait_after
 
 from .logs import say
@@ -69,61 +67,39 @@ class Outage:
         say(self._log, level, self._back, text)
 
 
-@attrs.define
-class _Alarm:
-    logged_at: float
-    times: int = 1
-
-    def is_due_again(self, now: float) -> bool:
-        """Tell whether to log it anew; the waits are those of a message that is sent again."""
-        return not 0.0 <= now - self.logged_at < self._wait
-
-    def has_passed(self, now: float) -> bool:
-        """Tell whether it was not reported when it was due again, nor for as long after that."""
-        return not 0.0 <= now - self.logged_at < 2 * self._wait
-
-    @property
-    def _wait(self) -> float:
-        return wait_after(self.times - 1).total_seconds()
-
-
 class LogLimiter:
     """Says when the trouble of a queue is to be logged.
 
-    Threads may share this: at worst a line is logged twice.
+    It is logged as rarely as a message is sent again. Threads may share this: at worst a line is
+    logged twice.
     """
 
     def __init__(self, *, most: int | None = None) -> None:
         """*most* bounds the queues whose trouble is logged at a time."""
         self._most = most
-        self._alarms: dict[str, _Alarm] = {}
+        self._logged: dict[str, tuple[float, int]] = {}  # when, and how often before
 
     def __bool__(self) -> bool:
         """Whether any trouble lasts."""
-        return bool(self._alarms)
+        return bool(self._logged)
 
     def is_due(self, queue: str, now: float) -> bool:
         """Tell whether to log at *now*, in seconds of one clock; the caller then does so."""
-        alarm = self._alarms.get(queue)
-        if alarm is None:
-            if self._most is not None and len(self._alarms) >= self._most:
-                self._forget(now)
-                if len(self._alarms) >= self._most:
-                    return False
-            self._alarms[queue] = _Alarm(now)
-            return True
-        if not alarm.is_due_again(now):
+        if queue not in self._logged and len(self._logged) == self._most:
+            # Those that were not reported when they were due again, nor long after, are over.
+            self._logged = {
+                each: (at, times)
+                for each, (at, times) in self._logged.items()
+                if 0.0 <= now - at < 2 * wait_after(times).total_seconds()
+            }
+            if len(self._logged) == self._most:
+                return False
+        at, times = self._logged.get(queue, (now, -1))
+        if times >= 0 and 0.0 <= now - at < wait_after(times).total_seconds():
             return False
-        self._alarms[queue] = _Alarm(now, alarm.times + 1)
+        self._logged[queue] = now, times + 1
         return True
 
     def reset(self, queue: str) -> None:
         """Forget a queue's trouble, as it is over."""
-        self._alarms.pop(queue, None)
-
-    def _forget(self, now: float) -> None:
-        """Forget troubles that are no longer reported, though they were not reset."""
-        lasting = [
-            (queue, each) for queue, each in self._alarms.items() if not each.has_passed(now)
-        ]
-        self._alarms = dict(lasting)
+        self._logged.pop(queue, None)

@@ -378,14 +378,10 @@ class Container(containers.DeclarativeContainer):
         metrics=counting,
         tracing=tracing,
     )
-    monitoring_thread = _threads("monitoring", 1)
     monitor = providers.Factory(
         FailedMonitor,
+        ledger=worker_ledger,
         records=records,
-        clock=ledger_clock,
-        node=node,
-        executor=monitoring_thread,
-        timeout=settings.provided.lease,
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
     )

@@ -9,9 +9,7 @@ what comes there is logged, and archived before it is acked (S0.7 and C9 in docs
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -35,12 +33,10 @@ from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, RedeliveryStorePort, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 from cronhare.ports.records import RecordsPort
-from cronhare.ports.system import ClockPort
 
-from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..publish import envelope
-from .ledger import Draining, LedgerRetry, Shared, WorkerLedger, lock_wait
+from .ledger import Draining, Shared, WorkerLedger, lock_wait
 from .unhandled import (
     defer,
     publisher_headers,
@@ -243,34 +239,29 @@ class FailedMonitor:
 
     Our own failures are there before they are published; those of other workers are not. What
     cannot be read is parked, and so is a message about an execution that the ledger does not know.
-
-    *executor* has the threads for the ledger; *timeout* is the length of a lease; *seal* verifies
-    our messages; *accepts_foreign* as for the worker.
+    *seal* verifies our messages; *accepts_foreign* as for the worker.
     """
 
     _broker: AsyncBrokerPort
+    _ledger: WorkerLedger
     _records: RecordsPort
-    _clock: ClockPort
-    _node: str
-    _executor: Executor
-    _timeout: timedelta
     _seal: Seal
     _accepts_foreign: bool = True
-    _in_thread: LedgerThreads = attrs.field(init=False)
-    _ledger_retry: LedgerRetry = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._in_thread = LedgerThreads(self._executor)
-        self._ledger_retry = LedgerRetry(self._clock, timeout=self._timeout, is_up=self._is_up)
 
     def drain(self) -> None:
         """From now on give back what the ledger has not answered."""
-        self._ledger_retry.drain()
+        self._ledger.retry.drain()
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one message to its end; it is settled then, whatever happened."""
         try:
-            await self._handle(delivery)
+            if (reason := await self._keep(delivery)) is not None:
+                await quarantine_message(self._broker, delivery, reason)
+            else:
+                await self._broker.ack(delivery)
+        except LedgerBusy as busy:  # the messages behind it do not wait for that
+            # A copy needs no id: the archive knows a failure by its body.
+            await defer(self._broker, delivery, str(busy))
         except Draining:
             await self._broker.nack(delivery, requeue=True)
         except Exception as fault:
@@ -279,33 +270,24 @@ class FailedMonitor:
             log.exception("%s", text, extra={"action": "delivery.fault"})
             await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
 
-    async def _handle(self, delivery: Delivery) -> None:
-        message, defect = delivery.message, delivery.defect
-        failure: Failure | Unreadable
-        if defect is not None:
-            failure = Unreadable(defect.reason)
-        else:
-            failure = read_failed(message.body, message.headers, self._seal)
+    async def _keep(self, delivery: Delivery) -> str | None:
+        """Have a failure in the archive, and log it; answers why its message is to be parked."""
+        message, ledger = delivery.message, self._ledger
+        if delivery.defect is not None:
+            return delivery.defect.reason
+        failure = read_failed(message.body, message.headers, self._seal)
         if isinstance(failure, Unreadable):
-            await quarantine_message(self._broker, delivery, failure.reason)
-            return
+            return failure.reason
         if failure.ticket is None and not self._accepts_foreign:
-            await quarantine_message(self._broker, delivery, FOREIGN_REFUSED)
-            return
+            return FOREIGN_REFUSED
 
         def keep() -> Archived | Unproven | None:
-            return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
+            return self._records.keep_failure(failure, now=ledger.clock.now(), node=ledger.node)
 
-        try:
-            kept = await self._ledger_retry.to_begin(lambda: self._in_thread(keep))
-        except LedgerBusy as busy:  # the messages behind it do not wait for that
-            # A copy needs no id: the archive knows a failure by its body.
-            await defer(self._broker, delivery, str(busy))
-            return
+        kept = await ledger.retry.to_begin(lambda: ledger.in_thread(keep))
         match kept:
             case Unproven(state=None):
-                await quarantine_message(self._broker, delivery, UNKNOWN)
-                return
+                return UNKNOWN
             case Unproven(ticket, State() as state):
                 _log_unproven(ticket, state)
             case Archived() | None:
@@ -315,14 +297,7 @@ class FailedMonitor:
                         f"It failed at a worker that is not ours; the archive has it as {kept.id}"
                     )
                     say(log, logging.INFO, "failed.kept", text)
-        await self._broker.ack(delivery)
-
-    async def _is_up(self) -> bool:
-        try:
-            await self._in_thread(self._records.last_claim)
-        except LedgerUnavailable:
-            return False
-        return True
+        return None
 
 
 def _log_failure(failure: Failure, body: bytes) -> None:

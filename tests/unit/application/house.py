@@ -123,6 +123,7 @@ class House:
     connection: MemoryConnection = attrs.field(init=False)
     runner: ScriptedRunner = attrs.field(init=False)
     keeper: LeaseKeeper = attrs.field(init=False)
+    ledger: WorkerLedger = attrs.field(init=False)
     worker: DeliveryHandler = attrs.field(init=False)
     worker_clock: FrozenClock | None = attrs.field(init=False, default=None)
     executor: Inline = attrs.field(init=False, factory=Inline)
@@ -176,7 +177,7 @@ class House:
             stop=self.runner.stop,
             metrics=self.metrics,
         )
-        ledger = WorkerLedger(
+        self.ledger = WorkerLedger(
             node=self.node,
             attempts=self.attempts,
             claims=self.claims,
@@ -187,7 +188,7 @@ class House:
         )
         catalog = Catalog(self.tasks)
         self.worker = DeliveryHandler(
-            ledger=ledger,
+            ledger=self.ledger,
             broker=self.connection,
             runner=self.runner,
             catalog=catalog,

@@ -18,7 +18,7 @@ from cronhare.ports.broker import Delivery, Envelope, Message
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
 from tests.unit.application.endings import always, failure
-from tests.unit.application.house import LEASE, NOON, House, Inline
+from tests.unit.application.house import NOON, House
 from tests.unit.application.waiting import open_room
 
 BODY = (
@@ -30,11 +30,8 @@ BODY = (
 def monitor(house: House) -> FailedMonitor:
     return FailedMonitor(
         broker=house.connection,
+        ledger=house.ledger,
         records=house.records,
-        clock=house.clock,
-        node=house.node,
-        executor=Inline(),
-        timeout=LEASE,
         seal=house.seal,
         accepts_foreign=house.accepts_foreign,
     )

@@ -12,7 +12,7 @@ from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from tests.unit.application.deliveries import MINUTE, due, foreign_body
-from tests.unit.application.house import LEASE, House, Inline
+from tests.unit.application.house import LEASE, House
 
 
 def house_of_a_foreign_queue() -> House:
@@ -64,11 +64,8 @@ async def test_a_failure_that_the_other_program_reports_is_archived_once() -> No
     body = failed_body(failed, reason="Connection timeout", at=house.now)
     monitor = FailedMonitor(
         broker=house.connection,
+        ledger=house.ledger,
         records=house.records,
-        clock=house.clock,
-        node=house.node,
-        executor=Inline(),
-        timeout=LEASE,
         seal=house.seal,
     )
     deliveries: list[Delivery] = []
