@@ -14,7 +14,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.backoff import Waits
 from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
-from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
+from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
@@ -55,17 +55,18 @@ class PublishPipeline:
     ) -> None:
         """Wait for all that is under way, and raise the first error; the others are logged."""
         wait(self._under_way)
-        first: BaseException | None = error
-        while self._under_way:
-            try:
-                self._note_oldest()
-            except Exception as another:
-                if first is not None:
-                    text = "Another batch could not be published either"
-                    log.exception("%s", text, extra={"action": "publish.failed"})
-                first = first or another
-        if first is not None and first is not error:
-            raise first
+        errors = [each.exception() for each in self._under_way]
+        self.published += sum(
+            each.result().published
+            for each, its_error in zip(self._under_way, errors, strict=True)
+            if its_error is None
+        )
+        failed = [each for each in (error, *errors) if each is not None]
+        for another in failed[1:]:
+            text = "Another batch could not be published either"
+            log.error("%s", text, exc_info=another, extra={"action": "publish.failed"})
+        if failed and failed[0] is not error:
+            raise failed[0]
 
     def publish(self, batch: Sequence[Execution]) -> None:
         """Begin to publish *batch*, once there is a thread for it.
@@ -74,16 +75,13 @@ class PublishPipeline:
         """
         try:
             if len(self._under_way) == AT_ONCE:
-                self._note_oldest()
+                self.published += self._under_way.popleft().result().published
         finally:
             if batch:
                 # In our context: its span is part of the tick's trace.
                 run, publish = copy_context().run, self._publisher.publish
                 result = self._executor.submit(run, publish, batch, now=self._now)
                 self._under_way.append(result)
-
-    def _note_oldest(self) -> None:
-        self.published += self._under_way.popleft().result().published
 
 
 #: So soon they are compared again if a plan was locked: what was edited may be of any age.
@@ -245,7 +243,11 @@ class Dispatcher:
         planned, busy, more = 0, 0, True
         while more:
             batch = self._claims.plan_edited(
-                now=now, since=since, limit=self._batch, node=self._node, planner=_plan_at(now)
+                now=now,
+                since=since,
+                limit=self._batch,
+                node=self._node,
+                planner=_Planning(now).plan,
             )
             self._log_problems(batch)
             planned, busy = planned + batch.looked, busy + batch.busy
@@ -272,7 +274,7 @@ class Dispatcher:
                 after=after,
                 limit=self._batch,
                 node=self._node,
-                planner=_plan_at(now),
+                planner=_Planning(now).plan,
             )
             self._log_problems(batch)
             more = batch.more
@@ -317,7 +319,3 @@ class _Planning:
             for skip in decided.skips:
                 kinds[skip_kind(skip.reason)] += skip.count
         return kinds
-
-
-def _plan_at(now: datetime) -> Planner:
-    return lambda planned: plan(planned, now)

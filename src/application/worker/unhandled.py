@@ -43,13 +43,11 @@ log = logging.getLogger(__name__)
 #: once.
 PAUSE = 1.0
 
+#: The headers of what is parked: why, from where, the size of the body as it came (it is cut to
+#: `LARGEST_PARKED`), and the raw properties of a message whose properties cannot be decoded.
 REASON_HEADER: Final = "cron-parked-because"
 QUEUE_HEADER: Final = "cron-parked-from"
-
-#: The size of the body as it came; it is cut to `LARGEST_PARKED`.
 SIZE_HEADER: Final = "cron-parked-size"
-
-#: The raw properties of a message whose properties cannot be decoded.
 PROPERTIES_HEADER: Final = "cron-parked-properties"
 
 #: Bytes of a body, of raw properties, of a reason, of a name that are kept.
@@ -93,7 +91,7 @@ async def quarantine_message(broker: AsyncBrokerPort, delivery: Delivery, reason
     )
     say(log, logging.ERROR, "message.unparkable", text)
     if delivery.queue in (FAILED_QUEUE, WAITING_QUEUE):  # without dead letters it would be lost
-        await give_back(broker, delivery)
+        await _give_back(broker, delivery)
     else:
         await broker.nack(delivery)
 
@@ -106,7 +104,7 @@ def _parked(delivery: Delivery, reason: str) -> Iterator[Message]:
         SIZE_HEADER: len(message.body) if defect is None else defect.size,
     }
     others = {name: value for name, value in message.headers.items() if name != "x-death"}
-    more: dict[str, object] = kept_headers(others)
+    more = kept_headers(others)
     if defect is not None and defect.properties:
         more[PROPERTIES_HEADER] = defect.properties[:LARGEST_PROPERTIES]
     known = None if message.id is None else cut(message.id, LARGEST_NAME)
@@ -132,7 +130,7 @@ async def redeliver_later(
     """
     text, id_, attempt = f"Put off for a minute: {reason}", ticket.execution_id, ticket.attempt
     say(log, logging.WARNING, "attempt.put-off", text, execution=id_, attempt=attempt)
-    await _replace(broker, delivery, Envelope(copied(delivery), ToQueue(delivery.queue, REST)))
+    await _replace(broker, delivery, Envelope(_copied(delivery), ToQueue(delivery.queue, REST)))
 
 
 async def defer(
@@ -144,14 +142,7 @@ async def defer(
     """
     text = f"Put off for {DEFERRED_FOR.total_seconds():g} s: {reason}"
     say(log, logging.WARNING, "attempt.put-off", text)
-    await rest(broker, delivery, queue=delivery.queue, id_=id_)
-
-
-async def rest(
-    broker: AsyncBrokerPort, delivery: Delivery, *, queue: str, id_: str | None = None
-) -> None:
-    """Settle a message, and have a copy rest that then goes to *queue*."""
-    copy = copied(delivery, id_=id_, waits_for=queue)
+    copy = _copied(delivery, id_=id_, waits_for=delivery.queue)
     await _replace(broker, delivery, Envelope(copy, ToWaiting()))
 
 
@@ -160,16 +151,16 @@ async def _replace(broker: AsyncBrokerPort, delivery: Delivery, copy: Envelope) 
     if await broker.publish(copy) is Published.CONFIRMED:
         await broker.ack(delivery)
     else:
-        await give_back(broker, delivery)
+        await _give_back(broker, delivery)
 
 
-async def give_back(broker: AsyncBrokerPort, delivery: Delivery) -> None:
+async def _give_back(broker: AsyncBrokerPort, delivery: Delivery) -> None:
     """Give a delivery back to the head of its queue, after a pause."""
     await asyncio.sleep(PAUSE)
     await broker.nack(delivery, requeue=True)
 
 
-def copied(delivery: Delivery, *, id_: str | None = None, waits_for: str | None = None) -> Message:
+def _copied(delivery: Delivery, *, id_: str | None = None, waits_for: str | None = None) -> Message:
     """Copy a message that is put off, as *id_* if it has none; *waits_for* names its queue."""
     message = delivery.message
     marks: dict[str, object] = {} if waits_for is None else {WAITS_FOR_HEADER: waits_for}
@@ -225,22 +216,17 @@ class WaitingRoom:
         """Bring one delivery to its end; it is settled then, whatever happened."""
         try:
             queue = delivery.message.headers.get(WAITS_FOR_HEADER)
-            if delivery.defect is not None:
-                await quarantine_message(self._broker, delivery, delivery.defect.reason)
-            elif not isinstance(queue, str):
-                reason = f"it names no queue that it waits for, in its header {WAITS_FOR_HEADER}"
-                await quarantine_message(self._broker, delivery, reason)
-            elif fault := _fault_of(queue):
-                await quarantine_message(self._broker, delivery, f"it cannot go back: {fault}")
+            if (fault := _fault_of(delivery, queue)) is not None:
+                await quarantine_message(self._broker, delivery, fault)
             elif await self._has_rested():
-                await self._send_back(delivery, queue)
+                await self._send_back(delivery, str(queue))
             else:
                 await self._broker.nack(delivery, requeue=True)
-        except Exception as fault:
+        except Exception as error:
             # Unsettled, it would keep its place for ever.
             text = "A message that waits met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
-            await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
+            await quarantine_message(self._broker, delivery, f"{text}: {error!r}")
 
     async def _has_rested(self) -> bool:
         """Let it rest; answers False after `drain`."""
@@ -254,7 +240,7 @@ class WaitingRoom:
 
     async def _send_back(self, delivery: Delivery, queue: str) -> None:
         """Publish it to its queue. If that does not take it, it waits anew, behind the others."""
-        published = await self._broker.publish(Envelope(copied(delivery), ToQueue(queue)))
+        published = await self._broker.publish(Envelope(_copied(delivery), ToQueue(queue)))
         if published is Published.CONFIRMED:
             self._missing.reset(queue)
             await self._broker.ack(delivery)
@@ -270,17 +256,22 @@ class WaitingRoom:
         if self._drained.is_set():
             await self._broker.nack(delivery, requeue=True)
         else:
-            await rest(self._broker, delivery, queue=queue)
+            copy = _copied(delivery, waits_for=queue)
+            await _replace(self._broker, delivery, Envelope(copy, ToWaiting()))
 
 
-def _fault_of(queue: str) -> str | None:
+def _fault_of(delivery: Delivery, queue: object) -> str | None:
     """Say why nothing is sent to a queue: of our own only the failed queue is served."""
+    if delivery.defect is not None:
+        return delivery.defect.reason
+    if not isinstance(queue, str):
+        return f"it names no queue that it waits for, in its header {WAITS_FOR_HEADER}"
     if queue == FAILED_QUEUE:
         return None
     if is_ours(queue):
-        return f"{shown(queue)} is one of the system's own queues"
+        return f"it cannot go back: {shown(queue)} is one of the system's own queues"
     try:
         checked_queue(queue)
     except ValueError as error:
-        return str(error)
+        return f"it cannot go back: {error}"
     return None
