@@ -1,7 +1,6 @@
 """Work of a scheduler beside the claiming: the daily cleanup, and a probe of the delay lanes."""
 
 import logging
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -13,7 +12,7 @@ from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
-from cronhare.ports import LedgerBusy, LedgerUnavailable
+from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,
@@ -27,8 +26,6 @@ from cronhare.ports.runner import AttemptResult, Captured
 from cronhare.ports.system import ClockPort
 
 from ..logs import say
-from ..worker.leases import ROW_LOCKED
-from ..worker.ledger import LOCK_PAUSES
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +42,7 @@ class LeaseLost(Exception):
 class Housekeeper:
     """Runs the system's own executions inside the scheduler that claimed them.
 
-    *retention* says how long rows are kept; of *clock* only the stopwatch is read; *sleep* waits
-    for so many seconds.
+    *retention* says how long rows are kept; of *clock* only the stopwatch is read.
     """
 
     _attempts: AttemptStorePort
@@ -54,7 +50,6 @@ class Housekeeper:
     _node: str
     _clock: ClockPort
     _retention: Retention = attrs.field(factory=Retention)
-    _sleep: Callable[[float], object] = time.sleep
 
     def run(self, execution: Execution, now: datetime) -> None:
         """Start, clean up, finish, as a worker would. Without an end it counts as lost."""
@@ -70,21 +65,8 @@ class Housekeeper:
             say(log, logging.WARNING, "cleanup.lost", text, execution)
             return
         ended = now + timedelta(seconds=self._clock.monotonic() - began)
-        self._record(finish, ended)
-
-    def _record(self, finish: Finish, ended: datetime) -> None:
-        """Record the result, and wait if the row is locked, rather than repeat the cleanup.
-
-        Raises:
-            LedgerBusy: it was locked for long; once the lease has lapsed, the cleanup is repeated.
-        """
-        for pause in (*LOCK_PAUSES, None):
-            [answer] = self._attempts.finish([finish], now=ended, node=self._node)
-            if not isinstance(answer, Busy):
-                return
-            if pause is not None:
-                self._sleep(pause)
-        raise LedgerBusy(f"its result cannot be recorded, because {ROW_LOCKED}")
+        # If its row is locked just now, it counts as lost, and is repeated.
+        self._attempts.finish([finish], now=ended, node=self._node)
 
     def _clean_up(self, execution: Execution, now: datetime) -> Finish:
         try:

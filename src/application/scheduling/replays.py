@@ -16,6 +16,11 @@ from cronhare.ports.claims import ReplayStorePort
 from ..logs import say
 from ..publish import ExecutionPublisher
 
+log = logging.getLogger(__name__)
+
+#: Replays that are taken on in one round.
+MOST_STEPS: Final = 100
+
 #: Seconds until the next look while no replay goes on: so late one begins that is new.
 IDLE: Final = 5.0
 _SOON, _LATEST = FULL_FOR.total_seconds(), STEP.total_seconds()
@@ -25,50 +30,13 @@ _SOON, _LATEST = FULL_FOR.total_seconds(), STEP.total_seconds()
 _SHARE: Final = 4
 
 
-class ReplayLooks:
-    """Remembers the replays that this process has taken on and that go on."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Replay] = {}
-        self._waits = Waits(_SOON, _LATEST)
-        self._is_idle = True
-
-    def note(self, replay: Replay) -> None:
-        """Take note of a step: of where nothing began or ended the next round is later."""
-        before = self._known.pop(replay.id, None)
-        if replay.state is ReplayState.ACTIVE:
-            self._known[replay.id] = replay
-        if before is None or before.progress != replay.progress:
-            self._waits.reset()
-        self._is_idle = False
-
-    def rest(self, *, began: datetime, now: datetime) -> float:
-        """Say how many seconds to rest after a round from *began* to *now*, when none was due.
-
-        One that is known and was due nonetheless is taken on by another scheduler.
-        """
-        was_idle, self._is_idle = self._is_idle, True
-        self._known = {id_: one for id_, one in self._known.items() if one.next_at > now}
-        if not self._known:
-            return IDLE if was_idle else _LATEST
-        soonest = min(one.next_at for one in self._known.values())
-        share = min(_SHARE * (now - began).total_seconds(), _LATEST)
-        least = 0.0 if was_idle else self._waits.next()
-        return min(max((soonest - now).total_seconds(), least, share), IDLE)
-
-
-log = logging.getLogger(__name__)
-
-#: Replays that are taken on in one round.
-MOST_STEPS: Final = 100
-
-
 @attrs.define(kw_only=True, eq=False)
 class Replayer:
     """Takes on whatever replay is due. *policy* holds for schedules without one.
 
     What begins is claimed in the ledger before it is published: if this process dies in between,
-    the reconciler publishes it.
+    the reconciler publishes it. Replays that this process has taken on are known, and looked at
+    when they are due; the longer none gets on, the later.
     """
 
     _replays: ReplayStorePort
@@ -77,7 +45,8 @@ class Replayer:
     _node: str
     _random_fraction: Callable[[], float]
     _now: Callable[[], datetime]
-    _looks: ReplayLooks = attrs.field(init=False, factory=ReplayLooks)
+    _known: dict[int, Replay] = attrs.field(init=False, factory=dict[int, Replay])
+    _waits: Waits[float] = attrs.field(init=False, factory=lambda: Waits(_SOON, _LATEST))
 
     def round(self) -> float:
         """Take each due replay one step on; answers how many seconds to rest."""
@@ -85,7 +54,14 @@ class Replayer:
         now = began
         while steps < MOST_STEPS and self.step(now):
             steps, now = steps + 1, self._now()
-        return self._looks.rest(began=began, now=now)
+        # One that is known and was due nonetheless is taken on by another scheduler.
+        self._known = {id_: one for id_, one in self._known.items() if one.next_at > now}
+        if not self._known:
+            return _LATEST if steps else IDLE
+        soonest = min(one.next_at for one in self._known.values())
+        share = min(_SHARE * (now - began).total_seconds(), _LATEST)
+        least = self._waits.next() if steps else 0.0
+        return min(max((soonest - now).total_seconds(), least, share), IDLE)
 
     def step(self, now: datetime) -> bool:
         """Take one replay a step on; False if none is due."""
@@ -97,11 +73,16 @@ class Replayer:
         )
         if advance is None:
             return False
-        self._looks.note(advance.replay)
+        replay = advance.replay
+        before = self._known.pop(replay.id, None)
+        if before is None or before.progress != replay.progress:
+            self._waits.reset()
         if advance.executions:
             self._publisher.publish(advance.executions, now=now)
-        if advance.replay.state is not ReplayState.ACTIVE:
-            _say_end(advance.replay)
+        if replay.state is ReplayState.ACTIVE:
+            self._known[replay.id] = replay
+        else:
+            _say_end(replay)
         return True
 
 

@@ -31,7 +31,7 @@ from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, RedeliveryStorePort, Refused
-from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
+from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope
 from cronhare.ports.records import RecordsPort
 
 from ..logs import say
@@ -107,26 +107,15 @@ class Adopter:
             raise
         if isinstance(adopted, Refused):
             return adopted.reason
-        if adopted.state is State.CLAIMED:
-            await self._publish(adopted, delivery)
-        else:
+        if adopted.state is not State.CLAIMED:
             _log_copy(delivery, adopted)
-        return None
-
-    async def _publish(self, adopted: Execution, delivery: Delivery) -> None:
-        """Publish our own message. If that is in doubt, the reconciler sends it again."""
-        ledger, trace = self._shared.ledger, self._shared.tracing.current()
-        now = await ledger.now()
+            return None
+        trace, now = self._shared.tracing.current(), await ledger.now()
         ours = envelope(adopted, now=now, seal=self._shared.seal, trace=trace)
-        headers = {
-            **kept_headers(publisher_headers(delivery.message.headers)),
-            **ours.message.headers,
-        }
-        message = msgspec.structs.replace(ours.message, headers=headers)
-        if await self._shared.broker.publish(Envelope(message, ours.to)) is Published.CONFIRMED:
-            mark = partial(ledger.claims.mark_published, [adopted], now=now)
-            with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
-                await ledger.in_thread(mark)
+        theirs = kept_headers(publisher_headers(delivery.message.headers))
+        message = msgspec.structs.replace(ours.message, headers={**theirs, **ours.message.headers})
+        await self._shared.publish([(adopted, Envelope(message, ours.to))], now)
+        return None
 
 
 def _log_copy(delivery: Delivery, adopted: Execution) -> None:

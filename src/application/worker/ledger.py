@@ -10,12 +10,13 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
+from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import exponential
 from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
-from cronhare.ports.broker import AsyncBrokerPort
+from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.system import ClockPort, MetricsPort, TracingPort
 
@@ -26,11 +27,8 @@ from .leases import LeaseKeeper
 log = logging.getLogger(__name__)
 
 #: Seconds between looks for a row that another session keeps locked, mostly for milliseconds. What
-#: is to begin makes these, and then gives its place to others.
+#: is to begin makes these, and then gives its place to others; an end goes on with the last one.
 SHORT_PAUSES: Final = (0.01, 0.1, 1.0)
-
-#: A cleanup, which can be repeated, looks for ten seconds; an end goes on with the last pause.
-LOCK_PAUSES: Final = (*SHORT_PAUSES, *[1.0] * 9)
 
 #: After so many looks, more than a second, a row that is still locked is logged.
 LOOKS_BEFORE_WARNING: Final = len(SHORT_PAUSES) + 1
@@ -190,7 +188,7 @@ class _Call:
 
     def pause_before_look(self, busy: LedgerBusy) -> float:
         """Give the pause before the next look; a row that is locked for long is logged."""
-        pause = LOCK_PAUSES[min(self.looks, len(LOCK_PAUSES) - 1)]
+        pause = SHORT_PAUSES[min(self.looks, len(SHORT_PAUSES) - 1)]
         self.looks += 1
         if self.looks == LOOKS_BEFORE_WARNING:
             say(log, logging.WARNING, "ledger.busy", str(busy))
@@ -341,3 +339,14 @@ class Shared:
     in_memory: bool
     metrics: MetricsPort
     tracing: TracingPort
+
+    async def publish(self, messages: Sequence[tuple[Execution, Envelope]], now: datetime) -> None:
+        """Publish first attempts at once; what is in doubt is sent again by a reconciler."""
+        answers = await asyncio.gather(*(self.broker.publish(each) for _, each in messages))
+        pairs = zip(messages, answers, strict=True)
+        sent = [one for (one, _), answer in pairs if answer is Published.CONFIRMED]
+        if sent:
+            with suppress(LedgerUnavailable):  # then they are sent once more, and fenced
+                await self.ledger.in_thread(
+                    lambda: self.ledger.claims.mark_published(sent, now=now)
+                )

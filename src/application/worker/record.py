@@ -88,21 +88,10 @@ class GateOpener:
         log_let_go(answer)
         ours = [one for one in answer.executions if one.queue not in self._foreign_queues]
         if ours:
-            await self._publish(ours)
+            now, seal = await ledger.now(), self._shared.seal
+            messages = [(one, envelope(one, now=now, seal=seal)) for one in ours]
+            await self._shared.publish(messages, now)
         return answer.busy
-
-    async def _publish(self, executions: Collection[Execution]) -> None:
-        """Publish what was let go; if that is in doubt, a reconciler sends it again."""
-        ledger, broker, seal = self._shared.ledger, self._shared.broker, self._shared.seal
-        now = await ledger.now()
-        messages = [envelope(execution, now=now, seal=seal) for execution in executions]
-        published = await asyncio.gather(*map(broker.publish, messages))
-        pairs = zip(executions, published, strict=True)
-        confirmed = [one for one, answer in pairs if answer is Published.CONFIRMED]
-        if confirmed:
-            with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
-                mark = partial(ledger.claims.mark_published, confirmed, now=now)
-                await ledger.in_thread(mark)
 
 
 @attrs.define
@@ -121,15 +110,14 @@ class Counters:
 
     def count(self, recorded: State | Superseded) -> None:
         """Count an end, by what the ledger recorded of it."""
-        match recorded:
-            case State.SUCCEEDED:
-                self.succeeded += 1
-            case State.RETRYING:
-                self.retried += 1
-            case Superseded():
-                self.superseded += 1
-            case _:
-                self.ended += 1
+        if isinstance(recorded, Superseded):
+            self.superseded += 1
+        elif recorded is State.SUCCEEDED:
+            self.succeeded += 1
+        elif recorded is State.RETRYING:
+            self.retried += 1
+        else:
+            self.ended += 1
 
 
 #: So many ends may wait without a place, and so many bytes of output and params with them; any

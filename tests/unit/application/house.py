@@ -157,7 +157,6 @@ class House:
             node=self.node,
             clock=self.clock,
             retention=self.retention,
-            sleep=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
         )
         self.publisher = self._publisher(run_system_task=housekeeper.run)
         self.dispatcher = Dispatcher(

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.application.worker.ledger import (
-    LOCK_PAUSES,
     MOST_FAILURES,
     SHORT_PAUSES,
     LedgerRetry,
@@ -95,7 +94,7 @@ async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_
 ) -> None:
     desk.trouble = LedgerBusy("execution 1 waits")
     waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start))
-    while len(desk.rests) < 3 * len(LOCK_PAUSES):
+    while len(desk.rests) < 3 * len(SHORT_PAUSES):
         await let_it_ask()
     desk.trouble = None
 
