@@ -19,7 +19,6 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be spared: what is away is asked again at once."""
     monkeypatch.setattr(ledger, "FIRST_PAUSE", 0.0)
     monkeypatch.setattr(ledger, "SHORT_PAUSES", (0.0,) * len(ledger.SHORT_PAUSES))
-    monkeypatch.setattr(ledger, "SHORT_PAUSES", (0.0,) * len(ledger.SHORT_PAUSES))
     monkeypatch.setattr(unhandled, "PAUSE", 0.0)
 
 
