@@ -12,8 +12,8 @@ from a_full_ledger import SCHEDULES
 from full_schedules import name_of
 from samples import size
 
+from cronhare.domain.events.outbox import OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.events import OutboxState
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, By
 from cronhare.entrypoints.container import Container

@@ -89,11 +89,9 @@ if TYPE_CHECKING:
         ScheduleLists,
     )
     from cronhare.application.administration.stories import Stories
-    from cronhare.application.events.alerting import AlertWatch
-    from cronhare.application.events.announcing import Announcer
-    from cronhare.application.events.judging import LedgerJudge
+    from cronhare.application.events.alerting import AlertWatch, LedgerJudge
+    from cronhare.application.events.announce import Announcer
     from cronhare.application.events.relay import OutboxRelay
-    from cronhare.application.events.subscribers import Subscribers
     from cronhare.application.heartbeat import Heartbeat
     from cronhare.application.publish import ExecutionPublisher, SendingBell
     from cronhare.application.scheduling.chores import Housekeeper
@@ -106,10 +104,10 @@ if TYPE_CHECKING:
     from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper
     from cronhare.application.worker.ledger import WorkerLedger
     from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
+    from cronhare.domain.events.targets import Subscribers, Subscriptions
     from cronhare.domain.lifecycle.retry_policies import RetryPolicies
     from cronhare.domain.messages.signing import Seal
     from cronhare.domain.schedules.catalog import Catalog
-    from cronhare.domain.schedules.notify import Subscriptions
 
     from .probes import make_registry
 else:

@@ -77,10 +77,10 @@ _PLACES: Final = (
     "cronhare.application.administration.stories:Stories",
     "cronhare.application.administration.changing.access:TokenDesk",
     "cronhare.application.events.alerting:AlertWatch",
-    "cronhare.application.events.announcing:Announcer",
-    "cronhare.application.events.judging:LedgerJudge",
+    "cronhare.application.events.announce:Announcer",
+    "cronhare.application.events.alerting:LedgerJudge",
     "cronhare.application.events.relay:OutboxRelay",
-    "cronhare.application.events.subscribers:Subscribers",
+    "cronhare.domain.events.targets:Subscribers",
     "cronhare.application.heartbeat:Heartbeat",
     "cronhare.application.publish:ExecutionPublisher",
     "cronhare.application.publish:SendingBell",
@@ -99,7 +99,7 @@ _PLACES: Final = (
     "cronhare.domain.lifecycle.retry_policies:RetryPolicies",
     "cronhare.domain.messages.signing:Seal",
     "cronhare.domain.schedules.catalog:Catalog",
-    "cronhare.domain.schedules.notify:Subscriptions",
+    "cronhare.domain.events.targets:Subscriptions",
 )
 
 

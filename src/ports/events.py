@@ -6,15 +6,13 @@ from typing import Protocol
 
 import attrs
 
+from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, RaisedAlert, Signs
+from cronhare.domain.events.events import Event
+from cronhare.domain.events.judging import ScheduleSigns, SystemSigns
+from cronhare.domain.events.outbox import OutboxRow, OutboxState, RunEnd
+from cronhare.domain.events.targets import Target
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alerts import Alert, RaisedAlert, Signs
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import Event, OutboxRow, OutboxState
-from cronhare.domain.lifecycle.pings import RunEnd
-from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
-from cronhare.domain.lifecycle.system_alerts import SystemSigns
-from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.task import TaskRef
 
 

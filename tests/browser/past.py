@@ -11,15 +11,8 @@ from sqlite3 import Connection
 import attrs
 import msgspec
 
-from cronhare.domain.lifecycle.alert_policy import AlertPolicy
-from cronhare.domain.lifecycle.alerts import (
-    RaisedAlert,
-    Signs,
-    alert,
-    judge,
-    raised,
-)
-from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.events.alerts import RaisedAlert, Signs, alert, judge, raised
+from cronhare.domain.events.rules import AlertPolicy, Rule
 
 #: How often each has run, in how many minutes, and how often it fails, in percent.
 _EVERY = {

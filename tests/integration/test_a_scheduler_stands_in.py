@@ -22,12 +22,12 @@ pytestmark = pytest.mark.integration
 PROCESS = """
 import sys
 from datetime import timedelta
-from cronhare.application.events import alerting, judging, relay
+from cronhare.application.events import alerting, relay
 from cronhare.domain import nodes
-from cronhare.domain.lifecycle import alerts
+from cronhare.domain.events import alerts
 from cronhare.entrypoints.processes import scheduler
 
-alerting.EVERY = judging.EVERY = timedelta(milliseconds=300)
+alerting.EVERY = alerting.EVERY = timedelta(milliseconds=300)
 alerts.CLEAR_AFTER = relay.STAND_IN_AFTER = timedelta(seconds=1)
 nodes.PRESUMED_DEAD_AFTER = timedelta(seconds=7)
 relay.STAND_IN_EVERY = scheduler.LOOK_FOR_ALERTS_EVERY = 0.2

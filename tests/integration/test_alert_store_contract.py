@@ -6,13 +6,18 @@ from typing import Any
 
 import attrs
 
+from cronhare.domain.events.alerts import (
+    CLEAR_AFTER,
+    Alert,
+    AlertFilter,
+    AlertPlace,
+    RaisedAlert,
+    Signs,
+)
+from cronhare.domain.events.judging import OVERDUE_AFTER, ScheduleSigns, SystemSigns
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, Signs
-from cronhare.domain.lifecycle.schedule_alerts import ScheduleSigns
-from cronhare.domain.lifecycle.system_alerts import OVERDUE_AFTER, SystemSigns
 from cronhare.domain.retries.retry import Complete
-from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration.ledgers import (

@@ -29,18 +29,18 @@ import asyncio, os, signal, sys
 from datetime import timedelta
 from pathlib import Path
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.application.events import alerting, judging
-from cronhare.domain.lifecycle import alerts
+from cronhare.application.events import alerting
+from cronhare.domain.events import alerts
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 
-alerting.EVERY = judging.EVERY = timedelta(milliseconds=300)
+alerting.EVERY = alerting.EVERY = timedelta(milliseconds=300)
 alerts.CLEAR_AFTER = timedelta(seconds=1)
 if "dies" in sys.argv:
     def judged(changes):
         if changes.raised:
             os.kill(os.getpid(), signal.SIGKILL)
-    alerting.say_changes = judging.say_changes = judged
+    alerting.say_changes = alerting.say_changes = judged
 
 async def main():
     container = Container(settings=Settings.read())

@@ -1,14 +1,19 @@
 """Announcing over each ledger: what the ledger refuses of an event, and many events at once."""
 
-from cronhare.application.events.alerting import AlertWatch
-from cronhare.application.events.announcing import Announcer
-from cronhare.application.events.judging import LedgerJudge
-from cronhare.application.events.pinging import Pinger
-from cronhare.application.events.subscribers import Subscribers
+from cronhare.application.events.alerting import AlertWatch, LedgerJudge
+from cronhare.application.events.announce import Announcer
+from cronhare.application.events.find import Pinger
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.lifecycle.alert_policy import AlertPolicy
+from cronhare.domain.events.rules import AlertPolicy
+from cronhare.domain.events.targets import (
+    ByCommand,
+    ByPing,
+    EventKind,
+    Subscribers,
+    Subscriptions,
+    Target,
+)
 from cronhare.domain.retries.retry import Complete
-from cronhare.domain.schedules.notify import ByCommand, ByPing, EventKind, Subscriptions, Target
 from tests.integration.ledgers import IN_30_S, MINUTE, SUCCESS, Ledger, draft
 from tests.integration.rules import Refusing
 

@@ -18,8 +18,8 @@ from cronhare.adapters.notify.apprise_sender import (
     misunderstood,
 )
 from cronhare.domain.addresses.web import LOCAL_SCHEMES, AppriseAddress
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import ByApprise
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.targets import ByApprise
 from cronhare.ports.events import NotDelivered
 
 pytest.importorskip("apprise")

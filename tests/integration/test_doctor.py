@@ -32,8 +32,8 @@ from cronhare.domain.diagnosis.queues import Difference, Fit
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.diagnosis.waiting import Waiting
-from cronhare.domain.lifecycle.alerts import trial
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
+from cronhare.domain.events.alerts import trial
+from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.breaker import BreakerPolicy, BreakerState
 from cronhare.domain.retries.budget import BudgetPolicy

@@ -7,11 +7,12 @@ from uuid import UUID
 
 import attrs
 
+from cronhare.domain.events import events
+from cronhare.domain.events.events import Event
+from cronhare.domain.events.outbox import EXPIRES_AFTER, FARTHEST, OutboxRow, OutboxState, RunEnd
+from cronhare.domain.events.targets import EventKind
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, Event, OutboxRow, OutboxState
-from cronhare.domain.lifecycle.pings import RunEnd
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.domain.schedules.keys import (
@@ -21,7 +22,6 @@ from cronhare.domain.schedules.keys import (
     manual_key,
     start_key,
 )
-from cronhare.domain.schedules.notify import EventKind
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.events import Expired, Page
@@ -276,7 +276,9 @@ def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> N
 
     found = success_after(ledger, expected)
     assert found is not None
-    event = events.recovered(expected, found)
+    event = events.recovered(
+        found, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
+    )
     answers = [ledger.events.recover(expected, event, now=ledger.now) for _ in range(2)]
 
     assert (before, found.id, answers) == (None, success.id, [True, False])
@@ -299,7 +301,13 @@ def test_who_is_told_once_hears_of_the_first_bad_end_until_the_schedule_recovers
     def recovers() -> None:
         success = ledger.succeeded(ledger.claimed("report"))
         [expected] = ledger.events.expected(source=SHOP, after=0, limit=9)
-        ledger.events.recover(expected, events.recovered(expected, success), now=ledger.now)
+        ledger.events.recover(
+            expected,
+            events.recovered(
+                success, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
+            ),
+            now=ledger.now,
+        )
         ledger.clock.advance(SECOND)
 
     def hears(target: str, state: OutboxState) -> list[str]:
@@ -366,7 +374,9 @@ def test_a_bad_end_that_is_announced_while_a_recovery_is_looked_for_waits_for_it
     def recovery(expected: OutboxRow) -> Event:
         found = success_after(ledger, expected)
         assert found is not None
-        return events.recovered(expected, found)
+        return events.recovered(
+            found, failed_at=expected.occurred_at, failed_execution_id=expected.execution_id
+        )
 
     fails()
     ledger.succeeded(ledger.claimed("report"))

@@ -11,9 +11,9 @@ import pytest
 
 from cronhare.adapters.notify.mail import MOST_AT_A_TIME, Mailer
 from cronhare.domain.addresses.servers import MailServer
-from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import ByEmail
+from cronhare.domain.events import events
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.targets import ByEmail
 from cronhare.ports.events import NotDelivered
 from tests.services.certificates import Certified, certified
 from tests.services.mail import MailBox, mail_server

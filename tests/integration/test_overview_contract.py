@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from cronhare.domain.events.alerts import Alert
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import Alert
-from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.ports.records import Counts
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, draft
 

@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 import attrs
 import pytest
 
+from cronhare.domain.events.alerts import alert, raised
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import alert, raised
-from cronhare.domain.lifecycle.events import OutboxRow
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.retry import Fail, Quarantine
-from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.web.page.navigation import WAYS

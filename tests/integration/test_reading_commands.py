@@ -10,9 +10,9 @@ import pytest
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.lifecycle.alerts import alert, trial
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.events.alerts import alert, trial
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli.commands import events
 from cronhare.entrypoints.container import Container

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, OutboxRow, OutboxState
-from cronhare.domain.schedules.notify import EventKind, Subscriptions
+from cronhare.domain.events import events
+from cronhare.domain.events.outbox import EXPIRES_AFTER, OutboxRow, OutboxState
+from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.scheduler import alert_loop
 from cronhare.entrypoints.settings.settings import Settings

@@ -6,14 +6,14 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised
+from cronhare.domain.events.outbox import OutboxRow, OutboxState
+from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.targets import ByEmail, EventKind, Subscriptions, Target
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
 from cronhare.domain.retries.retry import Complete, Quarantine
-from cronhare.domain.schedules.alert_rules import Rule
 from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.notify import ByEmail, EventKind, Subscriptions, Target
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
-from cronhare.adapters.http import exchange, requests
+from cronhare.adapters.http import client as http_client
 from cronhare.adapters.jobs import ics, targets
 from cronhare.adapters.jobs import limits as jobs_limits
 from cronhare.adapters.process import attempt, output
@@ -20,11 +20,7 @@ from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
 from cronhare.application import publish
 from cronhare.application.administration.views import work as metrics
-from cronhare.application.events import (
-    announcing,
-    backlog,
-    relay,
-)
+from cronhare.application.events import announce, find, relay
 from cronhare.application.worker import attempt as worker_attempt
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import access as tokens
@@ -36,18 +32,9 @@ from cronhare.domain.addresses import servers as server_url
 from cronhare.domain.addresses import web as allowed_hosts
 from cronhare.domain.addresses import web as web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
-from cronhare.domain.lifecycle import (
-    alert_policy,
-    alerts,
-    backfill,
-    digests,
-    events,
-    failures,
-    pings,
-    redelivery,
-    replay_order,
-    statistics,
-)
+from cronhare.domain.events import alerts, events, outbox, rules
+from cronhare.domain.events import targets as event_targets
+from cronhare.domain.lifecycle import backfill, failures, redelivery, replay_order, statistics
 from cronhare.domain.messages import ids, messages
 from cronhare.domain.queueing import served_queues
 from cronhare.domain.reading import MOST_FAULTS
@@ -62,12 +49,10 @@ from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
 from cronhare.domain.schedules import (
-    alert_rules,
     boot,
     every,
     http_call,
     jobs_file,
-    notify,
     params,
     planning,
     reminder,
@@ -187,38 +172,38 @@ BOUNDS: dict[str, list[str]] = {
     "a request over HTTP": [
         f"{http_call.MOST_SENT} headers of {http_call.LONGEST_VALUE:,} characters",
         f"names of {http_call.LONGEST_HEADER}",
-        f"a body of {size(requests.LARGEST_BODY)}",
+        f"a body of {size(http_client.LARGEST_BODY)}",
         f"{http_port.LONGEST_REQUEST // MINUTE} min",
     ],
-    "an answer over HTTP": [size(http_port.KEPT_OF_ANSWER), size(exchange._LARGEST_FRAME)],
+    "an answer over HTTP": [size(http_port.KEPT_OF_ANSWER), size(http_client._LARGEST_FRAME)],
     "targets of a jobs file": [
-        f"{notify.MOST_TARGETS};",
-        f"{notify.MOST_NAMED} of one schedule",
-        f"{notify.MOST_ADDRESSES} addresses",
+        f"{event_targets.MOST_TARGETS};",
+        f"{event_targets.MOST_NAMED} of one schedule",
+        f"{event_targets.MOST_ADDRESSES} addresses",
     ],
     "a reminder": [
         f"a subject of {reminder.LONGEST_SUBJECT} characters",
         f"a text of {reminder.LONGEST_TEXT:,}",
-        f"{notify.MOST_NAMED} targets",
+        f"{event_targets.MOST_NAMED} targets",
     ],
     "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
-    "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
+    "a target's timeout": [f"{event_targets.LONGEST_TIMEOUT // MINUTE} min"],
     "a webhook's secret": [f"{targets.SHORTEST_SECRET} to {targets.LARGEST_SECRET:,} characters"],
     "an event": [
-        size(events.LARGEST_EVENT),
+        size(outbox.LARGEST_EVENT),
         f"{events.LONGEST_REASON:,} characters",
         f"params of {events.LARGEST_PARAMS:,}",
     ],
     "telling a target": [
-        f"{events.MOST_TRIES} tries",
-        f"{events.EXPIRES_AFTER // timedelta(hours=1)} h",
+        f"{outbox.MOST_TRIES} tries",
+        f"{outbox.EXPIRES_AFTER // timedelta(hours=1)} h",
         f"{relay.AT_A_TIME} events at a time",
         "one until it has heard of any",
         f"{relay.MOST_AT_A_TIME} of all",
         f"{relay.MOST_OF_FAILING} of those that have failed",
     ],
-    "events that wait for a target": [f"{backlog.MOST_WAITING:,}"],
-    "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
+    "events that wait for a target": [f"{find.MOST_WAITING:,}"],
+    "events that were told": [f"{announce.KEPT_FOR // DAY} days"],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "an answer of a database's server": [
         f"{server_sessions.ANSWER_SECONDS} s",
@@ -300,30 +285,30 @@ BOUNDS: dict[str, list[str]] = {
     "a backfill": [f"{backfill.MOST_INSTANTS:,} due instants"],
     "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],
     "services of a target, a file of them": [
-        f"{notify.MOST_ADDRESSES};",
+        f"{event_targets.MOST_ADDRESSES};",
         size(targets.LARGEST_SERVICES),
         f"an address {web_address.LONGEST_WEB_ADDRESS:,} characters",
     ],
     "events of a kind that a target is told of each by itself": [
-        f"{notify.DEFAULT_DIGEST} a minute",
-        f"up to {notify.LARGEST_DIGEST:,}",
-        f"{digests.MOST_TOGETHER:,} in one message",
-        f"{digests.SHOWN} of them",
+        f"{event_targets.DEFAULT_DIGEST} a minute",
+        f"up to {event_targets.LARGEST_DIGEST:,}",
+        f"{outbox.MOST_TOGETHER:,} in one message",
+        f"{outbox.SHOWN} of them",
     ],
     "schedules of a file with a `ping`; its body": [
-        f"{notify.MOST_PINGS};",
-        f"{pings.LONGEST_TAIL:,} characters",
+        f"{event_targets.MOST_PINGS};",
+        f"{outbox.LONGEST_TAIL:,} characters",
     ],
-    "`not_started_by`, `not_finished_by`": [f"{alert_rules.LONGEST_WAIT.days} days"],
+    "`not_started_by`, `not_finished_by`": [f"{rules.LONGEST_WAIT.days} days"],
     "`longer_than_usual`, `least_output`": [
-        f"{alert_rules.LARGEST_FACTOR:,.0f} times",
-        f"{alert_rules.LARGEST_OUTPUT >> 40} TiB",
+        f"{rules.LARGEST_FACTOR:,.0f} times",
+        f"{rules.LARGEST_OUTPUT >> 40} TiB",
     ],
     "thresholds of alerts, a runbook": [
-        f"up to {alert_policy.LARGEST:,}",
+        f"up to {rules.LARGEST:,}",
         f"{retry.ATTEMPTS[-1]} retries",
         "a rate of 1",
-        f"{alert_policy.LONGEST_RUNBOOK:,} characters",
+        f"{rules.LONGEST_RUNBOOK:,} characters",
     ],
     "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 import attrs
 
 from cronhare.adapters.toml_writing import write_comment, write_table
+from cronhare.domain.events.targets import MOST_TARGETS
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
-from cronhare.domain.schedules.notify import MOST_TARGETS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
 from cronhare.domain.schedules.unseen import is_unseen, names_unseen

@@ -8,7 +8,7 @@ import attrs
 from cronhare.domain.addresses.servers import checked_address
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.environment import ATTEMPT_VARIABLES
-from cronhare.domain.schedules.notify import MOST_ADDRESSES
+from cronhare.domain.events.targets import MOST_ADDRESSES
 
 from .reader import Setting
 from .source import Verdict

@@ -8,14 +8,13 @@ import attrs
 from msgspec import Meta
 
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.reading import Fault
-from cronhare.domain.schedules.alert_rules import (
+from cronhare.domain.events.rules import (
     AlertConditions,
     DeadlineAsWritten,
     FactorAsWritten,
     SizeAsWritten,
 )
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events.targets import (
     MOST_NAMED,
     NO_NOTIFICATION_SETTINGS,
     PING_TIMEOUT,
@@ -27,6 +26,7 @@ from cronhare.domain.schedules.notify import (
     Target,
     by_number,
 )
+from cronhare.domain.reading import Fault
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import hint

@@ -15,9 +15,8 @@ from cronhare.adapters.extras import ExtraMissing, require
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.addresses.servers import checked_address
 from cronhare.domain.addresses.web import AppriseAddress, WebAddress
-from cronhare.domain.reading import Fault, Invalid, Reads, faults_within, written
-from cronhare.domain.schedules.alert_rules import Rule
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.targets import (
     ALL_ALERTS,
     BAD_ENDS,
     DEFAULT_DIGEST,
@@ -35,6 +34,7 @@ from cronhare.domain.schedules.notify import (
     Repeat,
     Target,
 )
+from cronhare.domain.reading import Fault, Invalid, Reads, faults_within, written
 from cronhare.domain.texts.moments import parse_duration, say_duration
 from cronhare.domain.texts.printable import echo
 

@@ -7,6 +7,7 @@ import attrs
 from msgspec import Meta
 
 from cronhare.domain.addresses.web import WebAddress
+from cronhare.domain.events.targets import MOST_NAMED
 from cronhare.domain.reading import Fault, Reads
 from cronhare.domain.schedules.http_call import (
     METHODS,
@@ -17,7 +18,6 @@ from cronhare.domain.schedules.http_call import (
     HttpCall,
     Statuses,
 )
-from cronhare.domain.schedules.notify import MOST_NAMED
 from cronhare.domain.schedules.reminder import Reminder, faults_of_message
 from cronhare.domain.schedules.task import (
     DEFAULT_TIMEOUT,

@@ -14,9 +14,8 @@ from typing import Final
 import msgspec
 
 from cronhare.domain.addresses.web import AppriseAddress
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.lifecycle.pings import RunEnd
-from cronhare.domain.schedules.notify import ByApprise
+from cronhare.domain.events.outbox import OutboxRow, RunEnd
+from cronhare.domain.events.targets import ByApprise
 from cronhare.domain.texts.words import counted
 from cronhare.ports.events import NotDelivered
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import smtplib
+import ssl
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -11,18 +12,76 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
-from cronhare.adapters.connections import Connection, Deadline
+from cronhare.adapters.connections import Connection, Deadline, look_up
 from cronhare.domain.addresses.servers import MailServer
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.lifecycle.pings import RunEnd
-from cronhare.domain.schedules.notify import ByEmail
+from cronhare.domain.events.outbox import OutboxRow, RunEnd
+from cronhare.domain.events.targets import ByEmail
 from cronhare.domain.texts.printable import printable, shortened, shown
 from cronhare.ports.events import MailContent, NotDelivered
 
-from .smtp import Refused, hand_in
 from .words import letter
+
+#: Bytes that a server may say before TLS begins, and then: lines of up to 512 (RFC 5321).
+LONGEST_TALK: Final = 64 * 1024
+
+#: What a server answers when it is ready, and to STARTTLS.
+_READY: Final = 220
+
+#: What a server answered, by the address that it refused.
+Refused: TypeAlias = dict[str, tuple[int, bytes]]
+
+
+def hand_in(
+    connection: Connection, server: MailServer, mail: EmailMessage, to: Sequence[str]
+) -> Refused:
+    """Hand a mail to a server, which may refuse some of its addresses.
+
+    Raises:
+        SMTPRecipientsRefused: it took the mail for none of them.
+        OSError: it did not take the mail; SMTPException is one.
+        ValueError: it said what cannot be read.
+    """
+    [host] = server.url.hosts
+    tls, is_wrapped = ssl.create_default_context(), server.url.scheme == "smtps"
+    own_name = smtplib.SMTP().local_hostname  # it asks the resolver: before a server waits for us
+    with connection.opened(look_up(host.name, host.port), host.port):
+        if is_wrapped:
+            connection.secure(tls, host.name)
+        smtp = _speaking(connection, own_name)
+        code, said = smtp.getreply()
+        if code != _READY:
+            raise smtplib.SMTPConnectError(code, said)
+        if not is_wrapped and not server.is_plain:
+            _ask_for_tls(smtp)
+            connection.secure(tls, host.name)
+            # A new one: what was said in plain text is forgotten (RFC 3207).
+            smtp = _speaking(connection, own_name)
+        try:
+            if server.url.user is not None:
+                smtp.login(server.url.user, server.url.password or "")
+            return smtp.send_message(mail, to_addrs=to)
+        finally:
+            with suppress(OSError):  # a mail that was taken is taken, whatever comes of this
+                smtp.putcmd("QUIT")
+
+
+def _speaking(connection: Connection, own_name: str) -> smtplib.SMTP:
+    """Speak SMTP over a connection. smtplib's timeout begins anew with each byte."""
+    smtp = smtplib.SMTP(local_hostname=own_name)
+    smtp.sock = connection.bounded(most=LONGEST_TALK)  # type: ignore[assignment] # all it uses
+    return smtp
+
+
+def _ask_for_tls(smtp: smtplib.SMTP) -> None:
+    smtp.ehlo_or_helo_if_needed()
+    if not smtp.has_extn("starttls"):
+        raise smtplib.SMTPNotSupportedError("it has no STARTTLS, and none is told in plain text")
+    code, said = smtp.docmd("STARTTLS")
+    if code != _READY:
+        raise smtplib.SMTPResponseException(code, said)
+
 
 #: Characters of what a server said to addresses that it refused.
 LONGEST_REFUSALS: Final = 500

@@ -7,10 +7,9 @@ from datetime import timedelta
 import attrs
 
 from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
-from cronhare.application.events.subscribers import Subscribers
-from cronhare.domain.lifecycle.events import reminder as reminding
+from cronhare.domain.events.outbox import reminder as reminding
+from cronhare.domain.events.targets import Subscribers, Target
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.notify import Target
 from cronhare.domain.schedules.reminder import ReminderInvalid, message_of
 from cronhare.domain.texts.words import listed
 from cronhare.ports.events import MailContent, NotDelivered, NotifierPort

@@ -6,10 +6,9 @@ from typing import Final
 import attrs
 import msgspec
 
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.lifecycle.pings import RunEnd
+from cronhare.domain.events.outbox import OutboxRow, RunEnd
+from cronhare.domain.events.targets import EventKind
 from cronhare.domain.nodes import read_node
-from cronhare.domain.schedules.notify import EventKind
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.events import MailContent, NotDelivered

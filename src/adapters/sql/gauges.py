@@ -28,8 +28,8 @@ from sqlalchemy import (
 from cronhare.domain.cron.timeline import EPOCH
 from cronhare.domain.diagnosis import waiting
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
+from cronhare.domain.events import judging as system_alerts
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle import system_alerts
 from cronhare.domain.messages.ids import LARGEST_ID
 from cronhare.ports.records import Coming, Counts, QueueLoad, Run
 

@@ -5,16 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
-from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alert_texts import say_unjudged
-from cronhare.domain.lifecycle.alerts import RaisedAlert
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.notify import EventKind, Subscriptions
-from cronhare.domain.schedules.untold import why_untold
+from cronhare.domain.events.alerts import AlertFilter, AlertPlace, RaisedAlert, say_unjudged
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, why_untold
 from cronhare.ports.events import AlertStorePort, EventStorePort
 
 from ..events.alerting import schedules_of_no_file
-from ..events.subscribers import Subscribers
 from .names import Names
 from .views.alerts import AlertPage, AlertView, ToldView, is_untried
 

@@ -34,8 +34,8 @@ from cronhare.domain.diagnosis.work import (
     judge_tasks,
     judge_timeouts,
 )
+from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.jobs_file import FileVersion
-from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
 from cronhare.ports.records import (

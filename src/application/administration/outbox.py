@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from cronhare.domain.lifecycle.events import OutboxState
+from cronhare.domain.events.outbox import OutboxState
 from cronhare.ports.events import EventStorePort
 
 from .names import Names

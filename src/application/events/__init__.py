@@ -1,1 +1,1 @@
-"""Telling targets of events: `announcing` finds out of what, `relay` does it."""
+"""Telling targets of events: `announce` finds out of what, `relay` does it."""

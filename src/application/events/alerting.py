@@ -4,28 +4,176 @@ Those of the whole ledger may be judged by any process, and are by each schedule
 a target that asks for alerts; those of schedules by the processes that have the file which asks.
 """
 
+import logging
+import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
 
-from cronhare.domain.lifecycle.alerts import (
+from cronhare.domain.events.alerts import (
     EVERY,
+    JUDGED_WITHIN,
     TOLD_ANEW_AFTER,
+    Alert,
     RaisedAlert,
     cleared,
+    judge,
     raised,
 )
-from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.events.judging import judge_schedule, judge_system
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.rules import AlertConditions, AlertPolicy
+from cronhare.domain.events.targets import EventKind, Subscriptions
+from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.retries.leaps import has_passed
-from cronhare.domain.schedules.alert_rules import AlertConditions
-from cronhare.domain.schedules.notify import EventKind, Subscriptions
-from cronhare.ports.events import AlertStorePort, EventStorePort
+from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.events import AlertChanges, AlertStorePort, EventStorePort
 
-from .adding import Adder
-from .judging import LedgerJudge, say_changes
-from .schedule_judging import ScheduleJudgement, UnderWay
+from ..logs import say
+from .find import Adder
+
+log = logging.getLogger(__name__)
+
+#: After a longer time between two looks the ledger may have been away, and with it all reports. A
+#: node that could not report itself for so long does so before it counts as ended.
+LONGEST_GAP: Final = timedelta(seconds=20)
+
+
+class LedgerJudge:
+    """Judges the alerts of no schedule. Each thread has one of its own; the ledger lets one judge.
+
+    It remembers since when it could look without a gap: what is older says nothing of a node.
+    """
+
+    def __init__(
+        self,
+        *,
+        alerts: AlertStorePort,
+        nodes: NodeStorePort,
+        policy: AlertPolicy,
+        now: Callable[[], datetime],
+    ) -> None:
+        """*policy* is best the same on all nodes: any of them may be the one that judges.
+
+        *now* asks for the ledger's time, when a judgement has ended.
+        """
+        self._now = now
+        self._alerts = alerts
+        self._nodes = nodes
+        self._policy = policy
+        self._looked_at: datetime | None = None
+        self._judged_at: datetime | None = None
+        self._watched_since: datetime | None = None
+
+    def look(self, now: datetime) -> None:
+        """Judge, if a minute has passed. At *now* the ledger has answered.
+
+        To be called more often than `LONGEST_GAP`.
+        """
+        last, self._looked_at = self._looked_at, now
+        if last is None or not timedelta(0) <= now - last <= LONGEST_GAP:
+            self._watched_since = now
+        if not has_passed(EVERY, self._judged_at, now):
+            return
+        if self._alerts.begin(now=now, every=EVERY):
+            held = [*self._held(now)]
+            say_changes(self._alerts.keep(held, now=now, ended_at=self._now()))
+        self._judged_at = now
+
+    def _held(self, now: datetime) -> Iterator[Alert]:
+        yield from judge(self._alerts.signs(now=now, retries=self._policy.retries), self._policy)
+        reports, since = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, self._watched_since
+        at_work = served(reports, now, watched_since=since)
+        signs = self._alerts.system_signs(now=now, served=at_work)
+        yield from judge_system(attrs.evolve(signs, nodes=reports, watched_since=since), now)
+
+
+def say_changes(changes: AlertChanges) -> None:
+    """Log which alerts were raised, and which are over."""
+    for alert in changes.raised:
+        say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule)
+    for alert in changes.cleared:
+        about = f" of {alert.subject}" if alert.subject else ""
+        text = f"The alert {alert.rule}{about} is over"
+        say(log, logging.INFO, "alert.cleared", text, rule=alert.rule)
+
+
+#: Seconds that one look may judge schedules, and how many it reads at a time. What else a process
+#: looks for waits so long, and `LONGEST_GAP` is never reached.
+TURN: Final = 2.0
+AT_ONCE: Final = 250
+
+
+class ScheduleJudgement:
+    """One judgement of schedules, as they are at *now*; kept once all have been looked at."""
+
+    def __init__(
+        self,
+        alerts: AlertStorePort,
+        watched: Mapping[int, AlertConditions],
+        *,
+        source: str,
+        now: datetime,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """*monotonic* is a stopwatch."""
+        self.now = now
+        self._alerts = alerts
+        self._watched = watched
+        self._source = source
+        self._monotonic = monotonic
+        self._began = monotonic()
+        self._left = [*watched]
+        self._held = list[Alert]()
+
+    def go_on(self) -> bool:
+        """Judge for a turn; answers whether some are left."""
+        until = self._monotonic() + TURN
+        while self._left:
+            page, self._left = self._left[:AT_ONCE], self._left[AT_ONCE:]
+            self._held += self._judged({id_: self._watched[id_] for id_ in page})
+            if self._monotonic() >= until:
+                break
+        return bool(self._left)
+
+    def keep(self, *, ended_at: datetime) -> AlertChanges:
+        """Note what held, unless another that began later has ended meanwhile."""
+        took = self._monotonic() - self._began
+        if took > EVERY.total_seconds():
+            text = (
+                f"Judging {len(self._watched):,} schedules of {self._source} took {took:.0f} s: "
+                "their alerts come late. The ledger is slow, or fewer schedules should ask for them"
+            )
+            say(log, logging.WARNING, "alert.slow", text)
+        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=self._source)
+
+    def _judged(self, watched: Mapping[int, AlertConditions]) -> Iterator[Alert]:
+        usual = {id_ for id_, each in watched.items() if each.longer_than_usual}
+        for signs in self._alerts.schedule_signs(watched, usual=usual, now=self.now):
+            conditions = watched[signs.scheduler_id]
+            yield from judge_schedule(signs, conditions, self.now, source=self._source)
+
+
+@attrs.frozen
+class UnderWay:
+    """A judgement that a look has left half-way: of the subscriptions that it began with.
+
+    One that *is_anew* took the place of another that was cut off. It is not cut off for a reload
+    once more: these may come more often than judging very many takes.
+    """
+
+    judgement: ScheduleJudgement
+    of: Subscriptions
+    left_at: datetime
+    is_anew: bool = False
+
+    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
+        """Tell whether the next look came soon, and may go on with this: else it is cut off."""
+        is_late = has_passed(JUDGED_WITHIN * EVERY, self.left_at, now)
+        return not is_late and (self.is_anew or subscriptions is self.of)
+
 
 #: Between two looks for the ids of schedules that may alert: one that is new waits so long.
 LOOK_UP_EVERY: Final = timedelta(minutes=5)

@@ -6,8 +6,7 @@ from shlex import quote
 
 import attrs
 
-from cronhare.domain.schedules.notify import ByEmail, Subscriptions
-from cronhare.domain.schedules.untellable import untellable
+from cronhare.domain.events.targets import ByEmail, Subscriptions, untellable
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted

@@ -8,14 +8,12 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from cronhare.application.events import relay
-from cronhare.application.events.subscribers import Subscribers
 from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
 from cronhare.application.scheduling.chores import probe_lanes
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import GapDetector, Reconciler
-from cronhare.domain.schedules.notify import Subscriptions
-from cronhare.domain.schedules.untellable import without, without_programs
+from cronhare.domain.events.targets import Subscribers, Subscriptions, without, without_programs
 from cronhare.domain.shutdown_times import CLOSING
 from cronhare.domain.texts.moments import say_due, say_time
 from cronhare.ports import LedgerUnavailable

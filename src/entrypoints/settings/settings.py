@@ -17,7 +17,7 @@ from cronhare.domain.addresses.servers import (
     parse_ledger,
 )
 from cronhare.domain.addresses.web import AllowedHosts, ListenAddress
-from cronhare.domain.lifecycle.alert_policy import (
+from cronhare.domain.events.rules import (
     DEFAULT_CRITICAL,
     DEFAULT_FAILED,
     DEFAULT_RETRIES,
@@ -27,7 +27,7 @@ from cronhare.domain.lifecycle.alert_policy import (
     RUNBOOK,
     AlertPolicy,
 )
-from cronhare.domain.lifecycle.alert_policy import LARGEST as LARGEST_ALERT
+from cronhare.domain.events.rules import LARGEST as LARGEST_ALERT
 from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.retries.backoff import (
     DEFAULT_DELAY_MS,

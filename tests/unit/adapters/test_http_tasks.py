@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.http.requests import checked
+from cronhare.adapters.http.client import checked
 from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.retries.outcome import Ending, ErrorClass

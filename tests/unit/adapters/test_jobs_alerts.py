@@ -6,8 +6,8 @@ from datetime import time, timedelta
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
-from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
-from cronhare.domain.schedules.notify import EventKind, Subscriptions
+from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
+from cronhare.domain.events.targets import EventKind, Subscriptions
 
 Read = Callable[[str], Subscriptions]
 

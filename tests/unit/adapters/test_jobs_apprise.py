@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.domain.events.targets import ByApprise, untellable
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.notify import ByApprise
-from cronhare.domain.schedules.untellable import untellable
 
 SECRET = "c4naryc4naryc4nary"
 

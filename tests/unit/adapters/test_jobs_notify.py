@@ -9,18 +9,19 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events.targets import (
     BAD_ENDS,
     DEFAULT_LATE_AFTER,
+    NO_MAIL_SERVER,
     ByCommand,
     ByEmail,
     ByListener,
     ByWebhook,
     EventKind,
     Subscriptions,
+    untellable,
 )
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.untellable import NO_MAIL_SERVER, untellable
 
 SECRET = "c4nary-c4nary-c4nary"
 

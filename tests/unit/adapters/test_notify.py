@@ -13,13 +13,10 @@ import pytest
 
 from cronhare.adapters.notify.apprise_sender import AppriseSender
 from cronhare.adapters.notify.mail import written
-from cronhare.adapters.notify.notifier import Notifier
-from cronhare.adapters.notify.webhooks import by_ping
+from cronhare.adapters.notify.notifier import Notifier, by_ping
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.lifecycle.pings import RunEnd
-from cronhare.domain.retries.outcome import Ending, Outcome
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events.outbox import OutboxRow, RunEnd
+from cronhare.domain.events.targets import (
     ByCommand,
     ByEmail,
     ByListener,
@@ -28,6 +25,7 @@ from cronhare.domain.schedules.notify import (
     Means,
     Target,
 )
+from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.ports.events import NotDelivered
 from cronhare.ports.runner import Invocation
 from cronhare.ports.system import HttpAnswer, HttpFailed, HttpRefused, HttpRequest

@@ -11,11 +11,9 @@ import pytest
 
 from cronhare.adapters.notify.mail import written
 from cronhare.adapters.notify.reminders import ReminderRunner
-from cronhare.application.events.subscribers import Subscribers
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.lifecycle.pings import RunEnd
+from cronhare.domain.events.outbox import OutboxRow, RunEnd
+from cronhare.domain.events.targets import ByEmail, Subscribers, Subscriptions, Target
 from cronhare.domain.retries.outcome import Ending, ErrorClass
-from cronhare.domain.schedules.notify import ByEmail, Subscriptions, Target
 from cronhare.domain.schedules.reminder import LONGEST_SUBJECT, Reminder
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import MailContent, NotDelivered

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import attrs
 
-from cronhare.application.events.adding import MOST_REFUSALS, Adder
-from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.application.events.find import MOST_REFUSALS, Adder
+from cronhare.domain.events import events
+from cronhare.domain.events.outbox import OutboxRow
 from cronhare.ports import LedgerRefused
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -9,13 +9,18 @@ import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.alerts import AlertDesk
-from cronhare.application.events import alerting, schedule_judging
-from cronhare.application.events.schedule_judging import ScheduleJudgement
-from cronhare.application.events.subscribers import Subscribers
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, EVERY, Alert
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState
-from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
-from cronhare.domain.schedules.notify import EventKind, NotificationSettings, Subscriptions, Target
+from cronhare.application.events import alerting
+from cronhare.application.events.alerting import ScheduleJudgement
+from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY, Alert
+from cronhare.domain.events.outbox import OutboxRow, OutboxState
+from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
+from cronhare.domain.events.targets import (
+    EventKind,
+    NotificationSettings,
+    Subscribers,
+    Subscriptions,
+    Target,
+)
 from cronhare.ports.events import AlertChanges, NotDelivered
 from tests.unit.application.house import House
 from tests.unit.application.test_events import (
@@ -128,8 +133,8 @@ async def test_two_that_judge_raise_and_clear_an_alert_once(
 
 def slow_site(monkeypatch: pytest.MonkeyPatch, *names: str) -> tuple[House, Subscriptions]:
     """Make schedules that are late, of which a turn judges one."""
-    monkeypatch.setattr(schedule_judging, "AT_ONCE", 1)
-    monkeypatch.setattr(schedule_judging, "TURN", 0.0)
+    monkeypatch.setattr(alerting, "AT_ONCE", 1)
+    monkeypatch.setattr(alerting, "TURN", 0.0)
     made, asked = house(), subscriptions()
     drafts = [attrs.evolve(EVERY_MINUTE, name=name) for name in names]
     made.schedules.save(drafts, source="shop", now=made.now)

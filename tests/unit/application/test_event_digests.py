@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.lifecycle.events import OutboxRow, OutboxState, trial
-from cronhare.domain.schedules.notify import Target
+from cronhare.domain.events.events import trial
+from cronhare.domain.events.outbox import OutboxRow, OutboxState
+from cronhare.domain.events.targets import Target
 from cronhare.ports.events import NotDelivered
 from tests.unit.application.test_events import (
     MINUTE,

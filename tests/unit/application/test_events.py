@@ -13,29 +13,27 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.events import announcing, backlog, relay, settling
-from cronhare.application.events.alerting import AlertWatch
-from cronhare.application.events.announcing import Announcer
-from cronhare.application.events.judging import LedgerJudge
+from cronhare.application.events import announce, find, relay
+from cronhare.application.events.alerting import AlertWatch, LedgerJudge
+from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
-from cronhare.application.events.subscribers import Subscribers
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.alert_policy import AlertPolicy
-from cronhare.domain.lifecycle.events import MOST_TRIES, OutboxRow, OutboxState
-from cronhare.domain.lifecycle.pings import RunEnd
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events import events
+from cronhare.domain.events.outbox import MOST_TRIES, OutboxRow, OutboxState, RunEnd
+from cronhare.domain.events.rules import AlertPolicy
+from cronhare.domain.events.targets import (
     BAD_ENDS,
     ByCommand,
     ByWebhook,
     EventKind,
     NotificationSettings,
+    Subscribers,
     Subscriptions,
     Target,
     by_number,
 )
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered
 from tests.scripted_runner import Script
@@ -228,7 +226,7 @@ async def test_who_stood_still_after_it_had_taken_an_event_leaves_it_to_who_took
 async def test_what_was_told_while_the_ledger_was_away_for_a_moment_is_not_told_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settling, "NOTED_AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(relay, "NOTED_AGAIN_AFTER", 0.0)
     made = house()
     one = Outpost(made, subscriptions(target("ops")))
     other = Outpost(made, one.subscriptions, one.notifier, "bee")
@@ -326,7 +324,7 @@ async def test_many_targets_that_hang_leave_places_for_those_that_hear() -> None
 async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at_once(
     monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
-    monkeypatch.setattr(backlog, "MOST_WAITING", 1)
+    monkeypatch.setattr(find, "MOST_WAITING", 1)
     made = house()
     those = {*EventKind} - {EventKind.ARRIVED, EventKind.ALERT}
     wants = subscriptions(target("ops", *those), target("dead", *those), late_after=MINUTE)
@@ -345,7 +343,7 @@ async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at
     of_dead = [row.event for row in rows if row.target == "dead" and row.state == "waiting"]
     heard = [event for name, event in outpost.notifier.told if name == "ops"]
     monkeypatch.undo()
-    made.clock.advance(announcing.LEFT_TO_WAIT)
+    made.clock.advance(announce.LEFT_TO_WAIT)
     await outpost.turn()
     await outpost.outbox_relay.close()
 
@@ -471,7 +469,7 @@ async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Line
     await failed(made)
 
     await stranger.turn()
-    made.clock.advance(announcing.UNKNOWN_LEFT_FOR)
+    made.clock.advance(announce.UNKNOWN_LEFT_FOR)
     await knows.turn()
 
     assert knows.notifier.told == [("ops", "failed")]

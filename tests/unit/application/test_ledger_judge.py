@@ -7,8 +7,8 @@ import pytest
 
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.events.judging import LONGEST_GAP, LedgerJudge
-from cronhare.domain.lifecycle.alert_policy import AlertPolicy
+from cronhare.application.events.alerting import LONGEST_GAP, LedgerJudge
+from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.house import House

@@ -6,8 +6,8 @@ import attrs
 import msgspec
 
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.lifecycle.pings import LOOKS_BACK
-from cronhare.domain.schedules.notify import ByPing, Subscriptions, Target
+from cronhare.domain.events.outbox import LOOKS_BACK
+from cronhare.domain.events.targets import ByPing, Subscriptions, Target
 from tests.unit.application.endings import SUCCESS, always
 from tests.unit.application.test_events import (
     MINUTE,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.domain.lifecycle.alert_policy import AlertPolicy
+from cronhare.domain.events.rules import AlertPolicy
 from cronhare.domain.retries.breaker import BreakerPolicy
 from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
 from cronhare.domain.retries.crashes import CrashPolicy

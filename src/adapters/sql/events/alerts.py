@@ -19,18 +19,19 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alerts import (
+from cronhare.domain.events.alerts import (
     CLEARED_KEPT,
     JUDGED_WITHIN,
     Alert,
+    AlertFilter,
+    AlertPlace,
     RaisedAlert,
     counts_as_held,
     is_forgotten,
     is_over,
     is_superseded,
 )
-from cronhare.domain.lifecycle.events import LONGEST_NAME
+from cronhare.domain.events.events import LONGEST_NAME
 from cronhare.ports.events import AlertChanges
 
 from ..database import Store, repeatable

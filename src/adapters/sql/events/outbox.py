@@ -19,10 +19,10 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.lifecycle.events import (
+from cronhare.domain.events.events import Event
+from cronhare.domain.events.outbox import (
     EXPIRES_AFTER,
     UNTOLD,
-    Event,
     OutboxRow,
     OutboxState,
     Place,

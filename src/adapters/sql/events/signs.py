@@ -24,15 +24,15 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.cron.zones import find_zone
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, LOOKS_BACK, MOST_COUNTED, NEWEST, Signs
-from cronhare.domain.lifecycle.schedule_alerts import (
+from cronhare.domain.events.alerts import CLEAR_AFTER, LOOKS_BACK, MOST_COUNTED, NEWEST, Signs
+from cronhare.domain.events.judging import (
     OUTPUT_LOOKED_FOR,
     USUAL_RUNS,
     RunSigns,
     ScheduleSigns,
     may_be_long,
 )
+from cronhare.domain.execution import State
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 
 from ..database import repeatable

@@ -12,9 +12,8 @@ from cronhare.domain.diagnosis.nodes import Owner
 from cronhare.domain.diagnosis.quarantine import Quarantined
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.diagnosis.targets import UntoldTarget
+from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.events import UNTOLD, OutboxState
-from cronhare.domain.lifecycle.pings import PING
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports import LedgerOutdated, LedgerUnavailable

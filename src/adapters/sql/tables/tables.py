@@ -30,8 +30,8 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.audit import AuditOutcome
+from cronhare.domain.events.outbox import OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.events import OutboxState
 from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.schedules.idle import Why

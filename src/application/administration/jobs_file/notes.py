@@ -8,12 +8,12 @@ from itertools import islice
 import attrs
 
 from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
+from cronhare.domain.events.targets import Subscriptions, untellable
 from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.schedules.calendar_faults import unknown_calendars
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.schedules.unreached import (
     note_unheard,
@@ -22,7 +22,6 @@ from cronhare.domain.schedules.unreached import (
     topic_of,
     topics_of,
 )
-from cronhare.domain.schedules.untellable import untellable
 from cronhare.domain.texts.printable import echo
 from cronhare.ports.attempts import NodeStorePort
 

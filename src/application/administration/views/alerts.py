@@ -7,9 +7,9 @@ from typing import Any, Final, Self
 import attrs
 import msgspec
 
-from cronhare.domain.lifecycle.alert_texts import AlertText
-from cronhare.domain.lifecycle.alerts import RaisedAlert
-from cronhare.domain.lifecycle.events import LONGEST_NAME, OutboxRow, OutboxState, say_next_try
+from cronhare.domain.events.alerts import AlertText, RaisedAlert
+from cronhare.domain.events.events import LONGEST_NAME
+from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.texts.printable import printable_json, shortened
 from cronhare.domain.texts.words import counted
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import attrs
 
-from cronhare.domain.lifecycle.events import OutboxRow
+from cronhare.domain.events.outbox import OutboxRow
 
 from .values import json_value
 

@@ -9,12 +9,10 @@ from uuid import uuid4
 import attrs
 import typer
 
-from cronhare.domain.lifecycle.alert_list import AlertFilter
-from cronhare.domain.lifecycle.alert_texts import say_measured
-from cronhare.domain.lifecycle.alerts import AlertSeverity, trial
-from cronhare.domain.lifecycle.events import OutboxRow
-from cronhare.domain.schedules.alert_rules import Rule
-from cronhare.domain.schedules.notify import Target
+from cronhare.domain.events.alerts import AlertFilter, AlertSeverity, say_measured, trial
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.targets import Target
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import listed

@@ -17,7 +17,7 @@ from cronhare.application.administration.jobs_file.notes import (
     notes_on_targets,
     notes_on_topics,
 )
-from cronhare.domain.schedules.notify import DEFAULT_TIMEOUT, ByApprise
+from cronhare.domain.events.targets import DEFAULT_TIMEOUT, ByApprise
 from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, Refusals, clash_refusal

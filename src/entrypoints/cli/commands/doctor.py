@@ -13,8 +13,8 @@ from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.targets import judge_targets
+from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.jobs_file import FileVersion
-from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.texts.words import counted
 
 from ... import logs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.lifecycle.events import OutboxState, say_next_try
+from cronhare.domain.events.outbox import OutboxState, say_next_try
 from cronhare.domain.texts.words import counted
 
 from ..bounds import MOST_LINES

@@ -7,8 +7,9 @@ from uuid import uuid4
 import attrs
 import typer
 
-from cronhare.domain.lifecycle.events import OutboxRow, trial
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events.events import trial
+from cronhare.domain.events.outbox import OutboxRow
+from cronhare.domain.events.targets import (
     ByApprise,
     ByCommand,
     ByEmail,
@@ -17,8 +18,8 @@ from cronhare.domain.schedules.notify import (
     ByWebhook,
     Means,
     Target,
+    lacks,
 )
-from cronhare.domain.schedules.untellable import lacks
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import listed
 from cronhare.ports.events import NotDelivered, NotifierPort

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.application.logs import say
-from cronhare.domain.schedules.notify import Subscriptions
+from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.texts.words import listed
 
 from ...container import Container

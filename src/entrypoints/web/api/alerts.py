@@ -8,9 +8,8 @@ from pydantic import BeforeValidator
 
 from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.access import Scope
-from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alerts import AlertSeverity
-from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.events.alerts import AlertFilter, AlertPlace, AlertSeverity
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.texts.moments import iso_moment
 
 from ..asking import Asking

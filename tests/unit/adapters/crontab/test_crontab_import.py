@@ -18,7 +18,7 @@ from cronhare.adapters.crontab.source import (
     Verdict,
     parse_usable,
 )
-from cronhare.domain.schedules.notify import MOST_TARGETS
+from cronhare.domain.events.targets import MOST_TARGETS
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
 DEBIAN = r"""# /etc/crontab: system-wide crontab

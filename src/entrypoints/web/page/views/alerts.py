@@ -12,10 +12,14 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.alerts import AlertView
-from cronhare.domain.lifecycle.alert_list import AlertFilter, AlertPlace
-from cronhare.domain.lifecycle.alert_texts import say_measured
-from cronhare.domain.lifecycle.alerts import AlertSeverity, nobody_judged
-from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.events.alerts import (
+    AlertFilter,
+    AlertPlace,
+    AlertSeverity,
+    nobody_judged,
+    say_measured,
+)
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.texts.printable import echo
 
 from ...problems import Problem

@@ -5,20 +5,22 @@ are lines of docs/compatibility.md.
 """
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
 from ..execution import Execution
 from ..retries.leaps import was_ahead
-from ..schedules.alert_rules import Rule
-from ..schedules.notify import EventKind
+from ..texts.moments import say_duration, say_moment
+from ..texts.printable import shortened
 from ..texts.words import counted
-from .alert_policy import AlertPolicy
-from .events import Event, describe_task
+from .events import LONGEST_NAME, Event, describe_task
+from .rules import LONGEST_RUNBOOK, RUNBOOK, AlertPolicy, Rule
+from .targets import EventKind
 
 #: How often the signs are looked at, by one process of all.
 EVERY: Final = timedelta(minutes=1)
@@ -371,3 +373,158 @@ def _growing(
         "threshold": threshold,
         "runbook": runbook,
     }
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PLACE: Final = re.compile(r"(held|over)-(-[0-9]{1,16}|[0-9]{1,17})-(.{1,255})")
+
+
+@attrs.frozen(kw_only=True)
+class AlertFilter:
+    """Which alerts: None is whichever. Those that are *cleared* are listed after what holds."""
+
+    rule: str | None = None
+    severity: str | None = None
+    schedule: str | None = None
+    cleared: bool = False
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules of which these are: how bad an alert is comes from its rule."""
+        return frozenset(
+            rule
+            for rule, severity in SEVERITY_OF.items()
+            if self.rule in {None, rule} and self.severity in {None, severity}
+        )
+
+
+@attrs.frozen(order=True)
+class AlertPlace:
+    """Where an alert stands in the list: what holds, then what is *over*; the newest first."""
+
+    over: bool
+    before: int
+    key: str
+
+    @classmethod
+    def of(cls, alert: RaisedAlert) -> Self:
+        """Give the place of an alert."""
+        at = alert.cleared_at or alert.raised_at
+        micros = (at - _EPOCH) // timedelta(microseconds=1)
+        return cls(alert.cleared_at is not None, -micros, alert.key)
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Read a place as it is written; None if it is none.
+
+        >>> str(AlertPlace.read("held-1772452800000000-queue:1f0c")), AlertPlace.read("7")
+        ('held-1772452800000000-queue:1f0c', None)
+        """
+        if (found := _PLACE.fullmatch(text)) is None:
+            return None
+        return cls(found[1] == "over", -int(found[2]), found[3])
+
+    @property
+    def at(self) -> datetime:
+        """When an alert here was raised, or what is over was cleared."""
+        return _EPOCH - timedelta(microseconds=self.before)
+
+    def __str__(self) -> str:
+        return f"{'over' if self.over else 'held'}-{-self.before}-{self.key}"
+
+
+#: What each is called in a list. What is told of a growing queue has the original's title.
+TITLES: Final[Mapping[str, str]] = {
+    Rule.FAILED: "Failures wait for somebody",
+    Rule.GROWING: "Many failures wait for somebody",
+    Rule.CRITICAL: "Very many failures wait for somebody",
+    Rule.RETRIES: "An execution is retried again and again",
+    Rule.RETRY_RATE: "Many runs are retried",
+    Rule.SCHEDULER: "No scheduler claims what is due",
+    Rule.UNSENT: "Runs cannot be handed to the broker",
+    Rule.QUEUE: "No worker serves a queue",
+    Rule.NODE: "A node is silent",
+    Rule.NOT_STARTED: "Not begun in time",
+    Rule.NOT_FINISHED: "Not ended in time",
+    Rule.TOO_LONG: "It takes longer than usual",
+    Rule.TOO_SHORT: "It wrote less than it is to",
+}
+
+_WAITING: Final = "docs/operators.md: Why is it stuck?"
+_WORKERS: Final = "docs/operators.md: Who works on it?"
+
+#: The runbook of each, where what was told names none.
+RUNBOOKS: Final[Mapping[str, str]] = {
+    Rule.FAILED: RUNBOOK,
+    Rule.GROWING: RUNBOOK,
+    Rule.CRITICAL: RUNBOOK,
+    Rule.RETRIES: _WAITING,
+    Rule.RETRY_RATE: RUNBOOK,
+    Rule.SCHEDULER: _WORKERS,
+    Rule.UNSENT: _WAITING,
+    Rule.QUEUE: _WORKERS,
+    Rule.NODE: _WORKERS,
+    Rule.NOT_STARTED: "docs/operators.md: Why did it not run?",
+    Rule.NOT_FINISHED: _WAITING,
+    Rule.TOO_LONG: _WAITING,
+    Rule.TOO_SHORT: "docs/alerts.md: Of one schedule",
+}
+
+#: Whose numbers are seconds.
+_SECONDS: Final = frozenset(
+    {Rule.SCHEDULER, Rule.NODE, Rule.NOT_STARTED, Rule.NOT_FINISHED, Rule.TOO_LONG}
+)
+
+
+@attrs.frozen(kw_only=True)
+class AlertText:
+    """What was told of an alert, part by part."""
+
+    severity: str
+    title: str
+    value: float | None
+    threshold: float | None
+    runbook: str | None
+
+    @classmethod
+    def of(cls, alert: RaisedAlert) -> Self:
+        """Read what was told, and add what is the same of each alert by that rule."""
+        data, rule = alert.data, alert.rule
+        said = {**data.get("alert", {}), **data.get("deadLetterQueue", {})}
+        runbook = str(said.get("runbook") or RUNBOOKS.get(rule, ""))
+        return cls(
+            severity=SEVERITY_OF.get(rule, AlertSeverity.HIGH),
+            title=shortened(str(said.get("title") or TITLES.get(rule, rule)), LONGEST_NAME),
+            value=data.get("value"),
+            threshold=data.get("threshold"),
+            runbook=shortened(runbook, LONGEST_RUNBOOK) or None,
+        )
+
+
+def say_unjudged(judged_at: datetime | None, now: datetime) -> str | None:
+    """Say that nobody judges the ledger, if so: that nothing is listed says nothing then.
+
+    >>> now = datetime(2026, 3, 2, 12, 0)
+    >>> say_unjudged(now - timedelta(minutes=1), now), say_unjudged(None, now)[:35]
+    (None, 'Nobody has judged the ledger so far')
+    """
+    if not nobody_judged(judged_at, now):
+        return None
+    since = "so far" if judged_at is None else f"since {say_moment(judged_at)}"
+    return (
+        f"Nobody has judged the ledger {since}: what is wrong now may not be listed. "
+        "Start `cronhare scheduler` or `cronhare up`"
+    )
+
+
+def say_measured(rule: str, number: float) -> str:
+    """Say a number of an alert, which is a time, a rate, or counts something.
+
+    >>> say_measured("failed", 1_200), say_measured("retry-rate", 0.25), say_measured("node", 90)
+    ('1,200', '25.0%', '1m30s')
+    """
+    if rule == Rule.RETRY_RATE:
+        return f"{number:.1%}"
+    if rule in _SECONDS:
+        return say_duration(timedelta(seconds=round(number)))
+    return f"{number:,g}" if number != int(number) else f"{int(number):,}"

@@ -7,23 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from cronhare.domain.lifecycle.alert_policy import AlertPolicy
-from cronhare.domain.lifecycle.alert_texts import (
-    RUNBOOKS,
-    TITLES,
-    AlertText,
-)
-from cronhare.domain.lifecycle.alerts import (
+from cronhare.domain.events.alerts import (
     FEWEST_RUNS,
     GROWING,
+    RUNBOOKS,
     SEVERITY_OF,
+    TITLES,
     Alert,
+    AlertText,
     RaisedAlert,
     Signs,
     judge,
     raised,
 )
-from cronhare.domain.schedules.alert_rules import Rule
+from cronhare.domain.events.rules import AlertPolicy, Rule
 from tests.unit.executions import NOON, execution
 
 

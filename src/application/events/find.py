@@ -1,21 +1,138 @@
-"""Finds arrivals, skips, late starts and recoveries: nobody wrote events when they happened."""
+"""Finds what others want to know, and adds it to the outbox: one row for each target."""
 
+import logging
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
 
-from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle import events
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, Event, OutboxRow
+from cronhare.domain.events import events
+from cronhare.domain.events.events import Event
+from cronhare.domain.events.outbox import (
+    ENDS,
+    EXPIRES_AFTER,
+    LOOKS_BACK,
+    OutboxRow,
+    RunEnd,
+    end_of,
+    start_of,
+)
+from cronhare.domain.events.targets import EventKind, Subscriptions
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.leaps import has_passed
-from cronhare.domain.schedules.notify import EventKind, Subscriptions
+from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort
 
-from .adding import Adder
-from .backlog import Backlog
+from ..logs import say
+
+log = logging.getLogger(__name__)
+
+#: Refused events of which it is remembered that they were said; then all are said again.
+MOST_SAID: Final = 10_000
+
+
+#: Refusals of a look's events of one kind, while the refused ones are searched for: few events
+#: are found in so many, and a ledger that takes none at all is asked no further.
+MOST_REFUSALS: Final = 50
+
+
+class Adder:
+    """Adds what it can. What is refused is found, and refused, look by look: it is said once."""
+
+    def __init__(self, store: EventStorePort) -> None:
+        self._store = store
+        self._said: set[tuple[str, str]] = set()
+        self._refusals_left = MOST_REFUSALS
+
+    def begin(self) -> None:
+        """Begin a look for events of one kind."""
+        self._refusals_left = MOST_REFUSALS
+
+    def add(self, rows: Sequence[OutboxRow]) -> bool:
+        """Add what is not there yet, in halves where the ledger refuses the whole.
+
+        Those that were refused before come last, lest they use up the refusals that are left.
+        False says that others were not tried by themselves: they are to be added once more.
+        """
+        refused = [row for row in rows if _place(row) in self._said]
+        is_over = self._add([row for row in rows if _place(row) not in self._said])
+        if self._refusals_left > 0:
+            self._add(refused)
+        return is_over
+
+    def _add(self, rows: Sequence[OutboxRow]) -> bool:
+        if not rows:
+            return True
+        try:
+            self._store.add(rows)
+        except LedgerRefused as refusal:
+            self._refusals_left -= 1
+            if len(rows) == 1:
+                self.refused(rows[0], refusal)
+                return True
+            half = len(rows) // 2
+            return all(
+                self._refusals_left > 0 and self._add(part) for part in (rows[:half], rows[half:])
+            )
+        return True
+
+    def refused(self, row: OutboxRow, refusal: LedgerRefused) -> None:
+        """Say who is not told of what."""
+        place = _place(row)
+        if place in self._said:
+            return
+        if len(self._said) >= MOST_SAID:
+            self._said.clear()
+        self._said.add(place)
+        text = f"{row.target} is not told of {row.event_key}: {refusal}"
+        say(log, logging.ERROR, "event.refused", text, schedule=row.schedule_name)
+
+
+def _place(row: OutboxRow) -> tuple[str, str]:
+    return row.event_key, row.target
+
+
+#: So many events may wait for a target of a jobs file.
+MOST_WAITING: Final = 100_000
+
+
+@attrs.define(eq=False)
+class Backlog:
+    """Knows which targets are full, and counts what they are not told of.
+
+    Bad ends wait in the archive meanwhile; arrivals, skips and late starts are left out.
+    """
+
+    _store: EventStorePort
+    _left_out: dict[str, set[str]] = attrs.field(init=False, factory=dict[str, set[str]])
+
+    def full(self, subscriptions: Subscriptions) -> Collection[str]:
+        """Name the targets that are full now; what changes is said once."""
+        if subscriptions.is_empty:
+            return ()
+        waiting = self._store.waiting(subscriptions.names, source=subscriptions.source or "")
+        full = {name for name, rows in waiting.items() if rows >= MOST_WAITING}
+        for name in sorted(full - self._left_out.keys()):
+            self._left_out[name] = set()
+            text = (
+                f"{MOST_WAITING:,} events wait for {name}: its other failures wait in the archive, "
+                "for a day at most; of arrivals, skips and late starts it is told no more"
+            )
+            say(log, logging.WARNING, "event.full", text)
+        for name in sorted(self._left_out.keys() - full):
+            missed = counted(len(self._left_out.pop(name)), "arrival, skip or late start")
+            text = f"{name} is told of events again; of {missed} it was not told"
+            say(log, logging.WARNING, "event.full", text)
+        return full
+
+    def leave_out(self, target: str, event_id: str) -> None:
+        """Count an event that a full target is not told of, each once."""
+        if len(missed := self._left_out[target]) < MOST_WAITING:
+            missed.add(event_id)
+
 
 #: Between two looks.
 FIND_EVERY: Final = timedelta(seconds=10)
@@ -155,7 +272,15 @@ class Finder:
             expected.scheduler_id, after=expected.occurred_at, by=now
         )
         if success is not None:
-            self._store.recover(expected, events.recovered(expected, success), now=now)
+            self._store.recover(
+                expected,
+                events.recovered(
+                    success,
+                    failed_at=expected.occurred_at,
+                    failed_execution_id=expected.execution_id,
+                ),
+                now=now,
+            )
 
     def _begin(
         self, kind: EventKind, subscriptions: Subscriptions, now: datetime
@@ -193,3 +318,48 @@ class Finder:
 
 def _lateness(execution: Execution, now: datetime) -> timedelta:
     return (execution.started_at or now) - execution.due_at
+
+
+#: Runs that a look finds; the next one finds the others.
+MOST_PINGED: Final = 1_000
+
+#: Runs of which it is remembered that they were added: others are added again, to no effect.
+MOST_REMEMBERED: Final = 10_000
+
+
+class Pinger:
+    """Looks in each round of the announcer: a service measures from the start to the end."""
+
+    def __init__(self, store: EventStorePort) -> None:
+        self._store = store
+        self._adder = Adder(store)
+        self._added = OrderedDict[tuple[int, int], None]()
+        self._after = 0
+
+    def look(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> None:
+        """Look once; *full* targets are left out."""
+        pings = {name: each for name, each in subscriptions.pings.items() if each.name not in full}
+        if not pings:
+            return
+        source = subscriptions.source or ""
+        ids = self._store.schedule_ids(pings, source=source)
+        page = self._store.begun_or_ended(
+            ids, since=now - LOOKS_BACK, after=self._after, limit=MOST_PINGED
+        )
+        found = [run for run in page.found if (run.id, run.version) not in self._added]
+        ends = self._store.run_ends([run.id for run in found if run.state in ENDS])
+        rows = list[OutboxRow]()
+        for run in found:
+            target = pings[ids[run.scheduler_id]].name
+            if run.state in ENDS:
+                end = ends.get(run.id, RunEnd())
+                rows.append(end_of(run, end, target, source=source, now=now))
+            elif run.state is State.RUNNING and run.attempt == 1:
+                rows.append(start_of(run, target, source=source, now=now))
+        self._adder.begin()
+        self._adder.add(rows)
+        self._after = page.next or 0
+        for run in found:
+            self._added[run.id, run.version] = None
+        while len(self._added) > MOST_REMEMBERED:
+            self._added.popitem(last=False)

@@ -5,10 +5,11 @@ from typing import Any
 import attrs
 import msgspec
 
+from cronhare.domain.events import events
+from cronhare.domain.events.events import LARGEST_PARAMS
+from cronhare.domain.events.outbox import LARGEST_EVENT
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle import events
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import LARGEST_EVENT, LARGEST_PARAMS
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from cronhare.domain.events.outbox import RunEnd, end_of
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.pings import RunEnd, end_of
 from tests.unit.executions import NOON, execution
 
 

@@ -6,14 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.domain.lifecycle.alerts import CLEAR_AFTER, SEVERITY_OF, Alert
-from cronhare.domain.lifecycle.schedule_alerts import (
-    FEWEST_USUAL,
-    RunSigns,
-    ScheduleSigns,
-    judge_schedule,
-)
-from cronhare.domain.schedules.alert_rules import AlertConditions, Deadline, Rule
+from cronhare.domain.events.alerts import CLEAR_AFTER, SEVERITY_OF, Alert
+from cronhare.domain.events.judging import FEWEST_USUAL, RunSigns, ScheduleSigns, judge_schedule
+from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
 from tests.unit.executions import NOON
 
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)

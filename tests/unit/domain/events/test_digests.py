@@ -6,9 +6,9 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.lifecycle.digests import SHOWN, Turn, decide, digest
-from cronhare.domain.lifecycle.events import LARGEST_EVENT, OutboxRow, trial
-from cronhare.domain.schedules.notify import type_of
+from cronhare.domain.events.events import trial
+from cronhare.domain.events.outbox import LARGEST_EVENT, SHOWN, OutboxRow, Turn, decide, digest
+from cronhare.domain.events.targets import type_of
 from tests.unit.executions import NOON
 
 

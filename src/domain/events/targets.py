@@ -1,10 +1,7 @@
-"""Who is told of a schedule's events: the targets of a jobs file, and who names them.
-
-What a target does, a command above all, comes from that file alone, never from a row or a message.
-"""
+"""Who is told of a schedule's events: the targets of a jobs file, and who names them."""
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import PurePath
 from typing import Final, TypeAlias
@@ -12,8 +9,8 @@ from typing import Final, TypeAlias
 import attrs
 
 from ..addresses.web import AppriseAddress, WebAddress
-from .alert_rules import NO_CONDITIONS, AlertConditions, Rule
-from .task import Task, TaskRef
+from ..schedules.task import Task, TaskRef
+from .rules import NO_CONDITIONS, AlertConditions, Rule
 
 #: How long a target may take, unless it says so itself, and at most.
 DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
@@ -305,3 +302,78 @@ class Subscriptions:
 def by_number(tasks: Iterable[Task]) -> Mapping[TaskRef, str]:
     """Give the names of tasks by their numbers, for rows that know no name."""
     return {task.ref: task.name for task in tasks}
+
+
+#: Why no mail goes out.
+NO_MAIL_SERVER = "CRON_SMTP_URL names no mail server"
+
+
+def lacks(target: Target, *, has_mail: bool) -> str | None:
+    """Say what a target cannot be told without here; None if there is all that it needs."""
+    match target.means:
+        case ByWebhook(lacks=str() as what) | ByApprise(lacks=str() as what):
+            return what
+        case ByEmail() if not has_mail:
+            return NO_MAIL_SERVER
+    return None
+
+
+def untellable(subscriptions: Subscriptions, *, has_mail: bool) -> Mapping[str, str]:
+    """Give the targets of a file that cannot be told here, with the reason of each."""
+    found = {
+        name: lacks(target, has_mail=has_mail) for name, target in subscriptions.targets.items()
+    }
+    return {name: why for name, why in found.items() if why is not None}
+
+
+def without(names: Collection[str], subscriptions: Subscriptions) -> Subscriptions:
+    """Leave out targets."""
+    kept = {name: each for name, each in subscriptions.targets.items() if name not in names}
+    return attrs.evolve(subscriptions, targets=kept)
+
+
+def without_programs(subscriptions: Subscriptions) -> Subscriptions:
+    """Keep the targets for alerts that ask for no program: a host without tasks' programs has them.
+
+    What is for any other target is left to the workers.
+    """
+    kept = {
+        each.name: each
+        for each in subscriptions.alerted
+        if not isinstance(each.means, ByCommand | ByListener)
+    }
+    return attrs.evolve(subscriptions, targets=kept, schedules={}, tasks={}, pings={})
+
+
+def why_untold(
+    subscriptions: Subscriptions, rule: str, schedule: str | None, task: str | None
+) -> Mapping[str, str]:
+    """Say of each target of a file why it was not told of an alert, if it was not.
+
+    An alert of no *schedule* is of the whole ledger; *task* names that of a schedule of no file.
+    """
+    told = subscriptions.told_of_alert(EventKind.ALERT, rule, schedule, task)
+    names = {each.name for each in told}
+    return {
+        name: _why(target, rule, schedule, names) for name, target in subscriptions.targets.items()
+    }
+
+
+def _why(target: Target, rule: str, schedule: str | None, told: Collection[str]) -> str:
+    if EventKind.ALERT not in target.events:
+        return f"its events have no {EventKind.ALERT}"
+    if rule not in target.alerts:
+        return f"its alerts leave out {rule}"
+    if target.name not in told:
+        return f"{schedule}, or its task, names others in its notify"
+    return "no process that tells has found the alert yet: a worker looks once a minute"
+
+
+@attrs.define(eq=False)
+class Subscribers:
+    """The subscriptions of this process: *current* is replaced by a reload of the jobs file.
+
+    Whoever reads it twice may find another: take it once for each round.
+    """
+
+    current: Subscriptions = attrs.field(factory=Subscriptions)

@@ -3,8 +3,8 @@
 import attrs
 
 from cronhare.domain.addresses.web import WebAddress
-from cronhare.domain.schedules.alert_rules import Rule
-from cronhare.domain.schedules.notify import (
+from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.targets import (
     ByCommand,
     ByEmail,
     ByListener,
@@ -13,9 +13,11 @@ from cronhare.domain.schedules.notify import (
     NotificationSettings,
     Subscriptions,
     Target,
+    untellable,
+    why_untold,
+    without,
+    without_programs,
 )
-from cronhare.domain.schedules.untellable import untellable, without, without_programs
-from cronhare.domain.schedules.untold import why_untold
 
 ALERTED = frozenset({EventKind.ALERT})
 MAIL = ByEmail(to=("ops@example.org",))

@@ -5,15 +5,10 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.lifecycle.alerts import SEVERITY_OF
-from cronhare.domain.lifecycle.system_alerts import (
-    OVERDUE_AFTER,
-    QueueSigns,
-    SystemSigns,
-    judge_system,
-)
+from cronhare.domain.events.alerts import SEVERITY_OF
+from cronhare.domain.events.judging import OVERDUE_AFTER, QueueSigns, SystemSigns, judge_system
+from cronhare.domain.events.rules import Rule
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport, served
-from cronhare.domain.schedules.alert_rules import Rule
 from tests.unit.executions import NOON
 
 MINUTE = timedelta(minutes=1)

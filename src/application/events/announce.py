@@ -1,19 +1,19 @@
-"""Finds what others want to know, and adds it to the outbox: one row for each target.
-
-Every process with a jobs file does so for its own source. Bad ends wait in the archive, which is
-written with them; what nobody wrote down is found again and again, and added once.
-"""
+"""Looks round by round for what others want to know, and expires what nobody could be told."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from cronhare.domain.lifecycle import events
+from cronhare.domain.events import events
+from cronhare.domain.events.outbox import (
+    EXPIRES_AFTER,
+    FARTHEST,
+    OutboxRow,
+)
+from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.events import EXPIRES_AFTER, FARTHEST, OutboxRow
 from cronhare.domain.retries.leaps import has_passed
-from cronhare.domain.schedules.notify import EventKind, Subscriptions
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort
@@ -21,10 +21,7 @@ from cronhare.ports.system import ClockPort
 
 from ..logs import say
 from .alerting import AlertWatch
-from .backlog import Backlog
-from .finding import Finder
-from .pinging import Pinger
-from .subscribers import Subscribers
+from .find import Backlog, Finder, Pinger
 
 log = logging.getLogger(__name__)
 

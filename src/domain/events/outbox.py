@@ -1,0 +1,411 @@
+"""The outbox: what each target is to be told, when it is tried again, and what is told together."""
+
+import enum
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import attrs
+import msgspec
+
+from ..execution import Execution, State
+from ..retries.backoff import exponential
+from ..texts.moments import say_moment
+from ..texts.words import counted
+from .alerts import AlertSeverity
+from .events import Event, bounded, id_of
+from .targets import DIGEST, EventKind, type_of
+
+#: Who has not heard of an event after so many tries, or so long, is told no more.
+MOST_TRIES: Final = 8
+
+
+EXPIRES_AFTER: Final = timedelta(hours=24)
+
+
+#: Between two tries: 10 s, 30 s, 90 s … up to an hour; `wait_after` has the sum.
+FIRST_WAIT: Final = timedelta(seconds=10)
+
+
+LONGEST_WAIT: Final = timedelta(hours=1)
+
+
+GROWTH: Final = 3
+
+
+#: No wait and no lease of an event reaches so far: a clock was ahead that set what does.
+FARTHEST: Final = 2 * LONGEST_WAIT
+
+
+#: Bytes of an event: what a person wrote into a row may be longer, and is not sent.
+LARGEST_EVENT: Final = 256 * 1024
+
+
+#: How the key of a recovery begins that is expected; the bad end's follows.
+_EXPECTED: Final = "expected:"
+
+
+#: No kind of event that a target asks for: a task names the targets of a reminder.
+_REMINDER: Final = "reminder"
+
+
+class OutboxState(enum.StrEnum):
+    """What became of telling one target of one event."""
+
+    EXPECTED = "expected"  # a recovery, once the schedule succeeds again
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given-up"
+    EXPIRED = "expired"
+
+
+#: Who was to be told and was not, and is told no more.
+UNTOLD: Final = frozenset({OutboxState.GIVEN_UP, OutboxState.EXPIRED})
+
+
+@attrs.frozen(kw_only=True)
+class OutboxRow:
+    """One event for one target, as a row of the outbox; *tries* counts those that have begun."""
+
+    id: int = 0
+    event_key: str
+    event: str
+    target: str
+    source: str
+    scheduler_id: int
+    schedule_name: str
+    execution_id: int | None
+    occurred_at: datetime
+    payload: str = attrs.field(repr=False)
+    state: str = OutboxState.WAITING.value
+    tries: int = 0
+    next_try_at: datetime | None = None
+    owner: str | None = None
+    finished_at: datetime | None = None
+    last_error: str | None = None
+
+    @classmethod
+    def of(cls, event: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
+        """Tell a target of an event from *now* on."""
+        return cls(
+            event_key=event.id,
+            event=event.kind.value,
+            target=target,
+            source=source,
+            scheduler_id=event.scheduler_id,
+            schedule_name=bounded(event.schedule),
+            execution_id=event.execution_id,
+            occurred_at=event.at,
+            payload=event.document,
+            next_try_at=now,
+        )
+
+    @classmethod
+    def expecting(cls, failed: Event, target: str, *, source: str, now: datetime) -> "OutboxRow":
+        """Note that a target wants to know when a schedule that has failed succeeds again."""
+        event = attrs.evolve(failed, id=f"{_EXPECTED}{failed.id}", kind=EventKind.RECOVERED)
+        row = cls.of(event, target, source=source, now=now)
+        return attrs.evolve(row, state=OutboxState.EXPECTED.value, payload="")
+
+    @property
+    def place(self) -> "Place":
+        """Whose recovery it may be, and who is told."""
+        return self.scheduler_id, self.target
+
+
+#: A schedule's number, and a target.
+Place: TypeAlias = tuple[int, str]
+
+
+def expected_after(event_key: str) -> str:
+    """Give the key of the bad end after which a recovery is expected."""
+    return event_key.removeprefix(_EXPECTED)
+
+
+def without_repeats(
+    wanted: Sequence[OutboxRow], *, once: Collection[str], known: Mapping[Place, str]
+) -> Sequence[OutboxRow]:
+    """Leave out bad ends that targets told *once* know of already: the schedule has not recovered.
+
+    *known* are the keys of the events that such targets were told last, or will be; the recoveries
+    that they expect get them. A quarantine is news to a target that knows of a failure alone.
+    """
+    last, left = dict(known), list[OutboxRow]()
+    for row in sorted(wanted, key=lambda each: each.occurred_at):
+        told = last.get(row.place, "")
+        if row.state == OutboxState.EXPECTED:
+            left.append(attrs.evolve(row, event_key=f"{_EXPECTED}{told}") if told else row)
+        elif (
+            row.target not in once
+            or not told
+            or (row.event != told.partition(":")[0] and row.event != EventKind.FAILED)
+        ):
+            left.append(row)
+            if row.target in once:
+                last[row.place] = row.event_key
+    return left
+
+
+def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | None:
+    """Say how long to wait after so many tries, all in vain; None if it is given up.
+
+    *asked* is what the target asked for, which counts where it is longer.
+
+    >>> [str(wait_after(tries)) for tries in (1, 2, 3, 7, 8)]
+    ['0:00:10', '0:00:30', '0:01:30', '1:00:00', 'None']
+    >>> waits = [wait_after(tries) or timedelta(0) for tries in range(1, MOST_TRIES)]
+    >>> str(sum(waits, timedelta(0)))
+    '2:00:40'
+    """
+    if tries >= MOST_TRIES:
+        return None
+    own = exponential(FIRST_WAIT, tries - 1, LONGEST_WAIT, multiplier=GROWTH)
+    return own if asked is None else min(max(own, asked), LONGEST_WAIT)
+
+
+def say_next_try(at: datetime, now: datetime) -> str:
+    """Say when a target is tried again: it may have to wait for its turn, behind its others.
+
+    >>> say_next_try(datetime(2026, 3, 2, 11, 0), datetime(2026, 3, 2, 12, 0))
+    'the next try is due'
+    """
+    return f"next try at {say_moment(at)}" if at > now else "the next try is due"
+
+
+def reminder(
+    *,
+    target: str,
+    schedule: str,
+    scheduler_id: int,
+    execution_id: int,
+    attempt: int,
+    due_at: datetime,
+    subject: str,
+    text: str,
+) -> OutboxRow:
+    """Describe a message at its time, for a target; it stands in no outbox, as its run is a row.
+
+    Its id is the same in each attempt of the run, so that a target can know a repetition.
+    """
+    id_ = id_of(_REMINDER, execution_id, due_at)
+    place = {"schedule": bounded(schedule), "executionId": execution_id, "dueAt": due_at}
+    said = {"subject": subject, "text": text, "attempt": attempt, "metadata": place}
+    data = {"scheduledJobId": scheduler_id, **said}
+    event = {"id": id_, "type": f"schedule.{_REMINDER}", "timestamp": due_at, "data": data}
+    return OutboxRow(
+        event_key=id_,
+        event=_REMINDER,
+        target=target,
+        source="",
+        scheduler_id=scheduler_id,
+        schedule_name=bounded(schedule),
+        execution_id=execution_id,
+        occurred_at=due_at,
+        payload=msgspec.json.encode(event).decode(),
+        tries=attempt,
+    )
+
+
+#: Within so long a target is told of `most` events of a kind, each by itself.
+WINDOW: Final = timedelta(minutes=1)
+
+#: Events that one message tells of, and those of them that it has in full.
+MOST_TOGETHER: Final = 1_000
+SHOWN: Final = 5
+
+_SEVERITIES: Final = ("info", *reversed(AlertSeverity))
+
+
+class Turn(enum.Enum):
+    """What becomes of events of one kind that wait for a target."""
+
+    EACH = "each by itself"
+    TOGETHER = "all in one message"
+    HOLD = "later, to come together"
+
+
+def decide(waiting: int, *, lately: int, most: int) -> Turn:
+    """Decide for *waiting* events, of which the target was told of *lately* within the `WINDOW`.
+
+    A message about many counts for *most*, so that the next such one comes when that is over.
+
+    >>> [decide(n, lately=0, most=5).name for n in (5, 6)]
+    ['EACH', 'TOGETHER']
+    >>> decide(6, lately=1, most=5).name, decide(1, lately=5, most=5).name
+    ('HOLD', 'HOLD')
+    """
+    if lately + waiting <= most:
+        return Turn.EACH
+    return Turn.HOLD if lately else Turn.TOGETHER
+
+
+def digest(rows: Sequence[OutboxRow]) -> OutboxRow:
+    """Write one message about events of a kind, the earliest first; they have one target."""
+    first = rows[0]
+    documents = [_document(row) for row in rows]
+    names = Counter(row.schedule_name for row in rows if row.schedule_name)
+    kind = type_of(first.event)
+    message = f"{counted(len(rows), 'event')} of {kind}"
+    if names:
+        most = ", ".join(f"{name} ({count})" for name, count in names.most_common(SHOWN))
+        rest = len(names) - SHOWN
+        message += f": {most}" + (f", and {counted(rest, 'other')}" if rest > 0 else "")
+    key = f"{DIGEST}:{first.event}:{first.id}:{len(rows)}"
+    said = {
+        "severity": max(map(_severity, documents), key=_SEVERITIES.index),
+        "title": f"{len(rows)} times {first.event}",
+        "message": message,
+        "task": None,
+    }
+    data = {
+        "event": kind,
+        "count": len(rows),
+        "schedules": dict(names.most_common(SHOWN)),
+        "first": [*_that_fit(rows, documents)],
+        "alert": said,
+    }
+    at = min(row.occurred_at for row in rows)
+    document = {"id": key, "type": DIGEST, "timestamp": at, "data": data}
+    return attrs.evolve(
+        first,
+        event_key=key,
+        event=DIGEST,
+        scheduler_id=0,
+        schedule_name="",
+        execution_id=None,
+        occurred_at=at,
+        payload=msgspec.json.encode(document).decode(),
+    )
+
+
+def _that_fit(rows: Sequence[OutboxRow], documents: Sequence[Any]) -> Iterator[Any]:
+    """Give the first few, as long as an event may be."""
+    left = LARGEST_EVENT // 2
+    for row, document in zip(rows[:SHOWN], documents, strict=False):
+        left -= len(row.payload)
+        if left < 0:
+            return
+        yield document
+
+
+def _document(row: OutboxRow) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return msgspec.json.decode(row.payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None  # somebody wrote into its row
+
+
+def _severity(document: object) -> str:
+    data = document.get("data") if isinstance(document, dict) else None
+    if not isinstance(data, dict):
+        return "info"
+    metadata = data.get("metadata")
+    said = data.get("alert") or (metadata.get("alert") if isinstance(metadata, dict) else None)
+    severity = said.get("severity") if isinstance(said, dict) else None
+    return severity if severity in _SEVERITIES else "info"
+
+
+#: The event's name in the outbox: no kind that a target asks for.
+PING: Final = "ping"
+
+#: Ends of which a service is told; what was cancelled or skipped did not fail.
+ENDS: Final = frozenset({State.SUCCEEDED, State.FAILED, State.QUARANTINED})
+
+#: Of what ended longer ago nobody is told: a schedule whose ping is new has a past.
+LOOKS_BACK: Final = timedelta(minutes=10)
+
+#: A start that is told later may come after the end.
+START_WITHIN: Final = timedelta(seconds=60)
+
+#: Tries of an end's ping, within a minute: by then the next run may have been told of.
+PING_TRIES: Final = 3
+
+#: Characters of what a run wrote last; and the statuses that such services know.
+LONGEST_TAIL: Final = 10_000
+_STATUSES: Final = range(1, 256)
+
+_ESCAPES: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@attrs.frozen(kw_only=True)
+class RunEnd:
+    """How the last attempt of a run ended, on which node, and what it wrote last."""
+
+    exit_code: int | None = None
+    stderr: str = attrs.field(default="", repr=False)
+    stdout: str = attrs.field(default="", repr=False)
+    node: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Ping:
+    """What is asked: *path* goes behind the address; *run* names the run in it."""
+
+    path: str
+    run: str
+    body: str = attrs.field(default="", repr=False)
+    is_start: bool = False
+
+
+def start_of(execution: Execution, target: str, *, source: str, now: datetime) -> OutboxRow:
+    """Tell of a run that has begun."""
+    ping = Ping(path="/start", run=_run(execution), is_start=True)
+    return _row(f"start:{_name(execution)}", execution, target, ping, source=source, now=now)
+
+
+def end_of(
+    execution: Execution, end: RunEnd, target: str, *, source: str, now: datetime
+) -> OutboxRow:
+    """Tell of a run that has ended: well, with an exit status, or otherwise badly."""
+    if execution.state is State.SUCCEEDED:
+        path = ""
+    elif execution.state is State.FAILED and end.exit_code in _STATUSES:
+        path = f"/{end.exit_code}"
+    else:
+        path = "/fail"
+    words = end.stderr or end.stdout or execution.last_error or ""
+    body = _ESCAPES.sub("\N{REPLACEMENT CHARACTER}", words[-LONGEST_TAIL:])
+    ping = Ping(path=path, run=_run(execution), body=body)
+    # One that was replayed ends anew, after more attempts.
+    key = f"end:{_name(execution)}:{execution.attempt}:{execution.version}"
+    return _row(key, execution, target, ping, source=source, now=now)
+
+
+def read_ping(row: OutboxRow) -> Ping | None:
+    """Read what is asked; None if somebody wrote into the row what is none."""
+    try:
+        said = msgspec.json.decode(row.payload)["data"]
+        return Ping(path=said["path"], run=said["run"], body=said["body"], is_start=said["isStart"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return None
+
+
+def _row(
+    key: str, execution: Execution, target: str, ping: Ping, *, source: str, now: datetime
+) -> OutboxRow:
+    data = {"path": ping.path, "run": ping.run, "body": ping.body, "isStart": ping.is_start}
+    document = {"id": f"{PING}:{key}", "type": PING, "timestamp": now, "data": data}
+    return OutboxRow(
+        event_key=f"{PING}:{key}",
+        event=PING,
+        target=target,
+        source=source,
+        scheduler_id=execution.scheduler_id,
+        schedule_name=execution.schedule_name,
+        execution_id=execution.id,
+        occurred_at=now,
+        payload=msgspec.json.encode(document).decode(),
+        next_try_at=now,
+    )
+
+
+def _name(execution: Execution) -> str:
+    return f"{execution.id}:{round(execution.executed_at.timestamp() * 1_000)}"
+
+
+def _run(execution: Execution) -> str:
+    return str(UUID(bytes=sha256(_name(execution).encode()).digest()[:16], version=4))
