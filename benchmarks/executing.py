@@ -19,7 +19,7 @@ from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.unhandled import WaitingRoom
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.consuming import WorkerConsumer

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from croniter import croniter
 
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.schedules.keys import cron_key
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message

@@ -11,7 +11,7 @@ from original_algorithm import Row, matching
 from pika.adapters.blocking_connection import BlockingChannel
 from sqlalchemy import make_url
 
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.schedules.keys import cron_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.services import mariadb

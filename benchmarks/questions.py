@@ -14,8 +14,13 @@ from samples import size
 
 from cronhare.domain.events.outbox import OutboxState
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, By
+from cronhare.domain.lifecycle.archive import (
+    DAY_AND_TYPE,
+    EVERY_FAILURE,
+    UNRESOLVED,
+    By,
+    FailureFilter,
+)
 from cronhare.entrypoints.container import Container
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.schedules import ScheduleFilter

@@ -15,7 +15,7 @@ from samples import BUSY, size
 
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.messages import Seal
 from cronhare.ports.broker import Published
 from cronhare.ports.records import ExecutionFilter
 

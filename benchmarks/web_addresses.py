@@ -6,7 +6,7 @@ from datetime import timedelta
 from questions import BUSY, DAILY
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.entrypoints.container import Container
 from cronhare.ports.records import ExecutionFilter
 

@@ -21,8 +21,8 @@ from production import opened
 
 from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.application.worker.delivery import Places
-from cronhare.domain.lease_times import renewed_every
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.nodes import renewed_every
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container

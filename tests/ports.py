@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Protocol
 
-from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.messages import Nacks
 from cronhare.ports.broker import BrokerPort, Delivery
 from cronhare.ports.schedules import ScheduleStorePort
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from cronhare.domain.lifecycle.redelivery import wait_after
+from cronhare.domain.execution import wait_after
 
 from .logs import say
 

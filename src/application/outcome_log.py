@@ -5,11 +5,17 @@ from datetime import timedelta
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.retry_limits import LimitChange
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.messages import pill_key
-from cronhare.domain.retries.breaker import BreakerClosed, BreakerOpened, BreakerProbed
-from cronhare.domain.retries.budget import BudgetFree, BudgetSpent, OnExhausted, said
+from cronhare.domain.lifecycle.retry_limits import LimitChange, RetryPolicies
+from cronhare.domain.messages import pill_key
+from cronhare.domain.retries.limits import (
+    BreakerClosed,
+    BreakerOpened,
+    BreakerProbed,
+    BudgetFree,
+    BudgetSpent,
+    OnExhausted,
+    say_budget,
+)
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from cronhare.domain.texts.moments import say_duration, say_moment
@@ -117,13 +123,16 @@ def log_limits(recorded: Recorded) -> None:
 def _log(change: LimitChange) -> None:
     match change:
         case BudgetSpent(budget=budget, on_exhausted=OnExhausted.DEFER, free_at=free_at):
-            text = f"Retries are deferred: {said(budget)} is spent until {say_moment(free_at)}"
+            text = (
+                f"Retries are deferred: {say_budget(budget)} is spent until {say_moment(free_at)}"
+            )
             say(log, logging.WARNING, "budget.spent", text, queue=budget.queue)
         case BudgetSpent(budget=budget, free_at=free_at):
-            text = f"Retries fail: {said(budget)} is spent until {say_moment(free_at)}"
+            text = f"Retries fail: {say_budget(budget)} is spent until {say_moment(free_at)}"
             say(log, logging.WARNING, "budget.spent", text, queue=budget.queue)
         case BudgetFree(budget=budget, spent_since=since):
-            text = f"Retries are granted again: {said(budget)} was spent since {say_moment(since)}"
+            spent = f"{say_budget(budget)} was spent since {say_moment(since)}"
+            text = f"Retries are granted again: {spent}"
             say(log, logging.INFO, "budget.free", text, queue=budget.queue)
         case BreakerOpened(breaker=breaker, again=again):
             why = (

@@ -9,24 +9,22 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, serve_missing, start_standalone
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import DOUBTED_AFTER, Execution, Graces, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.redelivery import DOUBTED_AFTER, Graces
 from cronhare.domain.lifecycle.transitions import end
-from cronhare.domain.messages.headers import kept_headers
-from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.messages.messages import (
+from cronhare.domain.messages import (
+    LARGEST_ID,
     TRACE_HEADER,
     AttemptRef,
+    Seal,
     failed_body,
     headers_of,
+    kept_headers,
     quarantine_body,
     task_body,
 )
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.nodes import MOST_REPORTS, alive, served
-from cronhare.domain.retries.crashes import PoisonPill
-from cronhare.domain.retries.leaps import has_passed
+from cronhare.domain.nodes import MOST_REPORTS, alive, has_passed, served
+from cronhare.domain.retries.outcome import PoisonPill
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.domain.schedules.task import TaskRef

@@ -1,13 +1,18 @@
-"""An execution and its states; `lifecycle/transitions.py` says which follows which."""
+"""An execution: its states, what its task reports, and when its message is sent again.
+
+The S and C numbers are lines of docs/compatibility.md.
+"""
 
 import enum
 from datetime import datetime, timedelta
+from typing import Final
 
+import attrs
 import msgspec
 
-from .retries.crashes import MAY_COUNT, Crash
-from .retries.outcome import Ending
-from .retries.retry import RetryPolicy
+from .retries.limits import LONGEST_DEFERRAL
+from .retries.outcome import MAY_COUNT, Crash, Ending
+from .retries.policy import CEILING_MS, BackoffType, RetryPolicy, exponential
 from .schedules.owner import NOBODY, ScheduleOwner
 from .schedules.task import TaskRef
 
@@ -126,3 +131,156 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     def message_id(self) -> str:
         """The id of the attempt's message, for deduplication and logs."""
         return f"{self.id}:{self.attempt}"
+
+
+#: A run that waits for its retry is still `active`, and `failed` is an end (S3.4, S3.5).
+_STATUS: Final = {
+    State.CLAIMED: "waiting",
+    State.HELD: "waiting",
+    State.PUBLISHED: "waiting",
+    State.RUNNING: "active",
+    State.RETRYING: "active",
+    State.SUCCEEDED: "completed",
+    State.FAILED: "failed",
+    State.QUARANTINED: "quarantined",
+    State.CANCELLED: "cancelled",
+    State.SKIPPED: "skipped",
+    State.HANDED_OVER: "handed-over",
+}
+
+#: In the lease style `failed` is what is tried again, and the end is `terminated` (S4.1, C37).
+_OF_LEASE_STYLE: Final = {State.RETRYING: "failed", State.FAILED: "terminated"}
+
+
+def outward_status(execution: Execution) -> str:
+    """Name the status of an execution.
+
+    The originals contradict each other about `failed`, so the policy decides: a linear backoff is
+    the lease style's own.
+    """
+    if execution.retry is not None and execution.retry.backoff.type is BackoffType.LINEAR:
+        return _OF_LEASE_STYLE.get(execution.state, _STATUS[execution.state])
+    return _STATUS[execution.state]
+
+
+def completed_at(execution: Execution) -> datetime | None:
+    """Say when an execution succeeded; whatever else ended it, it is not completed (C38)."""
+    return execution.finished_at if execution.state is State.SUCCEEDED else None
+
+
+#: Bytes of a result, as JSON without blanks.
+LARGEST_RESULT: Final = 64 * 1024
+#: A fraction is meant, but a task may count instead.
+LARGEST_PROGRESS: Final = 10**15
+#: In characters, with the middle left out.
+LONGEST_PROGRESS_TEXT: Final = 200
+
+
+@attrs.frozen(kw_only=True)
+class TaskReport:
+    """The last progress and the last result of an attempt.
+
+    *progress* is between 0 and 1, or a count; *progress_text* is escaped already. *result* is JSON
+    text, None if there is none. *result_problem* says why a later one was not taken.
+    """
+
+    progress: float | None = None
+    progress_text: str | None = None
+    result: str | None = None
+    result_problem: str | None = None
+
+
+def say_progress(progress: float | None, text: str | None) -> str | None:
+    """Say how far a task is; what is not between 0 and 1 is a count.
+
+    >>> say_progress(0.4, "users"), say_progress(1200, None)
+    ('40 % · users', '1200')
+    """
+    if progress is None:
+        return None
+    number = f"{progress:.0%}".replace("%", " %") if 0 <= progress <= 1 else f"{progress:.15g}"
+    return f"{number} · {text}" if text else number
+
+
+#: Of most attempts.
+NOTHING_REPORTED: Final = TaskReport()
+
+
+#: The wait before a confirmed message is sent again for the first time, and the longest wait: 8
+#: copies on the first day, then one a day.
+FIRST_WAIT = timedelta(minutes=5)
+LONGEST_WAIT = timedelta(days=1)
+
+#: The wait after a copy that was not confirmed.
+UNCONFIRMED_WAIT = timedelta(seconds=30)
+
+#: A message that may have been lost while it waited for its time is sent again so long after it.
+LOST_WAIT = timedelta(seconds=5)
+
+#: The longest wait of all: of a week for a retry's budget, of another for its delay, and of a day
+#: for its last copy. Only a first attempt, which waits for jitter, may wait for longer.
+FARTHEST = LONGEST_DEFERRAL + timedelta(milliseconds=CEILING_MS) + LONGEST_WAIT
+
+#: A broker that confirmed nothing for so long may have lost its messages.
+DOUBTED_AFTER = timedelta(minutes=1)
+
+#: After so many copies each wait is the longest.
+MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
+
+
+@attrs.frozen(kw_only=True)
+class Graces:
+    """How long something may be late before the reconciler sends it again."""
+
+    claimed: timedelta = timedelta(seconds=10)
+    retrying: timedelta = LOST_WAIT
+    published: timedelta = FIRST_WAIT
+    ended: timedelta = UNCONFIRMED_WAIT
+
+    def of(self, state: State) -> timedelta:
+        """The grace of an execution in this state."""
+        match state:
+            case State.CLAIMED:
+                return self.claimed
+            case State.RETRYING:
+                return self.retrying
+        return self.published
+
+
+def wait_after(resends: int) -> timedelta:
+    """Say how long a message may take that was sent again *resends* times.
+
+    >>> [wait_after(resends) // timedelta(minutes=1) for resends in (0, 1, 2, 8, 9, 10**6)]
+    [5, 10, 20, 1280, 1440, 1440]
+    """
+    return exponential(FIRST_WAIT, resends, LONGEST_WAIT)
+
+
+def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> datetime:
+    """Say from when on the grace counts for one that was found late and not yet sent again.
+
+    *grace* is that of the published.
+    """
+    return now + UNCONFIRMED_WAIT - grace if found.state is State.PUBLISHED else now
+
+
+def after_resend(resends: int, state: State, sent_at: datetime) -> datetime:
+    """Say from when on the grace counts after a confirmed copy; *resends* counts those before."""
+    wait = wait_after(resends)
+    return sent_at + wait - FIRST_WAIT if state is State.PUBLISHED else sent_at + wait
+
+
+def expected_soon(state: State, now: datetime) -> datetime:
+    """Say up to when an execution is expected that is about to be sent again anyway."""
+    soon = now + UNCONFIRMED_WAIT
+    return soon - FIRST_WAIT if state is State.PUBLISHED else soon
+
+
+def expected_after_doubt(next_attempt_at: datetime | None, now: datetime) -> datetime:
+    """Say from when on the grace of the published counts for one that a broker may have lost.
+
+    One that waits for its time is overdue a little after it, as it may be there; others are now.
+    """
+    if next_attempt_at is None or next_attempt_at <= now:
+        return now - FIRST_WAIT
+    return next_attempt_at + LOST_WAIT - FIRST_WAIT

@@ -1,4 +1,4 @@
-"""Nodes: the processes that own attempts. Their names and reports, and which of them are gone."""
+"""Nodes: the processes that own attempts; their reports, leases and clocks, and who is gone."""
 
 import enum
 import re
@@ -274,3 +274,92 @@ def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], b
         and (node.host, node.pid) == (ourselves.host, ourselves.pid)
     ]
     return Departed(gone=gone, suspected=suspected)
+
+
+#: A task whose lease could not be renewed has ended so long after it was given up.
+TIME_TO_END: Final = timedelta(seconds=5)
+
+#: The longest time between two renewals of a lease, and between two readings of the ledger's clock;
+#: within a short lease there are six of each.
+LONGEST_RENEWAL, LONGEST_MEASURE = timedelta(seconds=2), timedelta(seconds=30)
+TIMES_A_LEASE = 6
+
+
+def renewed_every(lease: timedelta) -> timedelta:
+    """Say how often an owner renews its leases.
+
+    >>> renewed_every(timedelta(seconds=30)), renewed_every(timedelta(seconds=3))
+    (datetime.timedelta(seconds=2), datetime.timedelta(microseconds=500000))
+    """
+    return min(LONGEST_RENEWAL, lease / TIMES_A_LEASE)
+
+
+def measured_every(lease: timedelta) -> timedelta:
+    """Say how often a worker reads the ledger's clock.
+
+    After that clock was set, leases are written by the old time until the next reading. Schedulers
+    wait for one lease after such a leap: by then all leases have to be written anew.
+
+    >>> measured_every(timedelta(seconds=30)), measured_every(timedelta(hours=1))
+    (datetime.timedelta(seconds=5), datetime.timedelta(seconds=30))
+    """
+    return min(LONGEST_MEASURE, lease / TIMES_A_LEASE)
+
+
+def given_up_after(lease: timedelta) -> timedelta:
+    """Say when an owner ends a task whose lease it cannot renew, counted from the last renewal.
+
+    >>> given_up_after(timedelta(seconds=30))
+    datetime.timedelta(seconds=20)
+    """
+    return lease * 2 / 3
+
+
+def silence(lease: timedelta) -> timedelta:
+    """Say how long a suspected node may be silent: by then its tasks have ended.
+
+    At most the lease, when others may take over anyway: one below 15 s leaves tasks less time to
+    end than `TIME_TO_END`.
+
+    >>> silence(timedelta(seconds=30))
+    datetime.timedelta(seconds=25)
+    """
+    return min(given_up_after(lease) + TIME_TO_END, lease)
+
+
+#: What the nodes' ideas of the ledger's time may differ by (ADR 12).
+CLOCKS_DIFFER: Final = timedelta(seconds=5)
+
+
+def was_ahead(noted_at: datetime, now: datetime) -> bool:
+    """Tell whether something was noted by a clock that has been set back since."""
+    return noted_at - now > CLOCKS_DIFFER
+
+
+def has_passed(long: timedelta, since: datetime | None, now: datetime) -> bool:
+    """Tell whether something was so long ago, or never, or in a time to come.
+
+    >>> now, minute = datetime(2026, 3, 2, 12, 0), timedelta(minutes=1)
+    >>> [has_passed(minute, now - each * minute, now) for each in (-1, 0, 0.5, 1)]
+    [True, False, False, True]
+    """
+    return since is None or not timedelta(0) <= now - since < long
+
+
+#: The broker, to send nothing more.
+PAUSING: Final = 1.5
+
+#: Interrupted tasks, to end (5 from TERM to KILL) and to be recorded.
+INTERRUPTING: Final = 8.5
+
+#: The broker's answer to the farewell of one connection; then it is hung up on.
+FAREWELL: Final = 1.5
+
+#: All connections of one adapter to the broker, which are closed beside each other.
+DISCONNECTING: Final = 2.0
+
+#: All that a process closes, beside each other: connections, loops, what ends tasks.
+CLOSING: Final = 3.0
+
+#: A worker's shutdown beside its grace. A service manager may wait 15.
+ENDING: Final = 14.0

@@ -1,15 +1,16 @@
-"""Queues, exchanges and delay lanes, as values; drawn in docs/design.md.
+"""Queues, exchanges and delay lanes, as values; and which of a worker's queues is served next."""
 
-RabbitMQ and the broker in memory declare what `topology()` returns.
-"""
-
-from collections.abc import Iterable, Iterator
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from typing import Final, Self
 
 import attrs
 import msgspec
 
 from .texts.printable import echo, shown
+from .texts.words import MOST_LISTED, first_faults
 
 MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"
@@ -323,3 +324,128 @@ def _overdelivered_bindings() -> Iterator[Binding]:
 
 def _after(lane: int) -> str:
     return lane_exchange(lane - 1) if lane else DELIVERY_EXCHANGE
+
+
+#: A queue of weight 3 has three runs begun for one of a queue of weight 1, while both have some.
+WEIGHTS: Final = range(1, 101)
+
+DEFAULT_WEIGHT: Final = 1
+
+_WEIGHT: Final = re.compile(r"\d{1,3}", re.ASCII)
+
+
+@attrs.frozen
+class ServedQueues:
+    """Task queues in their order, each with its weight.
+
+    >>> ServedQueues.parse(["reports:3", "mail"]).weights
+    {'reports': 3, 'mail': 1}
+    """
+
+    weights: Mapping[str, int]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The queues."""
+        return tuple(self.weights)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Write them as they are read; a weight of 1 goes without saying.
+
+        >>> ServedQueues({"reports": 3, "mail": 1, "at:night": 1}).texts
+        ('reports:3', 'mail', 'at:night:1')
+        """
+        return tuple(
+            name if weight == DEFAULT_WEIGHT and ":" not in name else f"{name}:{weight}"
+            for name, weight in self.weights.items()
+        )
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> Self:
+        """Read names, each with or without a weight behind a colon; repetitions are left out.
+
+        Raises:
+            ValueError: with every fault at once, the first of very many.
+        """
+        weights, faults = dict[str, int](), list[str]()
+        for text in dict.fromkeys(texts):
+            try:
+                name, weight = _parse(text)
+            except ValueError as error:
+                faults.append(str(error))
+                continue
+            if weights.setdefault(name, weight) != weight:
+                faults.append(f"{shown(name)} has two weights, {weights[name]} and {weight}")
+        try:
+            checked_queues(weights)
+        except ValueError as error:
+            faults.append(str(error))
+        if faults:
+            raise ValueError("; ".join(first_faults(faults, MOST_LISTED, as_fault=str)))
+        return cls(weights)
+
+    def of(self, queues: Iterable[str]) -> Mapping[str, int]:
+        """Give the weights of other queues, 1 for those that are not named here."""
+        return {name: self.weights.get(name, DEFAULT_WEIGHT) for name in queues}
+
+
+def _parse(text: str) -> tuple[str, int]:
+    name, colon, weight = text.rpartition(":")
+    if not colon:
+        return checked_queue(text), DEFAULT_WEIGHT
+    if not _WEIGHT.fullmatch(weight) or int(weight) not in WEIGHTS:
+        raise ValueError(
+            f"{echo(text)}: behind its last colon a queue has its weight, a whole number from "
+            f"{WEIGHTS[0]} to {WEIGHTS[-1]}"
+        )
+    return checked_queue(name), int(weight)
+
+
+#: The cost of an item of a queue of weight 1; that of any other weight is a whole number too.
+_COST: Final = math.lcm(*WEIGHTS)
+
+
+class FairQueueing:
+    """Start-time fair queueing (Goyal, Vin and Cheng, 1996), each item counted as one.
+
+    While several queues have items, their shares are as their weights, and each is served at the
+    latest once the others have had theirs. A queue that was empty has saved nothing up: it comes
+    next, and then has its share.
+
+    >>> fair = FairQueueing({"reports": 3})
+    >>> served = []
+    >>> for _ in range(8):
+    ...     served.append(fair.order(["mail", "reports"])[0])
+    ...     fair.serve(served[-1])
+    >>> served.count("reports"), served.count("mail")
+    (6, 2)
+    """
+
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        """*weights* are those of queues of another weight than 1."""
+        self._costs = {queue: _COST // weight for queue, weight in weights.items()}
+        self._usual = _COST // DEFAULT_WEIGHT
+        self._virtual_time = 0
+        self._finished: dict[str, int] = {}  # the virtual times at which their last items end
+
+    def order(self, queues: Iterable[str]) -> list[str]:
+        """Put queues that have items in the order in which they are served next.
+
+        Of equals the one comes first that was served less of late, then the one named first.
+        """
+        return sorted(queues, key=self._turn)
+
+    def next(self, queues: Iterable[str]) -> str:
+        """Choose among queues that have items, at least one, the one that is served next."""
+        return min(queues, key=self._turn)
+
+    def serve(self, queue: str) -> None:
+        """Count an item of a queue."""
+        start = max(self._virtual_time, self._finished.get(queue, 0))
+        self._virtual_time = start
+        self._finished[queue] = start + self._costs.get(queue, self._usual)
+
+    def _turn(self, queue: str) -> tuple[int, int]:
+        finished = self._finished.get(queue, 0)
+        return max(self._virtual_time, finished), finished

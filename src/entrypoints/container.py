@@ -105,8 +105,8 @@ if TYPE_CHECKING:
     from cronhare.application.worker.ledger import WorkerLedger
     from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
     from cronhare.domain.events.targets import Subscribers, Subscriptions
-    from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-    from cronhare.domain.messages.signing import Seal
+    from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+    from cronhare.domain.messages import Seal
     from cronhare.domain.schedules.catalog import Catalog
 
     from .probes import make_registry

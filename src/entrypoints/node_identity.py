@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cronhare.domain.access import Actor
     from cronhare.domain.nodes import Node
-    from cronhare.domain.retries.redeliveries import Holder
+    from cronhare.domain.retries.retry import Holder
 
 _PIDS = Path("/proc/self/ns/pid")
 
@@ -32,7 +32,7 @@ def this_node() -> "Node":
 def this_holder(node: "Node") -> "Holder":
     """Name a node as one who holds messages, with the boot of its host, if the kernel tells it."""
     from cronhare.adapters.system.host import BOOT_ID
-    from cronhare.domain.retries.redeliveries import Holder
+    from cronhare.domain.retries.retry import Holder
 
     boot = ""
     with suppress(OSError):

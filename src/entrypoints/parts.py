@@ -96,8 +96,8 @@ _PLACES: Final = (
     "cronhare.application.worker.standalone:StandaloneKeeper",
     "cronhare.application.worker.standalone:StandaloneFinder",
     "cronhare.application.worker.attempt:TaskRunners",
-    "cronhare.domain.lifecycle.retry_policies:RetryPolicies",
-    "cronhare.domain.messages.signing:Seal",
+    "cronhare.domain.lifecycle.retry_limits:RetryPolicies",
+    "cronhare.domain.messages:Seal",
     "cronhare.domain.schedules.catalog:Catalog",
     "cronhare.domain.events.targets:Subscriptions",
 )

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from cronhare.application.logs import say
-from cronhare.domain.shutdown_times import ENDING
+from cronhare.domain.nodes import ENDING
 
 from .early_signals import PENDING, is_ignored, note_requests, silence_full_wakeup
 

@@ -7,15 +7,12 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.catching_up import CatchUp
-from cronhare.domain.lifecycle.retry_limits import LimitChange
+from cronhare.domain.lifecycle.retry_limits import CatchUp, LimitChange
 from cronhare.domain.lifecycle.transitions import state_after
-from cronhare.domain.messages.messages import TaskMessage
-from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.messages import Nacks, TaskMessage
 from cronhare.domain.nodes import NodeReport, NodeReports
 from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
-from cronhare.domain.retries.redeliveries import Hold, Holder
-from cronhare.domain.retries.retry import Verdict
+from cronhare.domain.retries.retry import Hold, Holder, Verdict
 
 from .runner import AttemptResult, Written
 

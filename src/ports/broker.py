@@ -7,7 +7,7 @@ from typing import Final, Protocol
 import attrs
 import msgspec
 
-from cronhare.domain.lifecycle.failures import LARGEST_FAILED
+from cronhare.domain.lifecycle.archive import LARGEST_FAILED
 from cronhare.domain.topology import Destination
 
 

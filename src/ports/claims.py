@@ -7,14 +7,13 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.domain.execution import Execution
+from cronhare.domain.execution import Execution, Graces
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import Replay
-from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.messages import AttemptRef
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.planning import Planner
 
 
@@ -121,7 +120,7 @@ class ClaimStorePort(Protocol):
         """Note that these attempts' messages are in a queue, but for those that have moved on.
 
         A message that waits for its time (`next_attempt_at`) is overdue from then on. Each that is
-        sent again waits longer, as `domain/lifecycle/redelivery.py` says.
+        sent again waits longer, as `domain/execution.py` says.
         """
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.audit import KEPT_FOR
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
+from cronhare.domain.execution import NOTHING_REPORTED, TaskReport
+from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
-from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 if TYPE_CHECKING:  # a command that lists executions has no use for what diagnoses and audits
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,17 +24,17 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
     from cronhare.domain.diagnosis.overdue import LastClaim
     from cronhare.domain.diagnosis.servers import InMemory, Unreachable
     from cronhare.domain.execution import Execution, State
-    from cronhare.domain.lifecycle.archive import Archived
-    from cronhare.domain.lifecycle.failures import Failure, Unproven
-    from cronhare.domain.lifecycle.statistics import (
+    from cronhare.domain.lifecycle.archive import (
+        Archived,
         By,
         ExecutionCount,
+        Failure,
         FailureCount,
         ScheduleResults,
+        Unproven,
     )
     from cronhare.domain.overlaps import Ran
-    from cronhare.domain.retries.breaker import Breaker
-    from cronhare.domain.retries.budget import Budget
+    from cronhare.domain.retries.limits import Breaker, Budget
     from cronhare.domain.schedules.task import TaskRef
     from cronhare.domain.topology import Topology
 

@@ -6,10 +6,10 @@ from typing import Final, Protocol
 
 import attrs
 
+from cronhare.domain.execution import NOTHING_REPORTED, TaskReport
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.owner import NOBODY, ScheduleOwner
 from cronhare.domain.schedules.task import Task
-from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 
 @attrs.frozen(kw_only=True)

@@ -22,7 +22,7 @@ from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import UNFINISHED, Execution
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.planning import plan
 from cronhare.ports.records import ExecutionFilter

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.messages import Seal
 from cronhare.domain.schedules.planning import plan
 from tests.faults.house import PATIENCE, House, stop_politely
 from tests.faults.saying import said

@@ -17,8 +17,7 @@ from sqlalchemy import Engine, event
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.sql.claims.store import SqlClaimStore
-from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.execution import Execution, Graces
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.entrypoints.cli.app import main
 from cronhare.entrypoints.container import Container

@@ -27,9 +27,9 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.messages import Seal
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.edits import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json

@@ -30,20 +30,12 @@ from cronhare.adapters.sql.schedule_lists import SqlScheduleEdits, SqlScheduleLi
 from cronhare.adapters.sql.schedules import SqlScheduleStore
 from cronhare.application.administration.audit import AuditTrail
 from cronhare.application.administration.names import Names
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
-from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.execution import Execution, Graces, State
+from cronhare.domain.lifecycle.archive import UNRESOLVED, Archived
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import (
-    Complete,
-    Fail,
-    Quarantine,
-    RetryAfter,
-    RetryPolicy,
-    Verdict,
-)
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef

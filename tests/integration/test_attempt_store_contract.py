@@ -7,25 +7,22 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
-from cronhare.domain.lifecycle.start_fence import EARLIEST
-from cronhare.domain.messages.messages import TaskMessage
-from cronhare.domain.messages.nack_count import Nacks
-from cronhare.domain.retries.crashes import Crash
-from cronhare.domain.retries.outcome import Ending, Outcome
+from cronhare.domain.execution import Execution, State, TaskReport
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE
+from cronhare.domain.lifecycle.transitions import EARLIEST
+from cronhare.domain.messages import Nacks, TaskMessage
+from cronhare.domain.retries.outcome import Crash, Ending, Outcome
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import (
     Cancel,
     Complete,
     GiveBack,
     Quarantine,
     RetryAfter,
-    RetryPolicy,
     Verdict,
 )
 from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.task_report import TaskReport
 from cronhare.ports.attempts import (
     Busy,
     Finish,

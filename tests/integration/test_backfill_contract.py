@@ -12,9 +12,9 @@ from cronhare.application.administration.explain import explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder
-from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
+from cronhare.domain.lifecycle.replay import ReplayOrderInvalid
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of

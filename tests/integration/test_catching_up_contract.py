@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.catching_up import CatchUp
-from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
+from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted
 from cronhare.domain.retries.retry import GiveBack
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest

@@ -6,15 +6,16 @@ import attrs
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.breaker import (
+from cronhare.domain.retries.limits import (
     ACTIVATED,
     BreakerClosed,
     BreakerOpened,
     BreakerPolicy,
     BreakerProbed,
+    BudgetPolicy,
+    OnExhausted,
+    RetryLimits,
 )
-from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
-from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded

@@ -9,11 +9,10 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, LOST_WAIT, Graces
+from cronhare.domain.execution import FIRST_WAIT, LOST_WAIT, Execution, Graces, State
 from cronhare.domain.lifecycle.transitions import hand_over
-from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.retry import GiveBack, RetryPolicy
+from cronhare.domain.retries.policy import Backoff, RetryPolicy
+from cronhare.domain.retries.retry import GiveBack
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Refused

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.administration.explain import explain, newest_instant
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import FARTHEST
+from cronhare.domain.execution import FARTHEST, Execution, State
 from cronhare.domain.retries.retry import RetryAfter
 from tests.integration.ledgers import EVERY_MINUTE, IN_30_S, LEASE, MINUTE, SECOND, Ledger, draft
 

@@ -35,9 +35,7 @@ from cronhare.domain.diagnosis.waiting import Waiting
 from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
-from cronhare.domain.retries.breaker import BreakerPolicy, BreakerState
-from cronhare.domain.retries.budget import BudgetPolicy
-from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.standalone import standalone_queue

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.retries.crashes import Crash, PoisonPill
-from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.outcome import Crash, Ending, PoisonPill
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports.attempts import Finish
 from tests.integration.ledgers import (

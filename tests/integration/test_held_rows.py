@@ -12,8 +12,8 @@ from cronhare.application.scheduling.reconcile import LockedLeases
 from cronhare.domain.diagnosis.finding import Finding
 from cronhare.domain.diagnosis.ledger import Activity, judge_activity
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.archive import UNRESOLVED
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
 from tests.integration.ledgers import (

@@ -6,8 +6,7 @@ import attrs
 import pytest
 from sqlalchemy import URL
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish, Limited, Refused

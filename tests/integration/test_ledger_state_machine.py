@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy import URL
 
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.lifecycle.start_fence import EARLIEST
-from cronhare.domain.lifecycle.transitions import can_transition
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
+from cronhare.domain.lifecycle.transitions import EARLIEST, can_transition
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, Refused, StartRequest, Superseded

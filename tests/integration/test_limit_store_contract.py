@@ -6,9 +6,7 @@ from cronhare.application.administration.changing.work import RetryLimitDesk
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.work import BudgetView
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.breaker import BreakerPolicy
-from cronhare.domain.retries.budget import BudgetPolicy
-from cronhare.domain.retries.limits import IDLE_FOR, RetryLimits
+from cronhare.domain.retries.limits import IDLE_FOR, BreakerPolicy, BudgetPolicy, RetryLimits
 from cronhare.ports.attempts import Finish, Recorded
 from cronhare.ports.records import Retention
 from tests.actors import ADA

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
+from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted
 from cronhare.domain.schedules.task import TaskRef
 from tests.faults.limits.judging import (
     Facts,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.domain.retries.budget import OnExhausted
+from cronhare.domain.retries.limits import OnExhausted
 from tests.faults.limits.judging import tell
 from tests.faults.limits.scene import measure
 from tests.services.mariadb import Server

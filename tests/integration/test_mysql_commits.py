@@ -15,7 +15,7 @@ from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE
 from cronhare.ports import LedgerUnavailable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import State
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.messages import Seal
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp

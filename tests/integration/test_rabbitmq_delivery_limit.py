@@ -12,7 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
-from cronhare.domain.messages.nack_count import was_overdelivered
+from cronhare.domain.messages import was_overdelivered
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from tests.integration import amqp
 from tests.services.rabbitmq import Server

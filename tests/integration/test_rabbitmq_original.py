@@ -7,9 +7,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
-from cronhare.domain.messages.messages import IncomingTask, read
-from cronhare.domain.messages.nack_count import total_nacks
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.messages import IncomingTask, Seal, read, total_nacks
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp

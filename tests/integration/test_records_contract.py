@@ -10,12 +10,16 @@ import pytest
 
 from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.archive import (
+    EVERY_FAILURE,
+    Archived,
+    Failure,
+    FailureFilter,
+    Unproven,
+)
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
-from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.messages.messages import AttemptRef, FailedMessage
-from cronhare.domain.retries.breaker import ACTIVATED
+from cronhare.domain.messages import AttemptRef, FailedMessage
+from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key

@@ -2,7 +2,7 @@
 
 import attrs
 
-from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
+from cronhare.domain.retries.retry import KEPT_FOR, Hold, Holder
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import MINUTE, SECOND, Ledger, at_once
 from tests.integration.test_node_store_contract import ANT

@@ -8,11 +8,11 @@ import pytest
 
 from cronhare.adapters.sql.records import replays
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE
-from cronhare.domain.lifecycle.replay_order import JITTERS, RATES, ReplayOrder
+from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, JITTERS, RATES, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import FULL_FOR, ReplayProgress, ReplayState
-from cronhare.domain.retries.retry import Fail, Quarantine, RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger, Shell, at_once

@@ -18,9 +18,9 @@ from pika.exceptions import AMQPError
 
 from cronhare.application.publish import envelope
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.messages import Seal
 from cronhare.domain.nodes import container_id
-from cronhare.domain.retries.crashes import CRASH_LIMIT, CRASH_WINDOW
+from cronhare.domain.retries.outcome import CRASH_LIMIT, CRASH_WINDOW
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp

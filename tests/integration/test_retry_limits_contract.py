@@ -5,8 +5,7 @@ from collections import Counter
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retries.budget import BudgetPolicy, BudgetSpent, OnExhausted
-from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.retries.limits import BudgetPolicy, BudgetSpent, OnExhausted, RetryLimits
 from cronhare.domain.retries.retry import Fail, GiveBack, RetryAfter
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 from tests.integration.ledgers import (

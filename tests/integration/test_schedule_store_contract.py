@@ -4,8 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 from cronhare.domain.cron import Fold, Gap
-from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy

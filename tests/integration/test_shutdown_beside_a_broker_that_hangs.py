@@ -13,7 +13,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.execution import STARTABLE
-from cronhare.domain.shutdown_times import CLOSING
+from cronhare.domain.nodes import CLOSING
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.faults.arena import Arena

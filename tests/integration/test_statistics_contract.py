@@ -6,11 +6,13 @@ from functools import partial
 import pytest
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.statistics import (
+from cronhare.domain.lifecycle.archive import (
+    EVERY_FAILURE,
+    UNRESOLVED,
     By,
     ExecutionCount,
     FailureCount,
+    FailureFilter,
     ScheduleResult,
     ScheduleResults,
 )

@@ -4,7 +4,7 @@ import pytest
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.claims import RunsAlready
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.ledgers import MINUTE, Ledger, at_once, draft
 from tests.ports import ids_of

@@ -5,16 +5,8 @@ from typing import Any
 import pytest
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.failures import Failure
-from cronhare.domain.messages.messages import (
-    FailedMessage,
-    IncomingTask,
-    TaskMessage,
-    read,
-    task_body,
-)
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.lifecycle.archive import Archived, Failure
+from cronhare.domain.messages import FailedMessage, IncomingTask, Seal, TaskMessage, read, task_body
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft

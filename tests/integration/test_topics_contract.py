@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic

@@ -16,14 +16,14 @@ from sqlalchemy import Engine
 from cronhare.adapters.sql.dialect import dialect_of
 from cronhare.adapters.sql.writing import ARCHIVE, archive_values
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import archive
-from cronhare.domain.lifecycle.catching_up import CatchUp
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.archive import UNRESOLVED, archive
 from cronhare.domain.lifecycle.gates import gates_of
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ReplayState
-from cronhare.domain.retries.budget import BudgetPolicy
-from cronhare.domain.retries.retry import Complete, Fail, RetryPolicy
+from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.retries.limits import BudgetPolicy
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.retry import Complete, Fail
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import URL
 
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import TaskPolicy

@@ -8,8 +8,7 @@ from pathlib import Path
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.ports.records import ExecutionFilter
 from tests.production.plant import PATIENCE, SCHEDULER, Plant
 from tests.services.finding import wait_until

@@ -25,7 +25,7 @@ from cronhare.application.worker import attempt as worker_attempt
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import access as tokens
 from cronhare.domain import access as tries
-from cronhare.domain import audit, nodes, shutdown_times, task_report, topology
+from cronhare.domain import audit, execution, messages, nodes, topology
 from cronhare.domain.access import LONGEST_SESSION
 from cronhare.domain.addresses import servers as broker
 from cronhare.domain.addresses import servers as server_url
@@ -34,20 +34,10 @@ from cronhare.domain.addresses import web as web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.events import alerts, events, outbox, rules
 from cronhare.domain.events import targets as event_targets
-from cronhare.domain.lifecycle import backfill, failures, redelivery, replay_order, statistics
-from cronhare.domain.messages import ids, messages
-from cronhare.domain.queueing import served_queues
+from cronhare.domain.lifecycle import archive, backfill, replay
 from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.retries import (
-    crashes,
-    error_classes,
-    outcome,
-    retry,
-    retry_after,
-)
-from cronhare.domain.retries import retry_policy_parser as policies
-from cronhare.domain.retries.backoff import CEILING_MS
-from cronhare.domain.retries.strategy import LONGEST_STRATEGY
+from cronhare.domain.retries import outcome, policy, retry
+from cronhare.domain.retries.policy import CEILING_MS, LONGEST_STRATEGY
 from cronhare.domain.schedules import (
     boot,
     every,
@@ -89,7 +79,7 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 RESENT_ON_THE_FIRST_DAY = (
     sum(
         moment <= DAY
-        for moment in accumulate(map(redelivery.wait_after, range(20)), initial=DAY * 0)
+        for moment in accumulate(map(execution.wait_after, range(20)), initial=DAY * 0)
     )
     - 1
 )
@@ -108,10 +98,10 @@ BOUNDS: dict[str, list[str]] = {
     "a task's output": [size(output.KEPT)],
     "a message on a task's pipe": [
         size(ipc.LONGEST_MESSAGE),
-        f"a result up to {size(task_report.LARGEST_RESULT)}",
-        f"a progress up to 10^{len(str(task_report.LARGEST_PROGRESS)) - 1}",
-        f"its text {task_report.LONGEST_PROGRESS_TEXT} letters",
-        f"{retry_after.LONGEST_RETRY_AFTER // timedelta(hours=1)} hours",
+        f"a result up to {size(execution.LARGEST_RESULT)}",
+        f"a progress up to 10^{len(str(execution.LARGEST_PROGRESS)) - 1}",
+        f"its text {execution.LONGEST_PROGRESS_TEXT} letters",
+        f"{outcome.LONGEST_RETRY_AFTER // timedelta(hours=1)} hours",
         f"{outcome.MOST_TYPES} names",
     ],
     "a failure's sentence, code, stack": [
@@ -124,20 +114,20 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "what is kept of a class": [f"0 to {KEPT[-1]:,} runs", f"{LONGEST_RETENTION:,} characters"],
     "classes of errors in a jobs file": [
-        f"{error_classes.MOST_ERRORS} of a class",
+        f"{policy.MOST_ERRORS} of a class",
         f"{outcome.LONGEST_CODE} characters",
     ],
     "an attempt that hangs in the kernel after its kill": [f"{attempt.KILL_TIMEOUT:.0f} s"],
     "a message's body": [
         size(messages.LARGEST_BODY),
-        f"in the failed queue {size(failures.LARGEST_FAILED)}",
+        f"in the failed queue {size(archive.LARGEST_FAILED)}",
     ],
     "what is parked of a body": [size(parking.LARGEST_PARKED), size(parking.STUB)],
     "a schedule's name, source, task's name, cron text": [
         f"{schedule.LONGEST_NAME} letters each",
         f"its zone {schedule.LONGEST_ZONE}",
     ],
-    "a retry policy": [f"{policies.LONGEST_POLICY:,} letters"],
+    "a retry policy": [f"{policy.LONGEST_POLICY:,} letters"],
     "params": [size(params.LARGEST_PARAMS)],
     "`misfire_cap`": [f"{schedule.CAPS[0]}-{schedule.CAPS[-1]:,}"],
     "a span (`timeout_ms`, `jitter_ms`, `misfire_window_ms`)": [
@@ -212,7 +202,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",
-        f"{shutdown_times.ENDING:.0f} s",
+        f"{nodes.ENDING:.0f} s",
     ],
     "a jobs file": [
         size(jobs_file.LARGEST_FILE),
@@ -224,11 +214,11 @@ BOUNDS: dict[str, list[str]] = {
     "faults that are told of a jobs file, and of a settings file": [f"{MOST_FAULTS}"],
     "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
     "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
-    "a number of an execution or a failure": [f"2^{ids.LARGEST_ID.bit_length()}-1"],
+    "a number of an execution or a failure": [f"2^{messages.LARGEST_ID.bit_length()}-1"],
     "a date and a time in ISO 8601": [f"{moments.LONGEST_MOMENT} letters"],
     "a time on the command line": MOMENTS,
     "copies of a message": [
-        f"{redelivery.FIRST_WAIT // MINUTE} min",
+        f"{execution.FIRST_WAIT // MINUTE} min",
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
@@ -255,15 +245,15 @@ BOUNDS: dict[str, list[str]] = {
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
     "the weight of a queue in `CRON_QUEUES`, `--queues`": [
-        f"{served_queues.WEIGHTS[0]} to {served_queues.WEIGHTS[-1]}"
+        f"{topology.WEIGHTS[0]} to {topology.WEIGHTS[-1]}"
     ],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "schedules with `stay_alive` that `up` keeps running": [f"{topology.MOST_QUEUES}"],
     "the wait for a worker that has the task of a run": [f"{retry.TASK_WAIT // MINUTE} min"],
     "crashes of an execution": [
-        f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",
-        f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",
-        f"{crashes.CRASH_WINDOWS_MS[0] // 1000} s to {crashes.CRASH_WINDOWS_MS[-1] // 3_600_000} h",
+        f"{outcome.CRASH_LIMIT} within {outcome.CRASH_WINDOW.total_seconds():.0f} s",
+        f"{outcome.CRASH_LIMITS[0]} to {outcome.CRASH_LIMITS[-1]}",
+        f"{outcome.CRASH_WINDOWS_MS[0] // 1000} s to {outcome.CRASH_WINDOWS_MS[-1] // 3_600_000} h",
     ],
     "the headers that a task gives its request": [
         f"{http_call.MOST_HEADERS}, ",
@@ -271,12 +261,12 @@ BOUNDS: dict[str, list[str]] = {
         f"{http_call.MOST_STATUSES} statuses",
     ],
     "a replay of many": [
-        f"{replay_order.RATES[0]:g}-{replay_order.RATES[1]:,g}",
-        f"up to {['no', 'ten'][replay_order.JITTERS[1] == 10]} times",
-        f"{replay_order.AT_ONCE[0]}-{replay_order.AT_ONCE[-1]:,}",
-        f"a canary of {replay_order.CANARIES[-1]:,}",
-        f"{replay_order.LONGEST_PATH} characters",
-        f"more than {replay_order.LONGEST_KEY}",
+        f"{replay.RATES[0]:g}-{replay.RATES[1]:,g}",
+        f"up to {['no', 'ten'][replay.JITTERS[1] == 10]} times",
+        f"{replay.AT_ONCE[0]}-{replay.AT_ONCE[-1]:,}",
+        f"a canary of {replay.CANARIES[-1]:,}",
+        f"{replay.LONGEST_PATH} characters",
+        f"more than {replay.LONGEST_KEY}",
     ],
     "replays that have ended, with the list of what was in them": [
         f"{Retention().others.days} days",
@@ -306,15 +296,15 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "thresholds of alerts, a runbook": [
         f"up to {rules.LARGEST:,}",
-        f"{retry.ATTEMPTS[-1]} retries",
+        f"{policy.ATTEMPTS[-1]} retries",
         "a rate of 1",
         f"{rules.LONGEST_RUNBOOK:,} characters",
     ],
     "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [
-        f"{statistics.MOST_GROUPS}, or",
+        f"{archive.MOST_GROUPS}, or",
         f"up to {bounds.MOST_LINES:,}",
-        f"{statistics.REASON_LENGTH} characters",
+        f"{archive.REASON_LENGTH} characters",
     ],
     "how often a message may come back to a quorum task queue": [
         f"{DELIVERY_LIMIT} times",

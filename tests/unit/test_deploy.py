@@ -15,7 +15,7 @@ import yaml
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.entrypoints.cli.command_tree import Commands
 from cronhare.entrypoints.probes import HEALTH, READINESS
 from cronhare.entrypoints.settings.settings import Settings

@@ -12,7 +12,7 @@ import pytest
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.entrypoints.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]

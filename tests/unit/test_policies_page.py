@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.domain.retries.facts import retry_facts
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import BACKOFFS, POLICIES
+from cronhare.domain.retries.policy import BACKOFFS, POLICIES, RetryPolicy, retry_facts
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
 
 PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text(encoding="utf-8")

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from cronhare.adapters.coroutine_attempts import CoroutineAttempts, failed
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.retries.retry_after import read_retry_after
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, read_retry_after
 from cronhare.domain.schedules.http_call import (
     WITHOUT_BODY,
     HttpCall,

@@ -7,11 +7,15 @@ from typing import Annotated, Any
 import attrs
 
 from cronhare.domain.reading import Fault, Reads
-from cronhare.domain.retries.error_classes import read_error_rules
 from cronhare.domain.retries.outcome import ErrorClass
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import POLICIES, RetryPolicyInvalid, read_policy
-from cronhare.domain.retries.strategy import Strategy
+from cronhare.domain.retries.policy import (
+    POLICIES,
+    RetryPolicy,
+    RetryPolicyInvalid,
+    Strategy,
+    read_error_rules,
+    read_policy,
+)
 from cronhare.domain.schedules.retention import read_keep
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.printable import echo

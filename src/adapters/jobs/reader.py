@@ -18,7 +18,7 @@ from cronhare.adapters.toml import TooMuch, read_toml
 from cronhare.domain.events.targets import MOST_PINGS, MOST_TARGETS, Subscriptions, Target
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.reading import MOST_FAULTS, Fault, read_table
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, FileVersion

@@ -12,8 +12,7 @@ import attrs
 import msgspec
 
 from cronhare.adapters.toml_writing import Value, write_comment, write_table, write_value
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import write_policy
+from cronhare.domain.retries.policy import RetryPolicy, write_policy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft

@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
-from cronhare.domain.queueing.fair_queueing import FairQueueing
-from cronhare.domain.topology import MAIN_QUEUE, topology
+from cronhare.domain.topology import MAIN_QUEUE, FairQueueing, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 from cronhare.ports.system import ClockPort
 

@@ -7,7 +7,7 @@ from itertools import count
 import attrs
 import msgspec
 
-from cronhare.domain.queueing.fair_queueing import FairQueueing
+from cronhare.domain.topology import FairQueueing
 from cronhare.ports.broker import LARGEST_TAKEN, Delivery, too_large
 
 from .routing import MemoryQueue, Stored, copy_of

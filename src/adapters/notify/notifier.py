@@ -23,8 +23,7 @@ from cronhare.domain.events.targets import (
     Target,
     type_of,
 )
-from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry_after import read_retry_after
+from cronhare.domain.retries.outcome import Ending, read_retry_after
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import MailContent, NotDelivered
 from cronhare.ports.runner import Invocation, TaskRunnerPort

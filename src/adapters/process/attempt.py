@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from cronhare.domain.retries.crashes import TERM_TO_KILL
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.execution import NOTHING_REPORTED
+from cronhare.domain.retries.outcome import TERM_TO_KILL, Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.task import Task
-from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 

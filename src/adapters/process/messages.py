@@ -11,9 +11,15 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from cronhare.domain.retries.outcome import MOST_TYPES, ErrorClass, TaskError, classify
-from cronhare.domain.retries.retry_after import plausible_wait, read_retry_after
-from cronhare.domain.task_report import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
+from cronhare.domain.execution import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
+from cronhare.domain.retries.outcome import (
+    MOST_TYPES,
+    ErrorClass,
+    TaskError,
+    classify,
+    plausible_wait,
+    read_retry_after,
+)
 from cronhare.domain.texts.printable import printable, shortened
 
 from .output import AttemptLog, Line, LineSplitter

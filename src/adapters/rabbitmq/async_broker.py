@@ -11,7 +11,7 @@ from functools import partial
 from typing import Self
 
 from cronhare.application.logs import say
-from cronhare.domain.shutdown_times import DISCONNECTING
+from cronhare.domain.nodes import DISCONNECTING
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 

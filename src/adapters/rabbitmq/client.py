@@ -21,8 +21,8 @@ from cronhare.adapters import tls
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses.servers import BrokerServer, Host
 from cronhare.domain.diagnosis.servers import BROKER, Cause, cure_of
-from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.shutdown_times import FAREWELL
+from cronhare.domain.nodes import FAREWELL
+from cronhare.domain.retries.policy import Waits
 
 #: Seconds in which a connection to a node must have been made.
 CONNECT_TIMEOUT: Final = 5.0

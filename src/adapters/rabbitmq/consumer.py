@@ -15,7 +15,7 @@ from aio_pika.exceptions import AMQPChannelError
 from aiormq.abc import AbstractChannel as Underlay
 from pamqp.commands import Basic
 
-from cronhare.domain.queueing.fair_queueing import FairQueueing
+from cronhare.domain.topology import FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import ANSWER_TIMEOUT, describe

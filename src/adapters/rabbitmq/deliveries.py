@@ -18,7 +18,7 @@ from aio_pika.exceptions import AMQPError, ConnectionClosed
 from yarl import URL
 
 from cronhare.domain.addresses.servers import Host
-from cronhare.domain.shutdown_times import FAREWELL
+from cronhare.domain.nodes import FAREWELL
 from cronhare.ports.broker import LARGEST_TAKEN, BrokerUnavailable, Defect, Message, too_large
 
 from .client import CONNECT_TIMEOUT, Address, describe, why_unreachable

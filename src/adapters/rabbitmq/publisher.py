@@ -16,7 +16,7 @@ from typing import Final
 
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses.servers import Host
-from cronhare.domain.shutdown_times import DISCONNECTING
+from cronhare.domain.nodes import DISCONNECTING
 from cronhare.ports.broker import BrokerUnavailable, Published
 
 from .client import PIKA_ERRORS, Address, LeftOut, backoff, describe, why_unreachable

@@ -18,7 +18,7 @@ from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker, Connecti
 from pika.frame import Method
 from pika.spec import Basic
 
-from cronhare.domain.shutdown_times import FAREWELL
+from cronhare.domain.nodes import FAREWELL
 from cronhare.domain.topology import ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
 

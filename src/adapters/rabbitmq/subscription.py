@@ -5,9 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from cronhare.application.outages import Outage
-from cronhare.domain.queueing.fair_queueing import FairQueueing
-from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT
 from cronhare.domain.texts.words import listed
+from cronhare.domain.topology import DEFAULT_WEIGHT, FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .client import Address, LeftOut, backoff

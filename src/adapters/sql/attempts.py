@@ -7,12 +7,12 @@ from typing import Final
 from sqlalchemy import bindparam, delete, exists, insert, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.lifecycle import start_fence
-from cronhare.domain.lifecycle.catching_up import CatchUp
+from cronhare.domain.lifecycle import transitions
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.gates import gates_of
+from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.lifecycle.transitions import is_held, may_finish
-from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports import LedgerRefused, runner
 from cronhare.ports.attempts import Busy, Refused, Renewal, StartAnswer, StartRequest
@@ -144,7 +144,7 @@ def _judge(
         elif known is None:
             answers.append(Refused(f"execution {id_} is unknown", unknown=True))
         else:
-            one = start_fence.start(
+            one = transitions.start(
                 known, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
             )
             if isinstance(one, str):

@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, select, tuple_, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.retries.policy import Waits
 from cronhare.ports import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.system import ClockPort
 

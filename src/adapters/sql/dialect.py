@@ -23,7 +23,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, U
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from cronhare.domain.retries.backoff import REST
+from cronhare.domain.retries.policy import REST
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.system import ClockPort
 

@@ -30,7 +30,7 @@ from cronhare.domain.diagnosis import waiting
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.events import judging as system_alerts
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.records import Coming, Counts, QueueLoad, Run
 
 from .database import Store, StorePart, repeatable

@@ -22,16 +22,22 @@ from sqlalchemy import (
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.catching_up import CatchUp, HeldUpRetries
 from cronhare.domain.lifecycle.retry_limits import (
     AttemptEnd,
+    CatchUp,
+    HeldUpRetries,
     RetryJudge,
     Ruled,
     queues_asked,
     tasks_asked,
 )
-from cronhare.domain.retries.breaker import LONGEST, Breaker
-from cronhare.domain.retries.budget import LARGEST, LONGEST_WINDOW, Budget
+from cronhare.domain.retries.limits import (
+    LARGEST_BUDGET,
+    LONGEST_BREAKER_WINDOW,
+    LONGEST_BUDGET_WINDOW,
+    Breaker,
+    Budget,
+)
 from cronhare.ports.attempts import Deferred, StartAnswer
 
 from .database import Store, repeatable
@@ -50,10 +56,10 @@ _decode: Final = msgspec.json.Decoder(list[tuple[datetime, int]]).decode
 
 BUDGET: Final = OwnTable(
     budgets,
-    most=whole(1, LARGEST),
-    window_ms=whole(1, LONGEST_WINDOW // _MILLISECOND),
+    most=whole(1, LARGEST_BUDGET),
+    window_ms=whole(1, LONGEST_BUDGET_WINDOW // _MILLISECOND),
 )
-BREAKER: Final = OwnTable(breakers, window_ms=whole(1, LONGEST // _MILLISECOND))
+BREAKER: Final = OwnTable(breakers, window_ms=whole(1, LONGEST_BREAKER_WINDOW // _MILLISECOND))
 
 
 #: Columns of limits that have other names than their fields.

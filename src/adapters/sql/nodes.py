@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import bindparam, case, delete, func, insert, or_, select, update
 
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
-from cronhare.domain.retries.redeliveries import KEPT_FOR, Hold, Holder
+from cronhare.domain.retries.retry import KEPT_FOR, Hold, Holder
 
 from .database import Store, repeatable
 from .tables.tables import holds, nodes

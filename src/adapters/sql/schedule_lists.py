@@ -28,7 +28,7 @@ from cronhare.domain.diagnosis.finding import NAMES_TOLD
 from cronhare.domain.diagnosis.overdue import Late
 from cronhare.domain.diagnosis.work import SHORT_TIMEOUT, ScheduleFacts
 from cronhare.domain.execution import UNFINISHED
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE

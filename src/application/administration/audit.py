@@ -11,7 +11,7 @@ import msgspec
 
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action, AuditOutcome, Intent, Result
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import AuditStorePort

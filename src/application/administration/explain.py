@@ -9,8 +9,8 @@ from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced
-from cronhare.domain.retries.breaker import ACTIVATED
-from cronhare.domain.retries.leaps import CLOCKS_DIFFER
+from cronhare.domain.nodes import CLOCKS_DIFFER
+from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.retry import task_awaited_until
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances

@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive, served, serving
 from cronhare.domain.schedules.standalone import is_standalone

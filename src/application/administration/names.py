@@ -8,7 +8,7 @@ import attrs
 from msgspec.structs import replace
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType

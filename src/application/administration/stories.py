@@ -5,10 +5,9 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.execution import REPLAYABLE
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.task_report import NOTHING_REPORTED
+from cronhare.domain.execution import NOTHING_REPORTED, REPLAYABLE
+from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.ports.records import RecordsPort
 
 from .names import Names

@@ -14,8 +14,16 @@ import msgspec
 
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, UNFINISHED, Execution, State
 from cronhare.domain.overlaps import Tone, tone_of
-from cronhare.domain.retries.crashes import MAY_COUNT, Crash, CrashPolicy
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.outcome import (
+    MAY_COUNT,
+    Crash,
+    CrashPolicy,
+    Ending,
+    ErrorClass,
+    Outcome,
+    TaskError,
+)
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import (
     Cancel,
     Complete,
@@ -23,7 +31,6 @@ from cronhare.domain.retries.retry import (
     GiveBack,
     Quarantine,
     RetryAfter,
-    RetryPolicy,
     Verdict,
     decide,
 )

@@ -26,8 +26,7 @@ from cronhare.domain.events.judging import judge_schedule, judge_system
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import AlertConditions, AlertPolicy
 from cronhare.domain.events.targets import EventKind, Subscriptions
-from cronhare.domain.nodes import MOST_REPORTS, served
-from cronhare.domain.retries.leaps import has_passed
+from cronhare.domain.nodes import MOST_REPORTS, has_passed, served
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.events import AlertChanges, AlertStorePort, EventStorePort
 

@@ -13,7 +13,7 @@ from cronhare.domain.events.outbox import (
 )
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.retries.leaps import has_passed
+from cronhare.domain.nodes import has_passed
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerRefused
 from cronhare.ports.events import EventStorePort

@@ -36,7 +36,7 @@ from cronhare.domain.events.targets import (
     lacks,
 )
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
-from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.retries.policy import Waits
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.events import EventStorePort, NotDelivered, NotifierPort
 from cronhare.ports.system import ClockPort

@@ -12,7 +12,7 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.retries.policy import Waits
 from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
 from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind

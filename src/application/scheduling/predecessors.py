@@ -7,8 +7,7 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lease_times import silence
-from cronhare.domain.nodes import Node, departed
+from cronhare.domain.nodes import Node, departed, silence
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort

@@ -9,11 +9,10 @@ from typing import Final, TypeVar
 
 import attrs
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.retries.leaps import has_passed
+from cronhare.domain.execution import Execution, Graces, State
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.messages import AttemptRef
+from cronhare.domain.nodes import has_passed
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.skip_reasons import SkipKind
 from cronhare.domain.texts.words import counted

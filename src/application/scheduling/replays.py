@@ -9,8 +9,7 @@ import attrs
 
 from cronhare.domain.lifecycle.backfill import BackfillOrder
 from cronhare.domain.lifecycle.replay_pace import FULL_FOR, STEP, Replay, ReplayState
-from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy, Waits
 from cronhare.ports.claims import ReplayStorePort
 
 from ..logs import say

@@ -13,11 +13,16 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.retries.backoff import CEILING_MS
-from cronhare.domain.retries.crashes import Crash
-from cronhare.domain.retries.error_classes import classified
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.retries.outcome import (
+    Crash,
+    Ending,
+    ErrorClass,
+    Outcome,
+    TaskError,
+    asked_wait,
+)
+from cronhare.domain.retries.policy import CEILING_MS, classified
 from cronhare.domain.retries.retry import (
     Complete,
     GiveBack,
@@ -27,7 +32,6 @@ from cronhare.domain.retries.retry import (
     decide,
     give_back,
 )
-from cronhare.domain.retries.retry_after import asked_wait
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone

@@ -11,13 +11,19 @@ from uuid import UUID
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.messages import TRACE_HEADER, AttemptRef, fault_of_seal, ticket_of
-from cronhare.domain.messages.nack_count import Nacks, nacks_of, was_overdelivered
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.redeliveries import Holder
+from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp, RetryPolicies
+from cronhare.domain.messages import (
+    TRACE_HEADER,
+    AttemptRef,
+    Nacks,
+    Seal,
+    fault_of_seal,
+    nacks_of,
+    ticket_of,
+    was_overdelivered,
+)
+from cronhare.domain.retries.outcome import CrashPolicy
+from cronhare.domain.retries.retry import Holder
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import MOST_QUEUES

@@ -19,14 +19,19 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.failures import Failure, Unproven, read_failed
-from cronhare.domain.messages.headers import kept_headers
-from cronhare.domain.messages.messages import AttemptRef, IncomingTask, Unreadable, read
-from cronhare.domain.messages.nack_count import total_nacks, was_overdelivered
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.crashes import Crash, CrashPolicy
-from cronhare.domain.retries.redeliveries import Holder, crashes_of
+from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven, read_failed
+from cronhare.domain.messages import (
+    AttemptRef,
+    IncomingTask,
+    Seal,
+    Unreadable,
+    kept_headers,
+    read,
+    total_nacks,
+    was_overdelivered,
+)
+from cronhare.domain.retries.outcome import Crash, CrashPolicy
+from cronhare.domain.retries.retry import Holder, crashes_of
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable

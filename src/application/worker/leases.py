@@ -9,7 +9,7 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lease_times import given_up_after
+from cronhare.domain.nodes import given_up_after
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.runner import StopReason, TaskRunnerPort, Written

@@ -11,9 +11,9 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.backoff import exponential
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.messages import Seal
+from cronhare.domain.retries.policy import exponential
 from cronhare.ports import LedgerBusy, LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published

@@ -17,8 +17,7 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import gates_of
-from cronhare.domain.messages.headers import kept_headers
-from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.messages import AttemptRef, kept_headers
 from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import Busy, Finish, Recorded, Superseded

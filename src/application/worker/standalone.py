@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun, RunsAlready
-from cronhare.domain.retries.leaps import was_ahead
+from cronhare.domain.nodes import was_ahead
 from cronhare.domain.schedules.by_itself import Disabled, hindrance
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS

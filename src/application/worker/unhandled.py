@@ -18,9 +18,8 @@ import attrs
 import msgspec
 
 from cronhare.domain.diagnosis.starting import serve_missing
-from cronhare.domain.messages.headers import cut, kept_headers
-from cronhare.domain.messages.messages import LARGEST_BODY, SIGNED, AttemptRef
-from cronhare.domain.retries.backoff import REST
+from cronhare.domain.messages import LARGEST_BODY, SIGNED, AttemptRef, cut, kept_headers
+from cronhare.domain.retries.policy import REST
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.topology import (
     FAILED_QUEUE,

@@ -5,8 +5,7 @@ from datetime import datetime
 from shlex import quote
 from typing import Final
 
-from cronhare.domain.retries.breaker import Breaker, BreakerState
-from cronhare.domain.retries.budget import Budget
+from cronhare.domain.retries.limits import Breaker, BreakerState, Budget
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import counted, plural
 

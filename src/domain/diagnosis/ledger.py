@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.nodes import NodeReport, present, served
-from cronhare.domain.retries.breaker import Breaker
-from cronhare.domain.retries.budget import Budget
+from cronhare.domain.retries.limits import Breaker, Budget
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted

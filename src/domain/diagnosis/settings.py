@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.lease_times import given_up_after
+from cronhare.domain.nodes import given_up_after
 
 from .finding import Finding, Severity
 

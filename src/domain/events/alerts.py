@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import attrs
 
 from ..execution import Execution
-from ..retries.leaps import was_ahead
+from ..nodes import was_ahead
 from ..texts.moments import say_duration, say_moment
 from ..texts.printable import shortened
 from ..texts.words import counted

@@ -10,7 +10,7 @@ import msgspec
 
 from ..execution import UNFINISHED, Execution, State
 from ..lifecycle.archive import Archived
-from ..messages.messages import pill_record
+from ..messages import pill_record
 from ..schedules.task import TaskRef
 from .targets import EventKind
 

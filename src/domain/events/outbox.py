@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from ..execution import Execution, State
-from ..retries.backoff import exponential
+from ..retries.policy import exponential
 from ..texts.moments import say_moment
 from ..texts.words import counted
 from .alerts import AlertSeverity

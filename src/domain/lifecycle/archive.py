@@ -1,19 +1,133 @@
 """The archive: what failed for good or was quarantined, until a person removes it."""
 
-from datetime import datetime
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import attrs
 import msgspec
 
-from ..execution import Execution, State
-from ..messages.messages import AttemptRef
-from ..retries.crashes import PoisonPill
-from ..retries.outcome import TaskError
+from ..execution import REPLAYABLE, STARTABLE, Execution, State
+from ..messages import (
+    SIGNED,
+    AttemptRef,
+    FailedMessage,
+    Seal,
+    Unreadable,
+    fault_of_carried,
+    fault_of_foreign,
+    fault_of_seal,
+    ticket_of,
+)
+from ..retries.outcome import Ending, ErrorClass, PoisonPill, TaskError
+from ..retries.policy import write_policy
 from ..retries.retry import Fail, Quarantine, Verdict
-from ..retries.retry_policy_parser import write_policy
+from ..schedules.keys import reported_key
+from ..schedules.task import TaskRef
+from ..texts.moments import read_iso
+from ..texts.printable import echo
 from ..topology import MAIN_QUEUE
-from .failures import Failure
-from .transitions import state_after
+from .transitions import begin, end, state_after
+
+#: Bytes: a whole task message, and room for a long reason.
+LARGEST_FAILED = 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """A failed message, decoded.
+
+    Without a *ticket* another program published the task; *key* then names its run. *proven* says
+    that its sender had the message of that ticket, which one of our keys signed. *failed_at* is
+    None if the message has no readable time.
+    """
+
+    message: FailedMessage
+    failed_at: datetime | None
+    key: str
+    ticket: AttemptRef | None
+    proven: bool = False
+
+    def judge(
+        self, execution: Execution | None, *, is_archived: Callable[[], bool]
+    ) -> "Execution | Unproven | None":
+        """Say whether the *execution* that the ticket names ends by this message.
+
+        Answers the execution if it does; None if it has failed with that attempt already, or if
+        that *is_archived*: it may have been replayed since, or cleaned up.
+
+        The program that an execution was handed over to may say that it failed. For one that waits
+        here for that attempt the message has to be *proven*: anybody could have sent it.
+        """
+        assert self.ticket is not None, "there is nothing to be judged"
+        if execution is not None and execution.scheduler_id != self.message.scheduler_id:
+            execution = None  # of another schedule: the ticket cannot name it
+        if execution is not None and execution.attempt == self.ticket.attempt:
+            if execution.state is State.HANDED_OVER or (
+                self.proven and execution.state in STARTABLE
+            ):
+                return execution
+            if execution.state in REPLAYABLE:
+                return None
+        if is_archived():
+            return None
+        return Unproven(self.ticket, None if execution is None else execution.state)
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The run of another program's task, as fields of its execution."""
+        message = self.message
+        return {
+            "key": self.key,
+            "task": TaskRef(message.type, message.id),
+            "params": message.params_scheduler,
+            "attempt": message.retry_count + 1,
+        }
+
+
+@attrs.frozen
+class Unproven:
+    """A failure of *ticket* that is not believed; *state* is None if there is no such execution."""
+
+    ticket: AttemptRef
+    state: State | None
+
+
+def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failure | Unreadable:
+    """Decode a failed message, or say why it cannot be decoded or believed."""
+    if len(body) > LARGEST_FAILED:
+        return Unreadable(f"the body has {len(body)} bytes, {LARGEST_FAILED} are allowed")
+    try:
+        message = msgspec.json.decode(body, type=FailedMessage)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Unreadable(f"the body is not a failed message: {error}")
+    ticket, task = ticket_of(headers), message.task_body()
+    fault = fault_of_carried(message) if ticket else fault_of_foreign(message)
+    if fault := fault or fault_of_seal(task, headers, seal):
+        return Unreadable(fault)
+    return Failure(
+        message=message,
+        failed_at=_moment(message.failed_at),
+        key=reported_key(body),
+        ticket=ticket,
+        proven=seal.holds(task, headers, of=SIGNED),
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = read_iso(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def fail_elsewhere(execution: Execution, failure: Failure, *, now: datetime) -> Execution:
+    """Start and fail the attempt that another program's worker has failed."""
+    deaths, verdict = failure.message.retry_count, Fail(failure.message.failed_reason)
+    running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
+    return end(running, verdict, Ending.FAILED, now=now)
 
 
 @attrs.frozen(kw_only=True)
@@ -155,3 +269,179 @@ def archive_report(failure: Failure, now: datetime) -> Archived:
         retry_count=message.retry_count,
         event_at=now,
     )
+
+
+#: Characters of a name, and of a part of a reason.
+LONGEST_NAME: Final = 255
+LONGEST_PART: Final = 1_000
+
+_LENGTHS: Final = {
+    "schedule": LONGEST_NAME,
+    "task": LONGEST_NAME,
+    "type": LONGEST_NAME,
+    "queue": LONGEST_NAME,
+    "code": LONGEST_NAME,
+    "reason": LONGEST_PART,
+}
+
+
+class FailureFilterInvalid(ValueError):
+    """A filter asks for what no row can be. *faults* has a pair of field and reason for each."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{field}: {why}" for field, why in faults))
+
+
+@attrs.frozen(kw_only=True)
+class FailureFilter:
+    """Rows of the archive that have all of this; None stands for any, and none left out is all.
+
+    *task* is a task's name, or its reference (`report 25`); *numbers* are those that a task of that
+    name has, for rows without a name, and follow from it. *reason* is a part of `failed_reason`,
+    or of its error's message, letter for letter. *code* is the error's (`ETIMEDOUT`). It failed at
+    *since* or later, and before *until*. *kind* is failed or quarantined. Resolved rows are left
+    out if *unresolved*.
+
+    Raises:
+        FailureFilterInvalid: with all faults at once.
+    """
+
+    execution_id: int | None = None
+    schedule: str | None = None
+    task: str | None = None
+    numbers: tuple[TaskRef, ...] = attrs.field(default=(), eq=False)
+    type: str | None = None
+    queue: str | None = None
+    reason: str | None = None
+    error_class: ErrorClass | None = None
+    code: str | None = None
+    kind: State | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    unresolved: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if faults := [*_faults_of_texts(self), *_faults_of_range(self)]:
+            raise FailureFilterInvalid(faults)
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What is asked for, by its field: None is not, and what follows from it is not either."""
+        return attrs.asdict(
+            self, filter=lambda field, value: value is not None and field.name != "numbers"
+        )
+
+
+def _faults_of_texts(which: FailureFilter) -> list[tuple[str, str]]:
+    faults = []
+    for field, longest in _LENGTHS.items():
+        text = getattr(which, field)
+        if text is None:
+            continue
+        if not 0 < len(text) <= longest:
+            faults.append((field, f"it has {len(text):,} characters, 1-{longest:,} are allowed"))
+        elif not _is_writable(text):
+            faults.append((field, f"{echo(text)} has a character that no row can hold"))
+    return faults
+
+
+def _faults_of_range(which: FailureFilter) -> list[tuple[str, str]]:
+    faults = []
+    if which.kind not in {None, State.FAILED, State.QUARANTINED}:
+        faults.append(("kind", f"{which.kind} is neither failed nor quarantined"))
+    if which.since and which.until and which.since >= which.until:
+        faults.append(("until", "it is to be later than since"))
+    return faults
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        return "\0" not in text and bool(text.encode())
+    except UnicodeEncodeError:  # a lone surrogate, of an argument that is no UTF-8
+        return False
+
+
+#: What still waits for a person, and everything that ever failed for good.
+UNRESOLVED: Final = FailureFilter()
+EVERY_FAILURE: Final = FailureFilter(unresolved=False)
+
+
+#: The original's weekly report looks back so far, and has so many lines at the most.
+WEEK: Final = timedelta(days=7)
+MOST_GROUPS: Final = 100
+
+#: A reason counts by so many of its first characters: the rest is mostly numbers and paths.
+REASON_LENGTH: Final = 200
+
+
+class By(enum.StrEnum):
+    """What rows have in common that are counted together; a day is one of UTC."""
+
+    DAY = "day"
+    TYPE = "type"
+    TASK = "task"
+    SCHEDULE = "schedule"
+    QUEUE = "queue"
+    REASON = "reason"
+    CLASS = "class"
+
+
+#: The original's statistics: per day and type.
+DAY_AND_TYPE: Final = (By.DAY, By.TYPE)
+
+#: What is known of failures alone.
+OF_FAILURES: Final = frozenset({By.REASON, By.CLASS})
+
+#: What rows have in common: a text for each `By`.
+Group = Mapping[By, str]
+
+
+@attrs.frozen(kw_only=True)
+class FailureCount:
+    """How many failures of a group the archive has; *unresolved* ones wait for a person."""
+
+    group: Group
+    failures: int
+    quarantined: int
+    unresolved: int
+    mean_retries: float
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionCount:
+    """How many executions of a group there were, without those that were skipped.
+
+    *failed* ones are quarantined, too. *retried* ones had an attempt that ended badly.
+    """
+
+    group: Group
+    total: int
+    succeeded: int
+    failed: int
+    retried: int
+    mean_attempts: float
+
+    @property
+    def retry_rate(self) -> float:
+        """The part that was retried, 0 to 1."""
+        return self.retried / self.total if self.total else 0.0
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleResult:
+    """When a schedule last succeeded, and last failed for good; None if it has not of late."""
+
+    schedule: str
+    succeeded_at: datetime | None
+    failed_at: datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleResults:
+    """The *results* of schedules that may run again, those made first; *unread* are the others."""
+
+    results: Sequence[ScheduleResult]
+    unread: int

@@ -21,8 +21,7 @@ from ..schedules.schedule import BrokenSchedule, Schedule
 from ..schedules.standalone import is_standalone
 from ..texts.moments import say_moment
 from .claims import claim
-from .replay import Allowance
-from .replay_order import Pacing
+from .replay import Allowance, Pacing
 
 #: The most due instants of a backfill.
 MOST_INSTANTS: Final = 100_000

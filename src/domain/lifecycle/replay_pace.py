@@ -1,8 +1,4 @@
-"""How a replay of many goes on: what may begin now, whether to wait, and when it stops.
-
-After an outage a server is weak: all that failed meanwhile, sent at once, ends it again (S2.12 in
-docs/compatibility.md). So they begin one by one, each at a moment of its own.
-"""
+"""How a replay of many goes on: what may begin now, whether to wait, and when it stops."""
 
 import enum
 from collections.abc import Callable
@@ -13,7 +9,7 @@ import attrs
 
 from ..execution import State
 from .backfill import BackfillOrder
-from .replay_order import Pacing, ReplayOrder
+from .replay import Pacing, ReplayOrder
 
 #: So far ahead beginnings are fixed at a time, and so soon it is looked again.
 STEP: Final = timedelta(seconds=1)
@@ -238,3 +234,15 @@ def _say_result(order: Pacing, progress: ReplayProgress) -> str:
     if progress.left_out:
         said += f", {progress.left_out} left out by calendars or blackout windows"
     return said
+
+
+def time_left(order: Pacing, progress: ReplayProgress, *, elapsed: timedelta) -> timedelta | None:
+    """Estimate by the pace so far, *elapsed* since the order, and by its rate, which is a bound.
+
+    None while there is too little to tell it by.
+    """
+    ended = progress.succeeded + progress.failed
+    if not progress.is_collected or ended < FEWEST_JUDGED:
+        return None
+    by_pace = elapsed * ((progress.waiting + progress.released) / ended)
+    return max(by_pace, timedelta(seconds=progress.waiting / order.rate))

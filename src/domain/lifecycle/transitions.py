@@ -1,22 +1,18 @@
-"""The transitions of an execution: who may change it, and what each change writes.
+"""The transitions of an execution: who may change it, and what each change writes."""
 
-Every ledger asks here and writes the answer; it decides nothing. Who may start an
-attempt is in `start_fence.py`, replays are in `replay.py`, new executions in `claims.py`.
-"""
-
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from ..execution import REPLAYABLE, STARTABLE, WAITING, Execution, State
-from ..retries.budget import DEFERRED
+from ..execution import REPLAYABLE, STARTABLE, WAITING, Execution, State, after_resend
+from ..messages import Nacks
+from ..retries.limits import DEFERRED
 from ..retries.outcome import Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from ..schedules.conditions import expired
-from .failures import Failure
-from .redelivery import after_resend
+from ..texts.moments import say_moment
 
 #: Where each of `STARTABLE` may go: to quarantine if its row is broken or refused (ADR 15), to
 #: failed if another program's worker reports so, to held if a gate keeps it back.
@@ -345,13 +341,6 @@ def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime
     )
 
 
-def fail_elsewhere(execution: Execution, failure: Failure, *, now: datetime) -> Execution:
-    """Start and fail the attempt that another program's worker has failed."""
-    deaths, verdict = failure.message.retry_count, Fail(failure.message.failed_reason)
-    running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
-    return end(running, verdict, Ending.FAILED, now=now)
-
-
 def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution:
     """Quarantine an execution whose row is broken, or of which the ledger refuses something.
 
@@ -384,3 +373,78 @@ def state_after(verdict: Verdict) -> State:
             return State.QUARANTINED
         case Cancel():
             return State.CANCELLED
+
+
+#: An attempt may start so much before its time, as each node measures the ledger's clock for
+#: itself (ADR 12). The broker's lanes are late, and never early.
+EARLIEST: Final = timedelta(seconds=5)
+
+
+def start(
+    execution: Execution,
+    *,
+    attempt: int,
+    nacks: Nacks | None,
+    node: str,
+    now: datetime,
+    until: datetime,
+) -> Execution | str:
+    """Give the execution once *node* has started the attempt, or it has expired; or say why not.
+
+    *nacks* come from the attempt's message; None if the system itself asks. *until* is the end of
+    the lease. If the node owns the attempt already, its first request got no answer: the lease
+    begins anew.
+    """
+    if execution.problem is not None:
+        return f"its row is broken: {execution.problem}"
+    if execution.task.is_system and nacks is not None:
+        return "it is the system's own, which no message starts"
+    if execution.attempt != attempt:
+        return f"attempt {execution.attempt} is due, not {attempt}"
+    if is_held(execution, node):
+        return execution if execution.lease_until == until else renew(execution, until)
+    if execution.state not in STARTABLE:
+        return f"the execution is {execution.state}"
+    if execution.cancel_requested:
+        return "its end was asked for"
+    if has_expired(execution, now=now):
+        return expire(execution, now=now)
+    if nacks is not None and (begins := _waits_until(execution, now)) is not None:
+        return f"attempt {attempt} waits until {say_moment(begins)}"
+    nacked = (
+        0
+        if nacks is None
+        else nacks.since(_in_queue_since(execution), queue=execution.queue, now=now)
+    )
+    deaths = execution.deaths + nacked
+    return begin(execution, deaths=deaths, node=node, lease_until=until, now=now)
+
+
+def _waits_until(execution: Execution, now: datetime) -> datetime | None:
+    """Give the time that the coming attempt waits for; None if it may start.
+
+    A clock that was set back to before the last known event cannot say that an attempt is early; of
+    what is replayed only a clock that was ahead says so, since its turn is never so far away.
+    """
+    begins, known = execution.next_attempt_at, execution.started_at or execution.executed_at
+    if begins is None or not known <= now < begins - EARLIEST or is_begun_anew(execution):
+        return None
+    return begins
+
+
+def _in_queue_since(execution: Execution) -> datetime | None:
+    """Say since when a worker could take the coming attempt's message; None if unknown."""
+    match execution:
+        case Execution(state=State.RETRYING, next_attempt_at=begins):
+            return begins
+        case Execution(published_at=datetime() as at, next_attempt_at=begins):
+            return max(at, begins or at)
+    return None
+
+
+def is_begun_anew(execution: Execution) -> bool:
+    """Tell whether it was replayed, and no attempt has begun since: it waits for its turn alone.
+
+    A turn is never more than a second away (`replay_pace.STEP`) when it is fixed.
+    """
+    return execution.attempt > 1 and execution.started_at is None

@@ -1,13 +1,17 @@
-"""How an attempt ended."""
+"""How an attempt ended: its error, its class, what a server asked for, and crashes."""
 
 import enum
+import math
+import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Final, Self
 
 import attrs
 import msgspec
 
+from ..nodes import was_ahead
+from ..texts.moments import say_duration
 from ..texts.printable import shortened
 
 
@@ -151,3 +155,170 @@ class Outcome:
         if self.signal is not None:
             return f"{self.ending}, signal {self.signal}"
         return f"{self.ending}, exit code {self.exit_code}" if self.exit_code else str(self.ending)
+
+
+#: A longer one counts as this, jitter included: no server stops a schedule for more than a day.
+LONGEST_RETRY_AFTER = timedelta(hours=24)
+
+#: What is longer yet is none: the number of seconds that ten digits hold.
+_LONGEST_READ = timedelta(seconds=10**10 - 1)
+
+#: The longest form of a date in HTTP, of RFC 850 (RFC 9110, 5.6.7), has 33 characters.
+_LONGEST_TEXT = 40
+
+_SECONDS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,9})?")
+
+
+def read_retry_after(value: object) -> timedelta | datetime | None:
+    """Read a Retry-After: seconds as a number or text, or an HTTP date; None if it is neither.
+
+    >>> read_retry_after(120) == read_retry_after("120")
+    True
+    >>> read_retry_after("Fri, 12 Dec 2025 08:00:00 GMT").isoformat()
+    '2025-12-12T08:00:00+00:00'
+    >>> read_retry_after("soon"), read_retry_after(-1), read_retry_after(1e300)
+    (None, None, None)
+    """
+    match value:
+        case bool():
+            return None
+        case int() | float():
+            return plausible_wait(value, timedelta(seconds=1))
+        case str() if len(value) <= _LONGEST_TEXT:
+            text = value.strip()
+            if _SECONDS.fullmatch(text):
+                return plausible_wait(float(text), timedelta(seconds=1))
+            return _http_date(text)
+    return None
+
+
+def plausible_wait(number: object, unit: timedelta) -> timedelta | None:
+    """Give so many units as a wait, or None if it cannot be one: below nothing, or centuries."""
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    if not 0 <= number <= _LONGEST_READ / unit:  # before the conversion: it may fit no float
+        return None
+    return timedelta(microseconds=math.ceil(number * (unit / timedelta(microseconds=1))))
+
+
+def asked_wait(error: TaskError, *, now: datetime) -> timedelta:
+    """Say how long a server is left alone from *now* on, as it asked for; nothing if it did not."""
+    return min(_said_wait(error, now), LONGEST_RETRY_AFTER)
+
+
+def note_of_asked_wait(error: TaskError, *, now: datetime) -> str:
+    """Say what was asked for, and where that is longer than what counts; or nothing."""
+    said = _said_wait(error, now)
+    if not said:
+        return ""
+    whole = timedelta(seconds=max(1, round(said.total_seconds())))
+    asked = f"it was asked to wait {say_duration(whole)}"
+    if said <= LONGEST_RETRY_AFTER:
+        return asked
+    return f"{asked}, of which {LONGEST_RETRY_AFTER / timedelta(hours=1):.0f}h count"
+
+
+def _said_wait(error: TaskError, now: datetime) -> timedelta:
+    at = timedelta(0) if error.retry_at is None else error.retry_at - now
+    return max(timedelta(0), error.retry_after or timedelta(0), at)
+
+
+def _http_date(text: str) -> datetime | None:
+    from email.utils import (  # noqa: PLC0415 - most waits are seconds, and it takes long
+        parsedate_to_datetime,
+    )
+
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    # HTTP knows no other zone; one without a zone is UTC likewise.
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+#: So many crashes within the window before now make a poison pill, unless a policy says otherwise.
+CRASH_LIMIT: Final = 3
+CRASH_WINDOW: Final = timedelta(seconds=300)
+
+#: So long a task that is stopped has to end by itself.
+TERM_TO_KILL: Final = timedelta(seconds=5)
+
+#: What may be asked for. An older crash than a day says nothing of now.
+CRASH_LIMITS: Final = range(1, 100 + 1)
+CRASH_WINDOWS_MS: Final = range(1_000, 86_400_000 + 1)
+
+#: The ends of which a policy may count some as crashes.
+MAY_COUNT: Final = CRASHES | {Ending.TIMED_OUT}
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """An attempt that *node* ran, and that ended at *at* as nobody chose."""
+
+    at: datetime
+    ending: Ending
+    node: str = ""
+
+
+@attrs.frozen
+class PoisonPill:
+    """The crashes for which a run is quarantined: how many within the window, and from when on."""
+
+    crash_count: int
+    first_crash_at: datetime
+    last_crash_at: datetime
+
+    @classmethod
+    def of(cls, crashes: Sequence[Crash]) -> Self | None:
+        """Sum crashes up; None if there are none."""
+        return cls(len(crashes), crashes[0].at, crashes[-1].at) if crashes else None
+
+
+@attrs.frozen(kw_only=True)
+class CrashPolicy:
+    """An execution that crashes *limit* times within *window* is a poison pill.
+
+    An endless loop ends at its timeout: that is a crash, too, if *timeouts* says so.
+    """
+
+    limit: int = CRASH_LIMIT
+    window: timedelta = CRASH_WINDOW
+    timeouts: bool = True
+
+    def is_crash(self, ending: Ending) -> bool:
+        """Tell whether an end counts."""
+        return ending in CRASHES or (self.timeouts and ending is Ending.TIMED_OUT)
+
+    def recent(self, crashes: Sequence[Crash], *, now: datetime) -> tuple[Crash, ...]:
+        """Pick those that count: they lie within the window before *now*.
+
+        One that a clock ahead of its time noted is of unknown age, and does not count.
+        """
+        return tuple(
+            crash
+            for crash in crashes
+            if self.is_crash(crash.ending)
+            and now - crash.at < self.window
+            and not was_ahead(crash.at, now)
+        )
+
+    def restarts(
+        self, interruptions: Sequence[tuple[Crash, timedelta]], *, grace: timedelta, now: datetime
+    ) -> tuple[Crash, ...]:
+        """Pick the shutdowns that a task may have asked for itself: they began soon after it did.
+
+        Each of *interruptions* comes with how long its task had run.
+
+        A shutdown begins *grace*, and what a process has from TERM to KILL, before it interrupts.
+        Within the same time after the task's start is soon. More than *limit* of them are too many;
+        the window has room for so many, however long the grace is.
+        """
+        soon = 2 * grace + TERM_TO_KILL
+        window = max(self.window, (self.limit + 1) * soon)
+        return tuple(
+            crash
+            for crash, ran in interruptions
+            if ran < soon and now - crash.at < window and not was_ahead(crash.at, now)
+        )

@@ -1,21 +1,26 @@
 """What becomes of an attempt that is over: a pure decision, with its reason."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 
+from ..nodes import is_gone, is_presumed_dead, read_node
 from ..texts.moments import say_moment
 from ..texts.words import counted
-from .backoff import Backoff
-from .crashes import Crash, CrashPolicy
-from .outcome import Ending, ErrorClass, Outcome, TaskError
-from .retry_after import LONGEST_RETRY_AFTER, asked_wait, note_of_asked_wait
-
-#: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
-#: docs/compatibility.md).
-ATTEMPTS = range(1, 20 + 1)
-DEFAULT_ATTEMPTS = 4
+from .outcome import (
+    LONGEST_RETRY_AFTER,
+    Crash,
+    CrashPolicy,
+    Ending,
+    ErrorClass,
+    Outcome,
+    TaskError,
+    asked_wait,
+    note_of_asked_wait,
+)
+from .policy import RetryPolicy
 
 #: The longest wait of an attempt that is given back untried.
 LONGEST_AWAY = timedelta(minutes=5)
@@ -30,24 +35,6 @@ AWAITS_TASK = "waits for a worker that has its task, until "
 
 #: A server's Retry-After is a floor; jitter adds up to so much of it, within what is longest.
 RETRY_AFTER_SPREAD = 0.2
-
-
-@attrs.frozen(kw_only=True)
-class RetryPolicy:
-    """How often to try in all, and how long to wait in between.
-
-    *attempts* counts the first run as well: `CRON_MAX_RETRIES` is one less. Without *crashes* the
-    settings say what a poison pill is.
-    """
-
-    attempts: int = DEFAULT_ATTEMPTS
-    backoff: Backoff = attrs.field(factory=Backoff)
-    crashes: CrashPolicy | None = None
-
-    @property
-    def max_retries(self) -> int:
-        """The attempts that may follow the first."""
-        return self.attempts - 1
 
 
 @attrs.frozen
@@ -186,3 +173,61 @@ def task_awaited_until(said: str | None) -> datetime | None:
         return datetime.fromisoformat(said.removeprefix(AWAITS_TASK)[:20])
     except ValueError:  # a row by hand
         return None
+
+
+#: Notes of the dead are kept for so long: no window of crashes is longer.
+KEPT_FOR: Final = timedelta(days=1)
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """A node, the host that it runs on, and that host's boot."""
+
+    node: str
+    host: str
+    boot: str
+
+
+@attrs.frozen(kw_only=True)
+class Hold:
+    """A note that *holder* has taken a message *at* that time.
+
+    *seen_at* is when that node reported itself last; None where there is no report of it.
+    """
+
+    holder: Holder
+    at: datetime
+    seen_at: datetime | None = None
+
+
+def crashes_of(
+    holds: Sequence[Hold],
+    *,
+    us: Holder,
+    now: datetime,
+    policy: CrashPolicy,
+    lives: Callable[[int], bool],
+) -> tuple[Crash, ...]:
+    """Say which holders the message may have ended, of late; the oldest first.
+
+    A host that was booted since says nothing of the message: that ended all that ran there. *lives*
+    tells whether a PID of our own place is in use.
+    """
+    crashes = [
+        Crash(hold.at, Ending.LOST, hold.holder.node)
+        for hold in sorted(holds, key=lambda hold: hold.at)
+        if hold.holder.node != us.node
+        and not (hold.holder.host == us.host and hold.holder.boot != us.boot)
+        and _has_ended(hold, us=us, now=now, lives=lives)
+    ]
+    return policy.recent(crashes, now=now)
+
+
+def _has_ended(hold: Hold, *, us: Holder, now: datetime, lives: Callable[[int], bool]) -> bool:
+    """Tell whether a holder is gone: by its PID where that is proof, by its silence elsewhere."""
+    ourselves, holder = read_node(us.node), read_node(hold.holder.node)
+    if ourselves is not None and holder is not None:
+        gone = is_gone(holder, ourselves=ourselves, lives=lives)
+        if gone is not None:
+            return gone
+    return hold.seen_at is None or is_presumed_dead(hold.seen_at, now)

@@ -18,7 +18,7 @@ from ..cron import (
     find_zone,
 )
 from ..reading import Fault
-from ..retries.retry import RetryPolicy
+from ..retries.policy import RetryPolicy
 from ..texts.printable import echo
 from ..topology import MAIN_QUEUE, checked_queue
 from .concurrency import LIMITS, Concurrency, faults_of_key

@@ -10,7 +10,7 @@ import msgspec
 
 from ..cron import AS_CRON, ClockChanges, CronExpression
 from ..reading import Duration, whole_number
-from ..retries.retry import RetryPolicy
+from ..retries.policy import RetryPolicy
 from ..topology import MAIN_QUEUE
 from .concurrency import Concurrency
 from .conditions import Conditions

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import Final
 
-from ..retries.backoff import exponential
+from ..retries.policy import exponential
 from .keys import Trigger, trigger_of
 
 #: How the queues of such schedules begin.

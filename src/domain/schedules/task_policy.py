@@ -10,11 +10,8 @@ from typing import Final
 
 import attrs
 
-from ..retries.error_classes import ErrorRules
 from ..retries.outcome import ErrorClass
-from ..retries.retry import RetryPolicy
-from ..retries.retry_policy_parser import POLICIES
-from ..retries.strategy import Strategy
+from ..retries.policy import POLICIES, ErrorRules, RetryPolicy, Strategy
 from .retention import Keep
 
 

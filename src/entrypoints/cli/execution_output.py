@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cronhare.domain.task_report import say_progress
+from cronhare.domain.execution import say_progress
 from cronhare.domain.texts.printable import shortened
 from cronhare.domain.texts.words import called_in_full, counted
 

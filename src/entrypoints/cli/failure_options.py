@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import ErrorClass
 
 from .completion import FAILURES, QUEUES, SCHEDULES, TASKS

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cronhare.domain.retries.breaker import ACTIVATED
+from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.texts.words import called_in_full
 
 from .execution_output import show_attempts

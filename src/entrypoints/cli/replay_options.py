@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cronhare.domain.lifecycle.replay_order import LONGEST_AUTHOR, ReplayOrder, ReplayOrderInvalid
+from cronhare.domain.lifecycle.replay import LONGEST_AUTHOR, ReplayOrder, ReplayOrderInvalid
 
 from ..node_identity import this_user
 from .errors import Refusal
 
 if TYPE_CHECKING:
-    from cronhare.domain.lifecycle.failure_filter import FailureFilter
+    from cronhare.domain.lifecycle.archive import FailureFilter
 
 Rate = Annotated[float | None, typer.Option("--rate", help="At most so many begin in a second.")]
 GapJitter = Annotated[

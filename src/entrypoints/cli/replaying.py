@@ -15,7 +15,7 @@ from .replay_output import tell_begun
 
 if TYPE_CHECKING:
     from cronhare.application.administration.changing.runs import Discarded
-    from cronhare.domain.lifecycle.replay_order import ReplayOrder
+    from cronhare.domain.lifecycle.replay import ReplayOrder
 
     from ..container import Container
 

@@ -16,7 +16,7 @@ from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.record import Counters
 from cronhare.application.worker.unhandled import PLACES, WaitingRoom
-from cronhare.domain.shutdown_times import CLOSING, INTERRUPTING, PAUSING
+from cronhare.domain.nodes import CLOSING, INTERRUPTING, PAUSING
 from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.application.logs import say
 from cronhare.application.outages import Outage
-from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.retries.policy import Waits
 from cronhare.ports import LedgerNewer, LedgerOutdated, LedgerUnavailable
 from cronhare.ports.broker import BrokerUnavailable
 

@@ -17,7 +17,7 @@ from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs, 
 from cronhare.application.logs import say
 from cronhare.application.worker.ledger import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.domain.events.targets import ByApprise, ByWebhook, Subscriptions, untellable
-from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.retries.policy import Waits
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerRefused, LedgerUnavailable

@@ -14,7 +14,7 @@ from cronhare.application.scheduling.chores import probe_lanes
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import GapDetector, Reconciler
 from cronhare.domain.events.targets import Subscribers, Subscriptions, without, without_programs
-from cronhare.domain.shutdown_times import CLOSING
+from cronhare.domain.nodes import CLOSING
 from cronhare.domain.texts.moments import say_due, say_time
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort

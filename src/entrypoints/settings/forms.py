@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from cronhare.domain.addresses.web import AllowedHosts, checked_host
-from cronhare.domain.messages.signing import SHORTEST_KEY
-from cronhare.domain.queueing.served_queues import ServedQueues
-from cronhare.domain.topology import checked_queues
+from cronhare.domain.messages import SHORTEST_KEY
+from cronhare.domain.topology import ServedQueues, checked_queues
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)

@@ -28,38 +28,37 @@ from cronhare.domain.events.rules import (
     AlertPolicy,
 )
 from cronhare.domain.events.rules import LARGEST as LARGEST_ALERT
-from cronhare.domain.queueing.served_queues import ServedQueues
-from cronhare.domain.retries.backoff import (
-    DEFAULT_DELAY_MS,
-    DEFAULT_MULTIPLIER,
-    DELAY_MS,
-    MULTIPLIERS,
-    Backoff,
-)
-from cronhare.domain.retries.breaker import (
+from cronhare.domain.retries.limits import (
+    DEFAULT_BREAKER_WINDOW,
+    DEFAULT_BUDGET,
+    DEFAULT_BUDGET_WINDOW,
     DEFAULT_ERROR_RATE,
     DEFAULT_LEAST,
     DEFAULT_PAUSE,
     ERROR_RATES,
+    LARGEST_BUDGET,
     LEASTS,
-    LONGEST,
+    LONGEST_BREAKER_WINDOW,
+    LONGEST_BUDGET_WINDOW,
     BreakerPolicy,
-)
-from cronhare.domain.retries.breaker import DEFAULT_WINDOW as DEFAULT_BREAKER_WINDOW
-from cronhare.domain.retries.budget import (
-    DEFAULT_MOST,
-    DEFAULT_WINDOW,
-    LARGEST,
-    LONGEST_WINDOW,
     BudgetPolicy,
     OnExhausted,
+    RetryLimits,
 )
-from cronhare.domain.retries.crashes import CRASH_LIMIT, CRASH_LIMITS, CRASH_WINDOW, CrashPolicy
-from cronhare.domain.retries.limits import RetryLimits
-from cronhare.domain.retries.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
+from cronhare.domain.retries.outcome import CRASH_LIMIT, CRASH_LIMITS, CRASH_WINDOW, CrashPolicy
+from cronhare.domain.retries.policy import (
+    ATTEMPTS,
+    DEFAULT_ATTEMPTS,
+    DEFAULT_DELAY_MS,
+    DEFAULT_MULTIPLIER,
+    DELAY_MS,
+    MILLISECONDS,
+    MULTIPLIERS,
+    Backoff,
+    RetryPolicy,
+)
 from cronhare.domain.texts.printable import echo
-from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.domain.topology import MAIN_QUEUE, ServedQueues
 
 from .bounds import MOST_AT_A_TIME
 from .forms import (
@@ -145,10 +144,10 @@ class Settings:
     # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
     retry_delay_ms: int = setting(whole(1, DELAY_MS[-1], of=MILLISECONDS), str(DEFAULT_DELAY_MS))
     retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), str(DEFAULT_MULTIPLIER))
-    retry_budget: int = setting(or_off(whole(0, LARGEST)), str(DEFAULT_MOST))
+    retry_budget: int = setting(or_off(whole(0, LARGEST_BUDGET)), str(DEFAULT_BUDGET))
     retry_budget_window: timedelta = setting(
-        seconds(1, LONGEST_WINDOW.total_seconds()),
-        f"{DEFAULT_WINDOW.total_seconds():g}",
+        seconds(1, LONGEST_BUDGET_WINDOW.total_seconds()),
+        f"{DEFAULT_BUDGET_WINDOW.total_seconds():g}",
         name="retry_budget_window_seconds",
     )
     retry_budget_on_exhausted: str = setting(one_of(*OnExhausted), OnExhausted.DEFER.value)
@@ -161,12 +160,12 @@ class Settings:
     circuit_breaker_error_rate: float = setting(decimal(*ERROR_RATES), str(DEFAULT_ERROR_RATE))
     circuit_breaker_min_attempts: int = setting(whole(LEASTS[0], LEASTS[-1]), str(DEFAULT_LEAST))
     circuit_breaker_window: timedelta = setting(
-        seconds(1, LONGEST.total_seconds()),
+        seconds(1, LONGEST_BREAKER_WINDOW.total_seconds()),
         f"{DEFAULT_BREAKER_WINDOW.total_seconds():g}",
         name="circuit_breaker_window_seconds",
     )
     circuit_breaker_pause: timedelta = setting(
-        seconds(1, LONGEST.total_seconds()),
+        seconds(1, LONGEST_BREAKER_WINDOW.total_seconds()),
         f"{DEFAULT_PAUSE.total_seconds():g}",
         name="circuit_breaker_pause_seconds",
     )

@@ -8,7 +8,7 @@ from typing import Any, Self
 import attrs
 
 from cronhare.domain.addresses.servers import BrokerServer
-from cronhare.domain.queueing.served_queues import ServedQueues
+from cronhare.domain.topology import ServedQueues
 
 from .settings import MEMORY, Settings
 

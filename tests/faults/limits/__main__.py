@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from shutil import rmtree
 
-from cronhare.domain.retries.budget import OnExhausted
+from cronhare.domain.retries.limits import OnExhausted
 from tests.faults.limits.judging import tell
 from tests.faults.limits.scene import measure
 from tests.services import mariadb, rabbitmq

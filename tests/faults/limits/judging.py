@@ -10,8 +10,7 @@ from sqlalchemy import select
 
 from cronhare.adapters.sql.tables.tables import attempts
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.retries.breaker import ACTIVATED
-from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
+from cronhare.domain.retries.limits import ACTIVATED, BudgetPolicy, OnExhausted
 from cronhare.domain.retries.outcome import Ending
 from tests.faults.arena import Arena
 from tests.faults.limits.jobs import LIMITS, Job, all_jobs

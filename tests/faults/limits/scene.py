@@ -12,7 +12,7 @@ import attrs
 
 from cronhare.adapters.sql.limits import SqlLimitStore
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
+from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted
 from tests.faults.arena import Arena
 from tests.faults.house import PATIENCE, Process, has_begun, kill_nine, stop_politely
 from tests.faults.jobs import MARK

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.events.targets import ByApprise, untellable
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 
 SECRET = "c4naryc4naryc4nary"
 

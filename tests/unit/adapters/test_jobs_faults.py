@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 
 TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
 

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
-from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.outcome import ErrorClass
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import POLICIES
-from cronhare.domain.retries.strategy import Strategy
+from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, RetryPolicy, Strategy
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task
 

@@ -6,8 +6,7 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.domain.cron import Fold, Gap
-from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import Task, TaskRef, assigned_number

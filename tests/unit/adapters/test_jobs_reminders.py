@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.reminder import Reminder
 from cronhare.domain.schedules.task import TaskRef
 

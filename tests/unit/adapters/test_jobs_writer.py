@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs_text
 from cronhare.adapters.jobs.writer import WrittenJobs, write_jobs
 from cronhare.domain.cron import Fold, Gap
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import read_policy
+from cronhare.domain.retries.policy import RetryPolicy, read_policy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions

@@ -14,6 +14,7 @@ from cronhare.adapters.process.messages import (
     read_message,
 )
 from cronhare.adapters.process.output import Line
+from cronhare.domain.execution import LARGEST_RESULT
 from cronhare.domain.retries.outcome import (
     LONGEST_CODE,
     LONGEST_MESSAGE,
@@ -21,7 +22,6 @@ from cronhare.domain.retries.outcome import (
     ErrorClass,
     TaskError,
 )
-from cronhare.domain.task_report import LARGEST_RESULT
 
 
 def error(text: str) -> TaskError:

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cronhare.adapters.prometheus.measuring import exposition, write_textfile
 from cronhare.application.administration.views.work import MOST_SERIES, OTHERS, MetricsView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.statistics import By, FailureCount
+from cronhare.domain.lifecycle.archive import By, FailureCount
 from cronhare.ports.records import QueueLoad, Unheard
 from tests.unit.executions import NOON
 

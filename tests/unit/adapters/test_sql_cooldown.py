@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from cronhare.adapters.sql.dialect import MOST, Cooldown
-from cronhare.domain.retries.backoff import REST
+from cronhare.domain.retries.policy import REST
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -32,12 +32,12 @@ from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.crashes import CrashPolicy
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.messages import Seal
 from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
-from cronhare.domain.retries.redeliveries import Holder
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.outcome import CrashPolicy
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.retry import Holder
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef

@@ -12,10 +12,9 @@ from cronhare.adapters.sql.attempts import SqlAttemptStore
 from cronhare.adapters.sql.claims.store import SqlClaimStore
 from cronhare.adapters.sql.records.store import SqlRecords
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.catching_up import CatchUp
-from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.messages.messages import AttemptRef, TaskMessage
+from cronhare.domain.lifecycle.archive import Archived, Failure, Unproven
+from cronhare.domain.lifecycle.retry_limits import CatchUp
+from cronhare.domain.messages import AttemptRef, TaskMessage
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports import LedgerUnavailable

@@ -14,8 +14,8 @@ from cronhare.application.administration.jobs_file.export import CannotExport, E
 from cronhare.application.administration.reading.lookup import NotFound, find_schedule
 from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions

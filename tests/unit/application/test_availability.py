@@ -7,9 +7,8 @@ import pytest
 
 from cronhare.application.worker.delivery import IDLE, Availability
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.catching_up import OUTAGE, CatchUp
-from cronhare.domain.retries.budget import BudgetPolicy
-from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp
+from cronhare.domain.retries.limits import BudgetPolicy, RetryLimits
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines

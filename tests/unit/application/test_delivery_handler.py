@@ -7,10 +7,8 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.retries.backoff import Backoff, BackoffType
-from cronhare.domain.retries.crashes import PoisonPill
-from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.outcome import Ending, Outcome, PoisonPill, TaskError
+from cronhare.domain.retries.policy import Backoff, BackoffType, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
 from tests.unit.application.conftest import Lines

@@ -17,8 +17,7 @@ from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
 from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.diagnosis.work import ScheduleFacts
 from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
-from cronhare.domain.retries.breaker import Breaker
-from cronhare.domain.retries.budget import Budget
+from cronhare.domain.retries.limits import Breaker, Budget
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import Topology
 from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort

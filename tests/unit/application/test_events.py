@@ -32,7 +32,7 @@ from cronhare.domain.events.targets import (
     Target,
     by_number,
 )
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.events import MailContent, NotDelivered

@@ -13,10 +13,10 @@ from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import NOT_BESIDE, BackfillOrder
 from cronhare.domain.lifecycle.replay_pace import Replay, halted
 from cronhare.domain.lifecycle.transitions import cancel_for, end, overruled
-from cronhare.domain.retries.breaker import BreakerPolicy
-from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.retries.limits import BreakerPolicy, RetryLimits
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import Complete, RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.domain.topology import MAIN_QUEUE

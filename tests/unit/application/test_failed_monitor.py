@@ -9,8 +9,7 @@ from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import failed_body
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.messages import Seal, failed_body
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports import LedgerBusy

@@ -8,9 +8,8 @@ import pytest
 
 from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import LARGEST_BODY
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.messages import LARGEST_BODY, Seal
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import TaskRef

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.application.worker.foreign import FailedMonitor
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import failed_body
+from cronhare.domain.messages import failed_body
 from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message

@@ -7,8 +7,8 @@ import pytest
 from cronhare.application.worker import record
 from cronhare.application.worker.ledger import SHORT_PAUSES
 from cronhare.domain.execution import State
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.backoff import REST
+from cronhare.domain.messages import Seal
+from cronhare.domain.retries.policy import REST
 from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import SECOND, begin, both_begin, due

@@ -6,7 +6,7 @@ import pytest
 
 from cronhare.application.administration.explain import explain_execution
 from cronhare.domain.execution import State
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.runner import StopReason
 from tests.actors import ADA

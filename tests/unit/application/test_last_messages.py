@@ -5,11 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.backoff import Backoff
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.execution import Graces, State
+from cronhare.domain.messages import Seal
+from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Envelope, Published

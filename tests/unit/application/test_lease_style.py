@@ -6,7 +6,7 @@ from pathlib import Path
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from tests.actors import ADA
 from tests.unit.application.deliveries import MINUTE
 from tests.unit.application.endings import always, failure

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.publish import MissingQueues, Sent
-from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.topology import ToFailed, ToQuarantine, ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
 from tests.unit.application.conftest import Lines

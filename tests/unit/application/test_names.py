@@ -11,10 +11,10 @@ from cronhare.application.administration.changing.replays import Replays
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.queries import Queries
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.nodes import NodeReport
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import ref_of_topic

@@ -11,8 +11,7 @@ from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import POLICIES
+from cronhare.domain.retries.policy import POLICIES, RetryPolicy
 from cronhare.domain.schedules.task_policy import TaskPolicy
 from cronhare.ports.attempts import StartRequest
 from tests.actors import ADA

@@ -6,8 +6,7 @@ import pytest
 
 from cronhare.application.scheduling.predecessors import LOOKS, PredecessorCleanup
 from cronhare.domain.execution import State
-from cronhare.domain.lease_times import silence
-from cronhare.domain.nodes import Node
+from cronhare.domain.nodes import Node, silence
 from cronhare.ports import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin

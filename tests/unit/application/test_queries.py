@@ -24,9 +24,9 @@ from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import State
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import StartRequest

@@ -8,7 +8,7 @@ from cronhare.adapters.sql.records.replays import SqlReplayStore
 from cronhare.application.scheduling.replays import Replayer
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from tests.unit.application.house import House
 
 DAY = timedelta(days=1)

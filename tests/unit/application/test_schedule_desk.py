@@ -5,7 +5,7 @@ import pytest
 
 from cronhare.application.administration.changing.schedules import NameTaken, ScheduleDesk
 from cronhare.application.administration.reading.now import AuditQueries
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from tests.actors import ADA
 from tests.unit.application.house import NOON, REPORT, House

@@ -3,7 +3,7 @@ import pytest
 from cronhare.adapters.sql.schedule_lists import SqlScheduleLists
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.reading.schedules import ScheduleLists
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleFilter
 from tests.unit.application.house import REPORT, House

@@ -10,10 +10,9 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.application.administration.changing.runs import Administrator
 from cronhare.application.publish import HEAD_START, MOST_AT_ONCE, PAUSE, SendingBell
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.execution import Execution, Graces, State
 from cronhare.domain.nodes import DISCONNECTED_AFTER, SILENT_AFTER, NodeReport
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines

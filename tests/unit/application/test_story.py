@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from cronhare.application.administration.stories import Stories
 from cronhare.application.administration.views.stories import StepView
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.retries.policy import RetryPolicy
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     FOR_GOOD,

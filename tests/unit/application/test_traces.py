@@ -10,9 +10,8 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 
 from cronhare.adapters.tracing import OpenTelemetryTracing, ToldExporter
 from cronhare.domain.execution import State
-from cronhare.domain.messages.messages import TRACE_HEADER, task_body
-from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.messages import TRACE_HEADER, Seal, task_body
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.system import NOT_TRACED
 from tests.unit.application.deliveries import deliver, due, foreign_body, live, run

@@ -35,14 +35,12 @@ from cronhare.application.administration.views.work import NodeView, QueueView
 from cronhare.domain.cron import ClockEffect, EffectKind, Fold, Gap
 from cronhare.domain.diagnosis.finding import Finding, Severity
 from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
-from cronhare.domain.execution import State
+from cronhare.domain.execution import State, TaskReport
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.messages.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage
+from cronhare.domain.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
-from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
-from cronhare.domain.retries.crashes import Crash, CrashPolicy
-from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
+from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -52,7 +50,6 @@ from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.schedules.topic import NoListener
-from cronhare.domain.task_report import TaskReport
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
 from cronhare.ports.schedules import StoredSchedule

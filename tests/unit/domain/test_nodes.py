@@ -2,8 +2,17 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.domain.lease_times import TIME_TO_END, given_up_after, renewed_every, silence
-from cronhare.domain.nodes import Departed, Node, container_id, departed, read_node
+from cronhare.domain.nodes import (
+    TIME_TO_END,
+    Departed,
+    Node,
+    container_id,
+    departed,
+    given_up_after,
+    read_node,
+    renewed_every,
+    silence,
+)
 
 OURS = Node(host="web-1", pid=7, place="0000000a", nonce="00000001")
 NOBODY = Departed(gone=[], suspected=[])

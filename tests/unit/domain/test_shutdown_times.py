@@ -1,13 +1,6 @@
 """Each step of a shutdown ends before what waits for it."""
 
-from cronhare.domain.shutdown_times import (
-    CLOSING,
-    DISCONNECTING,
-    ENDING,
-    FAREWELL,
-    INTERRUPTING,
-    PAUSING,
-)
+from cronhare.domain.nodes import CLOSING, DISCONNECTING, ENDING, FAREWELL, INTERRUPTING, PAUSING
 
 
 def test_each_gives_up_before_whoever_waits_for_it() -> None:

@@ -10,9 +10,8 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.execution import Execution, Graces, State
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.broker import Envelope, Published

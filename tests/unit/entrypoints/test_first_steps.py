@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.entrypoints.cli.commands.init import init
 from cronhare.entrypoints.cli.commands.service import Process, install
 from cronhare.entrypoints.cli.errors import Refusal

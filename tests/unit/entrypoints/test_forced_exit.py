@@ -1,6 +1,6 @@
 """When a shutdown is over, whether it has ended or not."""
 
-from cronhare.domain.shutdown_times import ENDING
+from cronhare.domain.nodes import ENDING
 from cronhare.entrypoints.signals import LEAVING, ForcedExit
 
 

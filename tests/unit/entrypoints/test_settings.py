@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.domain.events.rules import AlertPolicy
-from cronhare.domain.retries.breaker import BreakerPolicy
-from cronhare.domain.retries.budget import BudgetPolicy, OnExhausted
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.retries.limits import BreakerPolicy, BudgetPolicy, OnExhausted, RetryLimits
+from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.topology import RETRY_QUEUE, topology
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 

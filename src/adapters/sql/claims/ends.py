@@ -10,9 +10,8 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, and_, bindparam, or_, select, update
 
 from cronhare.application.logs import say
-from cronhare.domain.execution import WAITING, Execution, State
+from cronhare.domain.execution import WAITING, Execution, Graces, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.transitions import (
     cancel,
     expire,
@@ -22,7 +21,7 @@ from cronhare.domain.lifecycle.transitions import (
     may_hand_over,
     publish,
 )
-from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.texts.words import listed
 from cronhare.ports import LedgerUnavailable
 

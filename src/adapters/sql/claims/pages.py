@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import State
-from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.messages import MOST_NACKS
 from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
@@ -320,5 +320,5 @@ def _newest_skips(
         if row.state is State.SKIPPED
         and row.last_due_at is not None
         and row.last_error is not None
-        and row.missed < MOST
+        and row.missed < MOST_NACKS
     }

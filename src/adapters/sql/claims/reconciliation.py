@@ -20,11 +20,14 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.redelivery import (
+from cronhare.domain.execution import (
     FARTHEST,
     MANY_RESENDS,
+    STARTABLE,
+    UNFINISHED,
+    Execution,
     Graces,
+    State,
     after_resend,
     expected_after_doubt,
     expected_anew_at,

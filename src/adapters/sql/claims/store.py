@@ -9,7 +9,7 @@ import attrs
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, select
 
 from cronhare.application.logs import say
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.planning import Planner
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Batch

@@ -27,7 +27,7 @@ from cronhare.domain.addresses.servers import Host, LedgerServer
 from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports import LedgerUnavailable
 
 from ..dialect import Columns, TransactionRolledBack, with_dialect

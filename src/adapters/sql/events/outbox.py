@@ -29,7 +29,7 @@ from cronhare.domain.events.outbox import (
     expected_after,
     without_repeats,
 )
-from cronhare.domain.retries.leaps import CLOCKS_DIFFER
+from cronhare.domain.nodes import CLOCKS_DIFFER
 from cronhare.ports.events import Expired
 
 from ..database import STEP, Store, change_some, repeatable

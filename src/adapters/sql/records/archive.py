@@ -8,12 +8,18 @@ import attrs
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, func, or_, select, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived, archive, archive_report
+from cronhare.domain.lifecycle.archive import (
+    UNRESOLVED,
+    Archived,
+    Failure,
+    FailureFilter,
+    Unproven,
+    archive,
+    archive_report,
+    fail_elsewhere,
+)
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, REPLAYED, Allowance, replays
-from cronhare.domain.lifecycle.transitions import fail_elsewhere
 from cronhare.domain.retries.outcome import (
     MESSAGE_BEGINS,
     MESSAGE_ENDS,

@@ -19,8 +19,7 @@ from cronhare.domain.lifecycle.backfill import (
     second_of,
     why_not_filled,
 )
-from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, replay, why_left_out
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, ReplayOrder, replay, why_left_out
 from cronhare.domain.lifecycle.replay_pace import ItemState, Replay
 from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, insert,
 
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay import Allowance
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay import Allowance, ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
     FARTHEST,
     WENT_WELL,
@@ -31,7 +30,7 @@ from cronhare.domain.lifecycle.replay_pace import (
     next_step,
     resumed,
 )
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.ports import LedgerRefused
 from cronhare.ports.claims import Advance
 from cronhare.ports.system import ClockPort

@@ -15,9 +15,9 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, case, delete, fun
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.limits import IDLE_FOR
-from cronhare.domain.retries.redeliveries import KEPT_FOR as HOLDS_KEPT_FOR
+from cronhare.domain.retries.retry import KEPT_FOR as HOLDS_KEPT_FOR
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.domain.schedules.retention import LATELY, KeptClass, by_class

@@ -29,12 +29,12 @@ from sqlalchemy import (
 from cronhare.domain.cron.hashed import resolve
 from cronhare.domain.cron.text import split_fields
 from cronhare.domain.execution import REPLAYABLE, State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.statistics import (
+from cronhare.domain.lifecycle.archive import (
     REASON_LENGTH,
     By,
     ExecutionCount,
     FailureCount,
+    FailureFilter,
     ScheduleResult,
     ScheduleResults,
 )

@@ -8,10 +8,9 @@ import attrs
 import msgspec
 from sqlalchemy import bindparam, func, select
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import Execution, State, TaskReport
 from cronhare.domain.lifecycle.replay import begins_by_hand
 from cronhare.domain.lifecycle.transitions import cancel
-from cronhare.domain.task_report import TaskReport
 from cronhare.ports.records import (
     Attempt,
     ExecutionFilter,

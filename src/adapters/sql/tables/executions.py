@@ -23,10 +23,8 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.messages.nack_count import MOST
-from cronhare.domain.retries.crashes import MAY_COUNT, Crash
-from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.messages import LARGEST_ID, MOST_NACKS
+from cronhare.domain.retries.outcome import MAY_COUNT, Crash, Ending
 from cronhare.domain.schedules.keys import DUE
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.params import LARGEST_PARAMS
@@ -97,7 +95,7 @@ _CRASHES = (
 _ENDED: Final = OwnTable(attempts, finished_at=datetime, ending=Ending)
 
 #: Its number beyond which a count of ours is none.
-_COUNT: Final = whole(0, MOST)
+_COUNT: Final = whole(0, MOST_NACKS)
 
 _TABLE: Final = OwnTable(
     executions,
@@ -105,7 +103,7 @@ _TABLE: Final = OwnTable(
     scheduler_id=whole(0, LARGEST_ID),
     container_id=str | None,  # of an adopted row
     state=State,
-    attempt=whole(1, MOST),
+    attempt=whole(1, MOST_NACKS),
     deaths=_COUNT,
     crashes=_COUNT,
     version=whole(-(2**31), 2**31 - 2),

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from cronhare.domain.cron import Fold, Gap, names_matter
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.reading import Fault, Reads, read_table, text_of, whole_number
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import (
+from cronhare.domain.retries.policy import (
     LONGEST_POLICY,
+    RetryPolicy,
     RetryPolicyInvalid,
     read_policy,
     write_policy,

@@ -12,6 +12,7 @@ import msgspec
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.backfill import (
     MOST_INSTANTS,
     NOT_BESIDE,
@@ -21,8 +22,7 @@ from cronhare.domain.lifecycle.backfill import (
     left_out_by,
     why_not_filled,
 )
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.replay_order import ReplayOrder, ReplayOrderInvalid
+from cronhare.domain.lifecycle.replay import ReplayOrder, ReplayOrderInvalid
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.calendars import FoundCalendar

@@ -10,11 +10,10 @@ import attrs
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.archive import Archived, FailureFilter
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.by_itself import hindrance
 from cronhare.domain.schedules.keys import manual_key, start_key

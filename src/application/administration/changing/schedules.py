@@ -10,7 +10,7 @@ import attrs
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action, AuditOutcome
 from cronhare.domain.execution import Execution
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog, reports_called
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskType

@@ -12,8 +12,7 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import Action
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.nodes import MOST_REPORTS, NodeReport
-from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState
-from cronhare.domain.retries.budget import said
+from cronhare.domain.retries.limits import ACTIVATED, Breaker, BreakerState, say_budget
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import called, listed
@@ -148,7 +147,7 @@ class RetryLimitDesk:
                 if remaining
                 else f"is spent until {say_moment(budget.free_at(now))}"
             )
-            name = said(budget)
+            name = say_budget(budget)
             yield f"{name[0].upper()}{name[1:]} {left}."
         was_let_fail = (execution.state, execution.last_error) == (State.FAILED, ACTIVATED)
         if not goes_on and not was_let_fail:

@@ -11,12 +11,10 @@ import attrs
 
 from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.statistics import By
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, By, FailureFilter
 from cronhare.domain.load.curves import DayLoad, day_load
-from cronhare.domain.nodes import MOST_REPORTS, container_id
+from cronhare.domain.nodes import MOST_REPORTS, container_id, has_passed
 from cronhare.domain.overlaps import Ran, overlaps
-from cronhare.domain.retries.leaps import has_passed
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import (
     AuditFilter,

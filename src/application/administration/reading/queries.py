@@ -9,12 +9,11 @@ import attrs
 from cronhare.domain.cron import find_zone
 from cronhare.domain.diagnosis.broker import BrokerFacts
 from cronhare.domain.diagnosis.queues import Kind, Thing
-from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.execution import NOTHING_REPORTED, UNFINISHED, Execution, State, TaskReport
+from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.circumstances import Circumstances
-from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort

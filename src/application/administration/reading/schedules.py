@@ -20,7 +20,7 @@ from cronhare.domain.cron import (
 from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.run_calendar import Moment, RunCalendar, lay_out
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.by_itself import Disabled, hindrance

@@ -7,11 +7,16 @@ from typing import Any, Self
 import attrs
 import msgspec
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.status import completed_at, outward_status
+from cronhare.domain.execution import (
+    NOTHING_REPORTED,
+    Execution,
+    State,
+    TaskReport,
+    completed_at,
+    outward_status,
+)
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.texts.words import called
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.archive import Archived, By, ExecutionCount, FailureCount, Group
 from cronhare.domain.lifecycle.backfill import BackfillOrder
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.lifecycle.replay_outlook import time_left
-from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
-from cronhare.domain.lifecycle.statistics import By, ExecutionCount, FailureCount, Group
-from cronhare.domain.messages.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
+from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState, time_left
+from cronhare.domain.messages import DeadLetterRecord, TaskMessage, pill_key, pill_record
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import iso_ms
 from cronhare.domain.texts.words import called

@@ -8,10 +8,8 @@ import attrs
 import msgspec
 
 from cronhare.domain.cron import ClockEffect, EffectKind
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.status import completed_at, outward_status
-from cronhare.domain.retries.facts import retry_facts
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.execution import Execution, State, completed_at, outward_status
+from cronhare.domain.retries.policy import RetryPolicy, retry_facts
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger, trigger_of

@@ -6,9 +6,8 @@ from typing import Literal, Self
 
 import attrs
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import NOTHING_REPORTED, State, TaskReport
 from cronhare.domain.overlaps import Tone
-from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from ..story import Stands, Step, Tried, Waited
 from .executions import AttemptView, ExecutionView

@@ -7,9 +7,8 @@ from typing import Any, Final, Self
 import attrs
 import msgspec
 
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.outcome import TaskError
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.outcome import CrashPolicy, TaskError
+from cronhare.domain.retries.policy import RetryPolicy
 
 #: Levels of params that are shown as JSON: 1,000 can be read, and not be written inside of a view.
 DEEPEST: Final = 500

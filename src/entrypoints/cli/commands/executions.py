@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.execution import REPLAYABLE, UNFINISHED, State, say_progress
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.moments import say_took
 from cronhare.ports.records import ExecutionFilter
 

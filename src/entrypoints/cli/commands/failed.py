@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, FailureFilter
+from cronhare.domain.messages import LARGEST_ID
 
 from ..bounds import MOST_LINES
 from ..completion import FAILURES

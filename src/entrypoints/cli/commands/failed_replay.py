@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cronhare.domain.execution import State
-from cronhare.domain.retries.retry import ATTEMPTS
+from cronhare.domain.retries.policy import ATTEMPTS
 
 from ..errors import Refusal
 from ..failure_options import (

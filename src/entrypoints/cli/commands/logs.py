@@ -9,7 +9,7 @@ import typer
 
 from cronhare.application.worker.leases import EVERY
 from cronhare.domain.execution import State
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.printable import echo, printable
 

@@ -7,8 +7,8 @@ import attrs
 import typer
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor
@@ -33,7 +33,7 @@ from ..wiring import open_ledger
 
 if TYPE_CHECKING:
     from cronhare.application.administration.views.failures import FailureView
-    from cronhare.domain.lifecycle.failure_filter import FailureFilter
+    from cronhare.domain.lifecycle.archive import FailureFilter
 
     from ...container import Container
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cronhare.domain.lifecycle.replay_pace import ReplayState
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 
 from ...node_identity import this_actor
 from ..bounds import MOST_LINES

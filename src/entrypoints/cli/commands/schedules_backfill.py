@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.lifecycle.replay_order import ReplayOrderInvalid
+from cronhare.domain.lifecycle.replay import ReplayOrderInvalid
 from cronhare.domain.texts.words import counted
 
 from ...node_identity import this_actor

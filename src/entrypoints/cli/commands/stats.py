@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cronhare.domain.lifecycle.statistics import (
-    DAY_AND_TYPE,
-    MOST_GROUPS,
-    OF_FAILURES,
-    WEEK,
-    By,
-)
+from cronhare.domain.lifecycle.archive import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
 from cronhare.domain.texts.moments import say_duration
 
 from ..bounds import MOST_LINES

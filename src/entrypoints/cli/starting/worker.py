@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
-from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT, ServedQueues
 from cronhare.domain.schedules.standalone import is_standalone, standalone_queue
 from cronhare.domain.texts.words import counted, listed
+from cronhare.domain.topology import DEFAULT_WEIGHT, ServedQueues
 
 from ...container import Container
 from ...processes import worker as worker_process

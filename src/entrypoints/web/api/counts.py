@@ -9,8 +9,14 @@ from fastapi import Depends, Query, Response
 
 from cronhare.application.administration.views.failures import ExecutionCountView, FailureCountView
 from cronhare.domain.access import Scope
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.statistics import DAY_AND_TYPE, MOST_GROUPS, OF_FAILURES, WEEK, By
+from cronhare.domain.lifecycle.archive import (
+    DAY_AND_TYPE,
+    MOST_GROUPS,
+    OF_FAILURES,
+    WEEK,
+    By,
+    FailureFilter,
+)
 from cronhare.domain.reading import Fault
 
 from ..asking import Asking

@@ -10,7 +10,7 @@ from cronhare.application.administration.reading.schedules import CalendarView
 from cronhare.application.administration.views.access import AuditView
 from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.domain.access import Scope
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.reading import Fault
 
 from ..asking import Asking

@@ -8,7 +8,7 @@ from fastapi import Query
 
 from cronhare.adapters.jobs.fields import read_moment
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
 from cronhare.domain.reading import Fault
 from cronhare.domain.retries.outcome import ErrorClass
 

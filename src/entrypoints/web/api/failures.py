@@ -17,10 +17,10 @@ from cronhare.application.administration.views.failures import (
 )
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.reading import Fault
-from cronhare.domain.retries.retry import ATTEMPTS
+from cronhare.domain.retries.policy import ATTEMPTS
 
 from ..access import actor_of
 from ..asking import Asker

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from cronhare.domain.access import LOCAL
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.texts.moments import read_iso
 
 from ..access import actor_of

@@ -19,7 +19,7 @@ from cronhare.adapters.jobs.policies import Policies
 from cronhare.adapters.jobs.schedules import ScheduleFields, ScheduleTable, read_draft
 from cronhare.domain.cron import Fold
 from cronhare.domain.reading import Fault, read_table
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid
 from cronhare.domain.schedules.schedule import (

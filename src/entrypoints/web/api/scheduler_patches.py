@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from cronhare.domain.reading import Fault, read_table
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.conditions import NONE, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, faults_of

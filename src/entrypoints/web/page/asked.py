@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from starlette.requests import Request
 
 from cronhare.application.administration.reading.lookup import NotFound
-from cronhare.domain.messages.ids import LARGEST_ID
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.reading import Fault
 from cronhare.domain.texts.moments import read_iso
 from cronhare.domain.texts.printable import echo, shown

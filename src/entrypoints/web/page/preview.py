@@ -11,7 +11,7 @@ from cronhare.application.administration.reading.schedules import preview
 from cronhare.application.administration.views.schedules import DueView
 from cronhare.domain.cron import find_zone
 from cronhare.domain.reading import Fault, read_table
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 
 from ..api.scheduler_bodies import NewScheduler, draft_of

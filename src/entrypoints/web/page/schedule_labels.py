@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cronhare.domain.reading import Fault
-from cronhare.domain.retries.retry_policy_parser import RetryPolicyInvalid
+from cronhare.domain.retries.policy import RetryPolicyInvalid
 
 from .schedule_form import JSON_FIELDS, PARTS
 

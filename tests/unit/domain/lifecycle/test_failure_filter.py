@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

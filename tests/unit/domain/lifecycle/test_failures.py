@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.lifecycle.failures import LARGEST_FAILED, Failure, read_failed
-from cronhare.domain.messages.messages import AttemptRef, Unreadable
-from cronhare.domain.messages.signing import Seal
+from cronhare.domain.lifecycle.archive import LARGEST_FAILED, Failure, read_failed
+from cronhare.domain.messages import AttemptRef, Seal, Unreadable
 
 BODY = (
     b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
-from cronhare.domain.lifecycle.replay_order import LONGEST_KEY, ReplayOrder, ReplayOrderInvalid
+from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, Archived
+from cronhare.domain.lifecycle.replay import LONGEST_KEY, ReplayOrder, ReplayOrderInvalid
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

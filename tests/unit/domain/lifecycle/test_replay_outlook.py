@@ -1,9 +1,8 @@
 from datetime import timedelta
 
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
-from cronhare.domain.lifecycle.replay_outlook import time_left
-from cronhare.domain.lifecycle.replay_pace import ReplayProgress
+from cronhare.domain.lifecycle.archive import UNRESOLVED
+from cronhare.domain.lifecycle.replay import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import ReplayProgress, time_left
 
 MINUTE = timedelta(minutes=1)
 ORDER = ReplayOrder(which=UNRESOLVED, rate=10)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
-from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.archive import UNRESOLVED
+from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import (
     FEWEST_JUDGED,
     STEP,

@@ -1,6 +1,6 @@
-from cronhare.domain.lifecycle.retry_policies import RetryPolicies
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.lifecycle.retry_limits import RetryPolicies
+from cronhare.domain.retries.outcome import CrashPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from tests.unit.executions import execution
 
 

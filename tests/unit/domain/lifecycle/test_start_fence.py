@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.lifecycle.start_fence import EARLIEST, start
-from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.lifecycle.transitions import EARLIEST, start
+from cronhare.domain.messages import Nacks
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from tests.unit.executions import NOON, execution
 

@@ -1,8 +1,7 @@
 import pytest
 
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.status import completed_at, outward_status
-from cronhare.domain.retries.retry_policy_parser import POLICIES
+from cronhare.domain.execution import State, completed_at, outward_status
+from cronhare.domain.retries.policy import POLICIES
 from tests.unit.executions import NOON, execution
 
 

@@ -15,8 +15,7 @@ from cronhare.domain.lifecycle.transitions import (
     publish,
     set_apart,
 )
-from cronhare.domain.retries.crashes import Crash
-from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.outcome import Crash, Ending
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from tests.unit.executions import NOON, execution
 

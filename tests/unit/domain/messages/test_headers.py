@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cronhare.domain.messages.headers import LARGEST_HEADERS, MOST_HEADERS, kept_headers
+from cronhare.domain.messages import LARGEST_HEADERS, MOST_HEADERS, kept_headers
 
 X_DEATH = {"queue": "q", "count": 2, "time": datetime(2026, 3, 2, tzinfo=UTC), "keys": ["q"]}
 

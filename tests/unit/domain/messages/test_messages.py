@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.execution import State
-from cronhare.domain.messages.ids import LARGEST_ID
-from cronhare.domain.messages.messages import (
+from cronhare.domain.messages import (
     LARGEST_BODY,
+    LARGEST_ID,
     AttemptRef,
     IncomingTask,
+    Seal,
     TaskMessage,
     Unreadable,
     failed_body,
@@ -19,7 +20,6 @@ from cronhare.domain.messages.messages import (
     read,
     task_body,
 )
-from cronhare.domain.messages.signing import Seal
 from cronhare.domain.texts.moments import iso_ms
 from tests.unit.executions import execution
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.messages.nack_count import MOST, Nacks, nacks_of, total_nacks
+from cronhare.domain.messages import MOST_NACKS, Nacks, nacks_of, total_nacks
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MAIN = "cron_scheduler"
@@ -81,7 +81,7 @@ def test_rejections_count_whichever_task_queue_they_happened_in() -> None:
 def test_a_forged_count_is_bounded() -> None:
     forged = [as_the_original_says(2**63), as_the_original_says(2**63)]
 
-    assert total_nacks(nacks_of({"x-death": forged})) == MOST
+    assert total_nacks(nacks_of({"x-death": forged})) == MOST_NACKS
 
 
 def test_our_own_header_says_nothing() -> None:

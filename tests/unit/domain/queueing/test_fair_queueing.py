@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.queueing.fair_queueing import FairQueueing
+from cronhare.domain.topology import FairQueueing
 
 
 def served(fair: FairQueueing, *queues: str, times: int) -> list[str]:

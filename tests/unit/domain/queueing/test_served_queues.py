@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.domain.queueing.served_queues import ServedQueues
+from cronhare.domain.topology import ServedQueues
 
 
 def test_a_queue_has_the_weight_behind_its_last_colon_and_else_one() -> None:

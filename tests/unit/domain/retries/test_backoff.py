@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.retries.backoff import CEILING_MS, Backoff, BackoffType, Jitter
+from cronhare.domain.retries.policy import CEILING_MS, Backoff, BackoffType, Jitter
 
 CEILING = timedelta(milliseconds=CEILING_MS)
 

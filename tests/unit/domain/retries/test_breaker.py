@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.domain.retries.breaker import BreakerPolicy
+from cronhare.domain.retries.limits import BreakerPolicy
 
 
 @pytest.mark.parametrize(("failed", "succeeded"), [(5, 5), (9, 0), (1, 9)])

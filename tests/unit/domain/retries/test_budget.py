@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhare.domain.retries.budget import (
+from cronhare.domain.retries.limits import (
     LONGEST_DEFERRAL,
     PARTS,
     Budget,

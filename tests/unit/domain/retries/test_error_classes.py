@@ -1,11 +1,7 @@
 import pytest
 
-from cronhare.domain.retries.error_classes import (
-    ErrorRulesInvalid,
-    classified,
-    read_error_rules,
-)
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.policy import ErrorRulesInvalid, classified, read_error_rules
 
 RULES = read_error_rules(
     {

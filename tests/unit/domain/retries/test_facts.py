@@ -1,9 +1,6 @@
 import pytest
 
-from cronhare.domain.retries.backoff import Backoff, Jitter
-from cronhare.domain.retries.facts import retry_facts
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import POLICIES
+from cronhare.domain.retries.policy import POLICIES, Backoff, Jitter, RetryPolicy, retry_facts
 
 
 @pytest.mark.parametrize(

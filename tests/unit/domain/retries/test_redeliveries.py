@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.redeliveries import Hold, Holder, crashes_of
+from cronhare.domain.retries.outcome import CrashPolicy
+from cronhare.domain.retries.retry import Hold, Holder, crashes_of
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

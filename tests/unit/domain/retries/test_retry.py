@@ -2,8 +2,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.retries.crashes import Crash, CrashPolicy
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, classify
+from cronhare.domain.retries.outcome import (
+    Crash,
+    CrashPolicy,
+    Ending,
+    ErrorClass,
+    Outcome,
+    TaskError,
+    classify,
+)
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import (
     LONGEST_AWAY,
     Cancel,
@@ -12,7 +20,6 @@ from cronhare.domain.retries.retry import (
     GiveBack,
     Quarantine,
     RetryAfter,
-    RetryPolicy,
     Verdict,
     await_task,
     decide,

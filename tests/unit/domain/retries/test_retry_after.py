@@ -4,10 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.retries.retry import RetryAfter, RetryPolicy, decide
-from cronhare.domain.retries.retry_after import LONGEST_RETRY_AFTER, asked_wait, read_retry_after
+from cronhare.domain.retries.outcome import (
+    LONGEST_RETRY_AFTER,
+    CrashPolicy,
+    Ending,
+    ErrorClass,
+    Outcome,
+    TaskError,
+    asked_wait,
+    read_retry_after,
+)
+from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.retries.retry import RetryAfter, decide
 
 NOW = datetime(2025, 12, 12, 8, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

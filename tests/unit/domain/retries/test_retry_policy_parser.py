@@ -5,12 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.retries.backoff import CEILING_MS, Backoff, BackoffType, Jitter
-from cronhare.domain.retries.crashes import CrashPolicy
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import (
+from cronhare.domain.retries.outcome import CrashPolicy
+from cronhare.domain.retries.policy import (
     BACKOFFS,
+    CEILING_MS,
     POLICIES,
+    Backoff,
+    BackoffType,
+    Jitter,
+    RetryPolicy,
     RetryPolicyInvalid,
     read_policy,
     write_policy,

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import (

@@ -14,8 +14,7 @@ from starlette.routing import BaseRoute
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.domain.access import Actor, Scope
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
-from cronhare.domain.lifecycle.statistics import By
+from cronhare.domain.lifecycle.archive import By, FailureFilter, FailureFilterInvalid
 from cronhare.domain.reading import Fault
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.texts.words import counted

@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.views.failures import ReplayView
 from cronhare.domain.access import Actor, Scope
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
-from cronhare.domain.lifecycle.replay_order import (
+from cronhare.domain.lifecycle.archive import FailureFilter
+from cronhare.domain.lifecycle.replay import (
     DEFAULT_AT_ONCE,
     DEFAULT_RATE,
     ReplayOrder,

@@ -1,23 +1,150 @@
-"""The messages, byte for byte as in docs/compatibility.md, and our own headers.
+"""The messages, byte for byte as in docs/compatibility.md, and our own headers."""
 
-Messages carry task and params for foreign workers that share our queues. For an execution that the
-ledger knows, they come from the ledger.
-"""
+import hmac
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, Any
-
+import attrs
 import msgspec
 
-from ..execution import Execution
-from ..retries.crashes import PoisonPill
-from ..schedules.params import fault_of_params
-from ..schedules.task import TaskRef
-from ..texts.moments import iso_ms
-from .ids import LARGEST_ID
-from .nack_count import DEATHS_HEADER, MOST, nacks_of
-from .signing import SIGNATURE_HEADER, Seal
+from .execution import Execution
+from .retries.outcome import PoisonPill
+from .schedules.params import fault_of_params
+from .schedules.task import TaskRef
+from .texts.moments import iso_ms
+
+#: A larger number fits no column of the ledger.
+LARGEST_ID: Final = 2**63 - 1
+
+
+SIGNATURE_HEADER: Final = "cron-signature"
+
+#: In characters; a shorter key could be guessed.
+SHORTEST_KEY: Final = 16
+
+
+@attrs.frozen
+class Seal:
+    """The keys of our messages: the first one signs, each of them verifies.
+
+    So a key is changed in two steps: first every node knows the new one, then it comes first.
+    Without keys nothing is signed, and nothing needs to be.
+    """
+
+    keys: Sequence[str] = attrs.field(default=(), repr=False)
+
+    def sign(self, body: bytes, headers: Mapping[str, object]) -> dict[str, object]:
+        """Give the headers with the signature of body and headers, if there is a key."""
+        if not self.keys:
+            return dict(headers)
+        return {**headers, SIGNATURE_HEADER: _signature(self.keys[0], body, headers)}
+
+    def holds(self, body: bytes, headers: Mapping[str, object], *, of: Sequence[str]) -> bool:
+        """Tell whether one of our keys has signed this body with the headers *of* these names."""
+        signature = headers.get(SIGNATURE_HEADER)
+        if not isinstance(signature, str) or not signature.isascii():
+            return False
+        signed = {name: headers[name] for name in of if name in headers}
+        try:
+            ours = [_signature(key, body, signed) for key in self.keys]
+            return any(hmac.compare_digest(each, signature) for each in ours)
+        except (TypeError, ValueError, OverflowError, RecursionError):  # no headers that we write
+            return False
+
+
+def _signature(key: str, body: bytes, headers: Mapping[str, object]) -> str:
+    """Sign the headers as one line of JSON, sorted by name, and the body after it."""
+    line = msgspec.json.encode(sorted((name, headers[name]) for name in headers))
+    return hmac.digest(key.encode(), line + b"\n" + body, "sha256").hex()
+
+
+#: How often a run has failed, for foreign workers and people. We never read it.
+DEATHS_HEADER = "cron-deaths"
+
+#: Why a quorum queue dead-letters what came back to it too often.
+OVERDELIVERED = "delivery_limit"
+
+#: More nacks than any policy allows: a forged count must not overflow its column.
+MOST_NACKS = 1_000_000
+
+
+class Nacks(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a message was nacked by queue, as its headers say.
+
+    *trip* is how long a nacked message stays in `cron_scheduler_retry`.
+    """
+
+    by_queue: Mapping[str, int]
+    trip: timedelta
+
+    def since(self, published: datetime | None, *, queue: str, now: datetime) -> int:
+        """Count the nacks of a message that could be taken from *published* on.
+
+        Only those in *queue*, its execution's own, count. Headers can be forged, so no more of
+        them count than there was time for; a trip that is more than half over counts, as it began
+        a little before we noted it.
+
+        >>> nacks = Nacks(by_queue={"reports": 9}, trip=timedelta(seconds=30))
+        >>> noon, soon = datetime(2026, 3, 2, 12), datetime(2026, 3, 2, 12, 1, 1)
+        >>> [nacks.since(noon, queue="reports", now=now) for now in (noon, soon)]
+        [0, 2]
+        >>> nacks.since(noon, queue="mails", now=soon)
+        0
+        """
+        if published is None or now <= published:
+            return 0
+        count = self.by_queue.get(queue, 0)
+        return min(count, (now - published + self.trip / 2) // self.trip, MOST_NACKS)
+
+
+def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
+    """Count the nacks in a message's headers by queue; malformed entries count 0.
+
+    >>> nacks_of({})
+    {}
+    >>> nacked = {"queue": "cron_scheduler", "reason": "rejected", "count": 2}
+    >>> expired = {"queue": "cron_scheduler_retry", "reason": "expired", "count": 2}
+    >>> nacks_of({"x-death": [expired, nacked]})
+    {'cron_scheduler': 2}
+    """
+    x_death = headers.get("x-death")
+    nacks = Counter[str]()
+    for entry in x_death if isinstance(x_death, list) else ():
+        if isinstance(entry, Mapping) and entry.get("reason") == "rejected":
+            queue = entry.get("queue")
+            nacks[queue if isinstance(queue, str) else ""] += _count(entry.get("count"))
+    return dict(nacks)
+
+
+def was_overdelivered(headers: Mapping[str, object]) -> bool:
+    """Tell whether a message has met a queue's delivery limit, as its headers say.
+
+    >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "delivery_limit"}]})
+    True
+    >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "rejected"}]})
+    False
+    """
+    x_death = headers.get("x-death")
+    entries = x_death if isinstance(x_death, list) else ()
+    return any(
+        isinstance(each, Mapping) and each.get("reason") == OVERDELIVERED for each in entries
+    )
+
+
+def total_nacks(nacks: Mapping[str, int]) -> int:
+    """Count the nacks in all queues, `MOST_NACKS` at most.
+
+    >>> total_nacks({"cron_scheduler": 2, "cron_scheduler.reports": 1})
+    3
+    """
+    return min(sum(nacks.values()), MOST_NACKS)
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
 
 EXECUTION_HEADER = "cron-execution-id"
 ATTEMPT_HEADER = "cron-attempt"
@@ -37,7 +164,7 @@ LARGEST_BODY = 256 * 1024
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 #: Retries before a failure: the attempt that failed is one more. Impossible counts are refused.
-Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST - 1)]
+Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST_NACKS - 1)]
 
 LONGEST_TYPE = 32
 
@@ -251,3 +378,70 @@ def _task_message(execution: Execution) -> TaskMessage:
         scheduler_id=execution.scheduler_id,
         params_scheduler=execution.params,
     )
+
+
+#: The most headers that are kept, and their bytes in all.
+MOST_HEADERS: Final = 32
+LARGEST_HEADERS: Final = 8 * 1024
+
+#: Bytes of a header's name, and how deep its value may be nested (RabbitMQ's `x-death` is 3 deep).
+LONGEST_NAME: Final = 128
+DEEPEST_KEPT: Final = 4
+
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+def kept_headers(headers: Mapping[str, object]) -> dict[str, object]:
+    """Keep headers in their order, as long as there is room for them.
+
+    >>> kept_headers({"trace": "abc", "n": 2**63, "raw": b"x", "long": "x" * 9_000, "yes": True})
+    {'trace': 'abc', 'yes': True}
+    """
+    kept: dict[str, object] = {}
+    room = LARGEST_HEADERS
+    for name, value in headers.items():
+        size = _size(name, value, DEEPEST_KEPT)
+        if size is not None and size <= room and len(kept) < MOST_HEADERS:
+            kept[name] = value
+            room -= size
+    return kept
+
+
+def cut(text: str, size: int) -> str:
+    """Cut a text to at most *size* bytes of UTF-8.
+
+    >>> cut("Köln", 2), cut("Köln", 3), cut("Köln", 9)
+    ('K', 'Kö', 'Köln')
+    """
+    return text.encode(errors="replace")[:size].decode(errors="ignore")
+
+
+def _size(name: str, value: object, depth: int) -> int | None:
+    """Estimate the bytes of a header; None if it cannot be kept at all."""
+    within = len(name.encode(errors="replace"))
+    inside = _value_size(value, depth) if within <= LONGEST_NAME else None
+    return None if inside is None else within + inside
+
+
+def _value_size(value: object, depth: int) -> int | None:
+    match value:
+        case str():
+            return len(value.encode(errors="replace")) + 5
+        case bool() | datetime() | None:
+            return 9
+        case int() if _SMALLEST <= value <= _LARGEST:
+            return 9
+        case list() if depth:
+            return _sum(_value_size(item, depth - 1) for item in value)
+        case dict() if depth:
+            return _sum(_size(str(name), item, depth - 1) for name, item in value.items())
+    return None
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    total = 5
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total

@@ -1,0 +1,552 @@
+"""Retry policies: how often, how long to wait, and how they are read from outside."""
+
+import enum
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from itertools import islice
+from pathlib import PurePath
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import attrs
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ..reading import Fault, Invalid, faults_within, read_table, whole_number
+from ..texts.printable import echo
+from .outcome import (
+    CRASH_LIMIT,
+    CRASH_LIMITS,
+    CRASH_WINDOW,
+    CRASH_WINDOWS_MS,
+    LONGEST_CODE,
+    CrashPolicy,
+    ErrorClass,
+    Outcome,
+)
+
+#: Seconds, or a span of time.
+W = TypeVar("W", float, timedelta)
+
+#: The bounds (S3.2) and defaults (S0.1) of a policy, in milliseconds. No wait is longer than the
+#: ceiling, whatever the multiplier.
+DELAY_MS: Final = range(1_000, 3_600_000 + 1)
+DEFAULT_DELAY_MS: Final = 30_000
+MULTIPLIERS: Final = (1, 100)
+DEFAULT_MULTIPLIER: Final = 2.0
+CEILING_MS: Final = 7 * 24 * 3600 * 1000
+
+#: A row that somebody keeps locked, or that the ledger refuses, is asked for again after so long.
+REST: Final = timedelta(minutes=1)
+
+
+#: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
+#: docs/compatibility.md).
+ATTEMPTS = range(1, 20 + 1)
+DEFAULT_ATTEMPTS = 4
+
+
+class BackoffType(enum.StrEnum):
+    """How the waits grow."""
+
+    EXPONENTIAL = "exponential"
+    FIXED = "fixed"
+    LINEAR = "linear"
+    SEQUENCE = "sequence"
+
+
+class Jitter(enum.StrEnum):
+    """How chance spreads the waits (C17 in docs/compatibility.md)."""
+
+    NONE = "none"  # the default: 30, 60, 120 s exactly
+    PLUS = "plus"  # up to 10 % more
+    BOTH = "both"  # up to 10 % less or more
+    FULL = "full"  # anything between nothing and the whole
+
+
+@attrs.frozen(kw_only=True)
+class Backoff:
+    """The waits of a retry policy, in milliseconds.
+
+    Only `SEQUENCE` uses *sequence*; its last value is repeated.
+    """
+
+    type: BackoffType = BackoffType.EXPONENTIAL
+    delay: int = DEFAULT_DELAY_MS
+    multiplier: float = DEFAULT_MULTIPLIER
+    max_delay: int | None = None
+    jitter: Jitter = Jitter.NONE
+    sequence: tuple[int, ...] = ()
+
+    def wait(self, retry: int, *, random_fraction: float = 0.0) -> timedelta:
+        """Say how long to wait before retry number *retry* (1, 2, 3 …).
+
+        *random_fraction* is in [0, 1) and comes from the caller: equal input, equal answer.
+
+        >>> [Backoff(delay=10_000, multiplier=1.5).wait(n).total_seconds() for n in (1, 2, 3, 4, 5)]
+        [10.0, 15.0, 22.5, 33.75, 50.625]
+        """
+        capped = min(self._grown(retry), self._cap)
+        jittered = min(_jittered(capped, self.jitter, random_fraction), self._cap)
+        return timedelta(milliseconds=math.floor(jittered + 0.5))
+
+    def unspread(self, retry: int) -> timedelta:
+        """Say how long that wait is before chance spreads it."""
+        return timedelta(milliseconds=math.floor(min(self._grown(retry), self._cap) + 0.5))
+
+    @property
+    def _cap(self) -> int:
+        return CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
+
+    def _grown(self, retry: int) -> float:
+        match self.type:
+            case BackoffType.FIXED:
+                return self.delay
+            case BackoffType.LINEAR:
+                return self.delay * retry
+            case BackoffType.SEQUENCE:
+                return self.sequence[min(retry, len(self.sequence)) - 1]
+            case BackoffType.EXPONENTIAL:
+                return exponential(
+                    float(self.delay), retry - 1, math.inf, multiplier=self.multiplier
+                )
+
+
+@attrs.frozen(kw_only=True)
+class RetryPolicy:
+    """How often to try in all, and how long to wait in between.
+
+    *attempts* counts the first run as well: `CRON_MAX_RETRIES` is one less. Without *crashes* the
+    settings say what a poison pill is.
+    """
+
+    attempts: int = DEFAULT_ATTEMPTS
+    backoff: Backoff = attrs.field(factory=Backoff)
+    crashes: CrashPolicy | None = None
+
+    @property
+    def max_retries(self) -> int:
+        """The attempts that may follow the first."""
+        return self.attempts - 1
+
+
+def exponential(first: W, times: int, longest: W, *, multiplier: float = 2.0) -> W:
+    """The wait that has grown so many *times*, at most *longest*.
+
+    >>> [exponential(0.5, times, 3.0) for times in (0, 1, 2, 3, 10**6)]
+    [0.5, 1.0, 2.0, 3.0, 3.0]
+    """
+    try:
+        return min(first * multiplier**times, longest)
+    except OverflowError:
+        return longest
+
+
+class Waits(Generic[W]):
+    """The waits between repeated requests: each twice as long, up to *longest*.
+
+    With *random_fraction*, which gives numbers in [0, 1), each is between half of that and all of
+    it: not all clients meet a server at once when it comes back.
+    """
+
+    def __init__(
+        self, first: W, longest: W, random_fraction: Callable[[], float] | None = None
+    ) -> None:
+        self._first: W = first
+        self._longest: W = longest
+        self._random_fraction = random_fraction
+        self._failures = 0
+
+    def reset(self) -> None:
+        """Begin anew after a success."""
+        self._failures = 0
+
+    def next(self, *, longest: W | None = None) -> W:
+        """Give the next wait; *longest* replaces the cap this time."""
+        wait = exponential(self._first, self._failures, longest or self._longest)
+        self._failures += 1
+        return wait if self._random_fraction is None else wait * ((1 + self._random_fraction()) / 2)
+
+
+def _jittered(delay: float, jitter: Jitter, random_fraction: float) -> float:
+    match jitter:
+        case Jitter.NONE:
+            return delay
+        case Jitter.PLUS:
+            return delay * (1 + 0.1 * random_fraction)
+        case Jitter.BOTH:
+            return delay * (0.9 + 0.2 * random_fraction)
+        case Jitter.FULL:
+            return delay * random_fraction
+
+
+T = TypeVar("T")
+
+LONGEST_DELAYS_MS = range(DELAY_MS.start, CEILING_MS + 1)
+MILLISECONDS = "milliseconds"
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+#: The most characters of JSON that are read as a policy: ten times a sensible one.
+LONGEST_POLICY = 4_096
+
+#: The cap of the original's strategies (S2.1).
+LONGEST_WAIT_MS = 300_000
+
+_CONSERVATIVE = Backoff(delay=5_000, max_delay=LONGEST_WAIT_MS)
+
+#: Strategies by name (S2.2 in docs/compatibility.md). The original calls the slower one aggressive:
+#: that name means the conservative one (C23).
+BACKOFFS = {
+    "standard": Backoff(delay=2_000, max_delay=LONGEST_WAIT_MS),
+    "conservative": _CONSERVATIVE,
+    "aggressive": _CONSERVATIVE,
+    "fixed": Backoff(type=BackoffType.FIXED, delay=60_000, max_delay=LONGEST_WAIT_MS),
+}
+
+#: Presets by name: S2.3, S0.13 and C37 in docs/compatibility.md.
+POLICIES = {
+    "emails": RetryPolicy(attempts=4, backoff=BACKOFFS["standard"]),
+    "webhooks": RetryPolicy(attempts=6, backoff=BACKOFFS["aggressive"]),
+    "payments": RetryPolicy(attempts=3, backoff=BACKOFFS["fixed"]),
+    "fast-failing": RetryPolicy(attempts=4, backoff=Backoff(delay=10_000)),
+    "slow-recovering": RetryPolicy(attempts=6, backoff=Backoff(delay=60_000, multiplier=1.5)),
+    "lease-style": RetryPolicy(attempts=4, backoff=Backoff(type=BackoffType.LINEAR, delay=600_000)),
+}
+
+
+class RetryPolicyInvalid(ValueError):
+    """A retry policy that is refused at creation; *faults* names everything that is wrong."""
+
+    code = "SCHEDULE_RETRY_POLICY_INVALID"
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        """Join the faults into the message."""
+        self.faults = faults
+        super().__init__(f"{self.code}: {'; '.join(faults)}")
+
+
+def _milliseconds(allowed: range) -> Meta:
+    least, most = allowed[0], allowed[-1]
+    words = f"a whole number of {MILLISECONDS}, {least:,}-{most:,}"
+    return Meta(ge=least, le=most, description=words)
+
+
+class _Crashes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Annotated[int, whole_number(CRASH_LIMITS)] = CRASH_LIMIT
+    window: Annotated[int, _milliseconds(CRASH_WINDOWS_MS)] = CRASH_WINDOW // _MILLISECOND
+    timeouts: bool = True
+
+
+_Delay = Annotated[int, _milliseconds(DELAY_MS)]
+_LEAST, _MOST = MULTIPLIERS
+_MULTIPLIER: Final = Meta(ge=_LEAST, le=_MOST, description=f"a number, {_LEAST}-{_MOST}")
+
+
+class _Backoff(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type: BackoffType | UnsetType = UNSET
+    delay: _Delay | UnsetType = UNSET
+    multiplier: Annotated[float, _MULTIPLIER] | UnsetType = UNSET
+    max_delay: Annotated[int, _milliseconds(LONGEST_DELAYS_MS)] | UnsetType | None = UNSET
+    jitter: Jitter | UnsetType = UNSET
+
+
+class _Linear(_Backoff, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """It may retry at once (C34)."""
+
+    delay: Annotated[int, _milliseconds(range(DELAY_MS.stop))] | UnsetType = UNSET
+
+
+_EACH: Final = f"one or more delays, each {_milliseconds(DELAY_MS).description}"
+_DELAYS: Final = Meta(min_length=1, description=_EACH)
+
+
+class _Sequence(_Backoff, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    delay: Annotated[tuple[_Delay, ...], _DELAYS] | UnsetType = UNSET  # type: ignore[assignment]
+
+
+class _Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    attempts: Annotated[int, whole_number(ATTEMPTS)] | UnsetType = UNSET
+    backoff: Any = UNSET  # see `_read_backoff`
+    crashes: Any = UNSET
+
+
+def read_policy(
+    value: object, *, default: RetryPolicy, presets: Mapping[str, RetryPolicy] = POLICIES
+) -> RetryPolicy:
+    """Read `{attempts, backoff: {type, delay, …}, crashes: {…}}`, or the name of one of *presets*.
+
+    What is not given comes from *default*: not its cap, where that is shorter than the delay, and
+    of crashes all or nothing.
+
+    >>> read_policy({"attempts": 3, "backoff": {"type": "fixed", "delay": 10000}},
+    ...             default=RetryPolicy()).max_retries
+    2
+
+    Raises:
+        RetryPolicyInvalid: with every fault at once.
+    """
+    if isinstance(value, str):
+        if value in presets:
+            return presets[value]
+        raise RetryPolicyInvalid(
+            (f"no preset is called {echo(value)}; there are {', '.join(presets)}",)
+        )
+    if not isinstance(value, Mapping):
+        raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
+    faults = list[Fault]()
+    said = read_table(_Policy, value, faults, quote=echo)
+    policy = RetryPolicy(
+        attempts=_given(said.attempts, default.attempts),
+        backoff=_read_backoff(said.backoff, default.backoff, faults),
+        crashes=default.crashes if said.crashes is UNSET else _read_crashes(said.crashes, faults),
+    )
+    if faults:
+        raise RetryPolicyInvalid(tuple(map(str, faults)))
+    return policy
+
+
+def _read_crashes(value: object, faults: list[Fault]) -> CrashPolicy:
+    found = list[Fault]()
+    said = read_table(_Crashes, value, found, quote=echo)
+    faults += faults_within("crashes", Invalid(found))
+    window = said.window * _MILLISECOND
+    return CrashPolicy(limit=said.limit, window=window, timeouts=said.timeouts)
+
+
+def _read_backoff(value: object, default: Backoff, faults: list[Fault]) -> Backoff:
+    if value is UNSET:
+        return default
+    if isinstance(value, str):
+        if value not in BACKOFFS:
+            problem = f"none is called {echo(value)}; there are {', '.join(BACKOFFS)}"
+            faults.append(Fault("backoff", problem))
+        return BACKOFFS.get(value, default)
+    kind = value.get("type", default.type) if isinstance(value, Mapping) else default.type
+    table: type[_Backoff] = _Backoff
+    if kind == BackoffType.LINEAR:
+        table = _Linear
+    elif kind == BackoffType.SEQUENCE:
+        table = _Sequence
+    found = list[Fault]()
+    said = read_table(table, value, found, quote=echo)
+    sequence: tuple[int, ...] = ()
+    if isinstance(said, _Sequence):
+        sequence = _given(said.delay, default.sequence)
+        if not sequence and not found:
+            found.append(Fault("delay", f"is missing: {_EACH}"))
+        delay = sequence[0] if sequence else DEFAULT_DELAY_MS
+    else:
+        is_allowed = default.delay in DELAY_MS or isinstance(said, _Linear)
+        delay = _given(said.delay, default.delay if is_allowed else DEFAULT_DELAY_MS)
+    # A cap is inherited, unless it is shorter than the delay that was given nearer by.
+    cap = default.max_delay
+    if cap is not None and cap < delay != default.delay:
+        cap = None
+    faults += faults_within("backoff", Invalid(found))
+    return Backoff(
+        type=_given(said.type, default.type),
+        delay=delay,
+        multiplier=_given(said.multiplier, default.multiplier),
+        max_delay=_given(said.max_delay, cap),
+        jitter=_given(said.jitter, default.jitter),
+        sequence=sequence,
+    )
+
+
+def _given(said: Any, default: T) -> T:  # noqa: ANN401 - T, or UNSET
+    return default if said is UNSET else said
+
+
+def write_policy(policy: RetryPolicy) -> dict[str, Any]:
+    """Write a policy so that `read_policy` gives it back, whatever the default.
+
+    Unless it leaves crashes to the settings, and the default does not.
+    """
+    backoff, crashes = policy.backoff, policy.crashes
+    return {
+        "attempts": policy.attempts,
+        "backoff": {
+            "type": backoff.type.value,
+            "delay": list(backoff.sequence) if backoff.sequence else backoff.delay,
+            "multiplier": backoff.multiplier,
+            "max_delay": backoff.max_delay,
+            "jitter": backoff.jitter.value,
+        },
+        **({} if crashes is None else {"crashes": _write_crashes(crashes)}),
+    }
+
+
+def _write_crashes(crashes: CrashPolicy) -> dict[str, Any]:
+    window = crashes.window // _MILLISECOND
+    return {"limit": crashes.limit, "window": window, "timeouts": crashes.timeouts}
+
+
+#: What an error is known by, and the class of it.
+ErrorRules = Mapping[str, ErrorClass]
+
+#: The classes that a file may give, each with a list of codes, exceptions and exit statuses.
+GIVEN: Final = (ErrorClass.TRANSIENT, ErrorClass.PERMANENT, ErrorClass.RATE_LIMITED)
+
+#: The most errors that one table may name.
+MOST_ERRORS: Final = 100
+
+EXIT: Final = "exit:"
+_EXIT_CODES: Final = range(1, 256)
+_CODE: Final = re.compile(r"[1-9][0-9]{0,2}")
+_NAME: Final = re.compile(r"[^\s:]+")
+
+
+class ErrorRulesInvalid(ValueError):
+    """A table of errors that cannot be used; *faults* names everything that is wrong."""
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        """Join the faults into the message."""
+        self.faults = faults
+        super().__init__("; ".join(faults))
+
+
+def read_error_rules(table: object) -> ErrorRules:
+    """Read `{ transient = ["ECONNRESET", "exit:75"], permanent = ["KeyError"] }`.
+
+    >>> read_error_rules({"permanent": ["exit:78"]})
+    {'exit:78': <ErrorClass.PERMANENT: 'permanent'>}
+
+    Raises:
+        ErrorRulesInvalid: with every fault at once.
+    """
+    if not isinstance(table, Mapping):
+        raise ErrorRulesInvalid((f"a table is expected, with {_names()}",))
+    faults, rules = list[str](), dict[str, ErrorClass]()
+    for name, entries in table.items():
+        if name not in GIVEN:
+            faults.append(f"{echo(name)} is no class of errors; there are {_names()}")
+        elif not isinstance(entries, list) or len(entries) > MOST_ERRORS:
+            faults.append(f"{name}: a list of at most {MOST_ERRORS} texts is expected")
+        else:
+            faults += _add(rules, ErrorClass(name), entries)
+    if faults:
+        raise ErrorRulesInvalid(tuple(faults))
+    return rules
+
+
+def classified(outcome: Outcome, rules: ErrorRules) -> Outcome:
+    """Give the outcome with the class that *rules* have for its error.
+
+    The nearest name counts: the code, the exception's class, its bases. An exit status says least:
+    it counts where neither a rule nor the task has given a class. A success has no error.
+    """
+    error = outcome.error
+    if error is None or not rules:
+        return outcome
+    names = filter(None, (error.code, *error.types))
+    named = [rules[name] for name in names if name in rules]
+    if not named and error.error_class is ErrorClass.UNKNOWN:
+        by_exit = rules.get(f"{EXIT}{outcome.exit_code}")
+        named = [] if by_exit is None else [by_exit]
+    if not named:
+        return outcome
+    return attrs.evolve(outcome, error=attrs.evolve(error, error_class=named[0]))
+
+
+def _add(rules: dict[str, ErrorClass], kind: ErrorClass, entries: list[Any]) -> Iterator[str]:
+    for entry in entries:
+        if (problem := _problem(entry)) is not None:
+            yield f"{kind}: {problem}"
+        elif rules.setdefault(entry, kind) is not kind:
+            yield f"{kind}: {echo(entry)} is {rules[entry]} already"
+
+
+def _problem(entry: object) -> str | None:
+    if not isinstance(entry, str) or not 0 < len(entry) <= LONGEST_CODE:
+        return f"{echo(entry)} is not a text of 1 to {LONGEST_CODE} characters"
+    if not entry.startswith(EXIT):
+        allowed = 'a code such as "ECONNRESET", an exception such as "TimeoutError", or "exit:75"'
+        is_name = entry.isprintable() and _NAME.fullmatch(entry)
+        return None if is_name else f"{echo(entry)} is not {allowed}"
+    code = _CODE.fullmatch(entry.removeprefix(EXIT))
+    if code and int(code[0]) in _EXIT_CODES:
+        return None
+    return f"{echo(entry)}: an exit status that fails is {_EXIT_CODES[0]}-{_EXIT_CODES[-1]}"
+
+
+def _names() -> str:
+    return ", ".join(GIVEN)
+
+
+#: The most characters of `module:function`.
+LONGEST_STRATEGY: Final = 255
+
+
+@attrs.frozen
+class Strategy:
+    """A function that chooses the wait before a retry; its module is looked for in *folder* too."""
+
+    module: str
+    function: str
+    folder: PurePath
+
+    @classmethod
+    def parse(cls, text: str, *, folder: PurePath) -> "Strategy":
+        """Read `module:function`.
+
+        >>> Strategy.parse("shop.waits:polite", folder=PurePath("/srv")).function
+        'polite'
+
+        Raises:
+            ValueError: it is none, and what one is.
+        """
+        module, colon, function = text.partition(":")
+        names = [*module.split("."), function]
+        if not colon or len(text) > LONGEST_STRATEGY or not all(map(str.isidentifier, names)):
+            raise ValueError(f'{echo(text)} is no function; write "module:function"')
+        return cls(module, function, folder)
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.function}"
+
+
+#: So many waits are listed; a policy may have nineteen.
+MOST_LISTED: Final = 6
+
+_SPREAD: Final = {
+    Jitter.NONE: "",
+    Jitter.PLUS: "; each up to 10 % longer",
+    Jitter.BOTH: "; each up to 10 % shorter or longer",
+    Jitter.FULL: "; each anything up to that",
+}
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000))
+
+
+def retry_facts(policy: RetryPolicy) -> str:
+    """Say how often a task runs and how long it waits in between.
+
+    >>> retry_facts(RetryPolicy())
+    '4 runs, waits 30 s, 1 min, 2 min, 3 min 30 s in all'
+    >>> retry_facts(RetryPolicy(attempts=1))
+    '1 run, no retry'
+    """
+    if not policy.max_retries:
+        return "1 run, no retry"
+    waits = [policy.backoff.unspread(retry) for retry in range(1, policy.attempts)]
+    listed = [say_wait(wait) for wait in islice(waits, MOST_LISTED)]
+    if len(waits) > MOST_LISTED:
+        listed[-1] = "…"
+    if len(waits) > 1:
+        listed.append(f"{say_wait(sum(waits, timedelta(0)))} in all")
+    return f"{policy.attempts} runs, waits {', '.join(listed)}{_SPREAD[policy.backoff.jitter]}"
+
+
+def say_wait(wait: timedelta) -> str:
+    """Say a wait in words.
+
+    >>> [say_wait(timedelta(seconds=seconds)) for seconds in (0, 22.5, 303.75, 3600)]
+    ['0 s', '22.5 s', '5 min 3.75 s', '1 h']
+    """
+    milliseconds, words = wait // timedelta(milliseconds=1), list[str]()
+    for unit, length in _UNITS:
+        number, milliseconds = divmod(milliseconds, length)
+        if number:
+            words.append(f"{number} {unit}")
+    if milliseconds or not words:
+        words.append(f"{milliseconds / 1000:g} s")
+    return " ".join(words)
