@@ -106,6 +106,15 @@ bench: $(EQUIPPED)  ## the benchmarks, beside the alternatives; some three minut
 	$(BIN)/python benchmarks/bench_cron.py
 	$(BIN)/python benchmarks/bench_dispatch.py
 
+PEERS := build/peers
+
+.PHONY: bench-peers
+bench-peers: $(EQUIPPED)  ## beside Celery, Dramatiq and taskiq, in one run: SECTIONS="nothing command start due"
+	@test -x $(PEERS)/bin/dramatiq || { scripts/make-venv "$(PYTHON)" $(PEERS) && \
+	  $(PEERS)/bin/python -m pip install --quiet --requirement requirements/peers.txt; }
+	@scripts/ensure-programs rabbitmq-server mariadb-server
+	$(BIN)/python benchmarks/peers.py $(PEERS)/bin/python $(SECTIONS)
+
 .PHONY: format
 format: $(EQUIPPED)  ## put the code into its form
 	$(BIN)/ruff format --quiet .

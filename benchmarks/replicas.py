@@ -66,9 +66,9 @@ class ShiftedClaims(SqlClaimStore):
 
 def due(servers: Production) -> list[Figure]:
     """Dispatch what is due in one minute: claimed, in the queue, and marked so."""
-    few = median_of(RUNS, lambda: _alone(servers, FEW))
+    few = median_of(RUNS, lambda: alone(servers, FEW))
     two = median_of(RUNS, lambda: _two_replicas(servers, FEW))
-    many = median_of(3, lambda: _alone(servers, MANY))
+    many = median_of(3, lambda: alone(servers, MANY))
     two_many = _two_replicas(servers, MANY)
     looking, each = _original_dispatch(servers)
     sample = f"theirs from {MANY // EVERY:,} rows and {CLAIMS:,} claims"
@@ -96,7 +96,7 @@ def dialects(servers: Production) -> list[Figure]:
     with postgresql.private() as database:
         other = Production(servers.broker, database)
         pairs = {
-            "dispatch 10,000 due, of 100,000, on PostgreSQL": _alone,
+            "dispatch 10,000 due, of 100,000, on PostgreSQL": alone,
             "the same, two replicas": _two_replicas,
         }
         return [
@@ -158,9 +158,9 @@ def _prepared(servers: Production, busy: int) -> tuple[str, str]:
     return url, vhost
 
 
-def _alone(servers: Production, busy: int) -> float:
+def alone(servers: Production, busy: int, *, count: int = MANY) -> float:
     """Let a scheduler that is at work already meet a busy minute."""
-    url = servers.ledger(MANY, busy=busy)
+    url = servers.ledger(count, busy=busy)
     with servers.broker.vhost() as vhost, opened(url, vhost) as container:
         dispatcher = container.dispatcher()
         dispatcher.tick(QUIET)

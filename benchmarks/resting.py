@@ -28,10 +28,7 @@ MINUTE = size(60.0, 0.5)
 
 def figures(servers: Production) -> list[Figure]:
     """Send single messages, and watch a worker at rest."""
-    url = servers.ledger(SINGLE, busy=SINGLE)
-    with opened(url, "memory://") as container:  # claimed and marked, for us to publish
-        container.dispatcher().tick(BUSY)
-        waiting = container.records().executions(ExecutionFilter(limit=SINGLE))
+    url, waiting = _claimed(servers)
     ours = _until_started(
         servers, url, waiting, lambda vhost: workers.ours(url, vhost, 1, workers.noted)
     )
@@ -50,6 +47,22 @@ def figures(servers: Production) -> list[Figure]:
             note=f"{MINUTE:.0f} s watched",
         ),
     ]  # fmt: skip
+
+
+def started(servers: Production) -> float:
+    """Give the median of milliseconds from before a publish until its task begins in our worker."""
+    url, waiting = _claimed(servers)
+    return _until_started(
+        servers, url, waiting, lambda vhost: workers.ours(url, vhost, 1, workers.noted)
+    )
+
+
+def _claimed(servers: Production) -> tuple[str, Sequence[Execution]]:
+    """Give a ledger with executions that are claimed and marked, for us to publish."""
+    url = servers.ledger(SINGLE, busy=SINGLE)
+    with opened(url, "memory://") as container:
+        container.dispatcher().tick(BUSY)
+        return url, container.records().executions(ExecutionFilter(limit=SINGLE))
 
 
 def _until_started(

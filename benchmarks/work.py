@@ -60,7 +60,7 @@ def _figure(
     theirs: float,
     goal: float | None,
 ) -> Figure:
-    runs = [_run(servers, count, at_once, processes, runner) for _ in range(RUNS)]
+    runs = [run_once(servers, count, at_once, processes, runner) for _ in range(RUNS)]
     rate, cpu = (statistics.median(each) for each in zip(*runs, strict=True))
     return Figure(
         what=f"{what}, {at_once} at a time, in {processes} process{'es' * (processes > 1)}",
@@ -72,7 +72,7 @@ def _figure(
     )
 
 
-def _run(
+def run_once(
     servers: Production, count: int, at_once: int, processes: int, runner: Runner
 ) -> tuple[float, float]:
     """Give the executions of a second, and the workers' CPU seconds for one."""

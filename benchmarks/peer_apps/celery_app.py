@@ -1,0 +1,27 @@
+"""Celery over AMQP without results, its acks late, so that it loses nothing either."""
+
+import os
+import sys
+import time
+
+from celery import Celery
+from marks import mark, run_true
+
+app = Celery("peer", broker=os.environ["PEER_BROKER"].replace("amqp://", "pyamqp://"))
+app.conf.update(
+    task_acks_late=True,
+    task_ignore_result=True,
+    task_default_queue="peer",
+    worker_prefetch_multiplier=32,
+    broker_connection_retry_on_startup=True,
+)
+
+nothing = app.task(mark, name="nothing")
+command = app.task(run_true, name="command")
+
+if __name__ == "__main__":
+    what, count, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    task = {"nothing": nothing, "command": command}[what]
+    for _ in range(count):
+        task.delay(time.monotonic_ns() if pause else 0)
+        time.sleep(pause)
