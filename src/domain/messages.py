@@ -1,7 +1,6 @@
 """The messages, byte for byte as in docs/compatibility.md, and our own headers."""
 
 import hmac
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
@@ -110,12 +109,12 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
     {'cron_scheduler': 2}
     """
     x_death = headers.get("x-death")
-    nacks = Counter[str]()
+    nacks = dict[str, int]()
     for entry in x_death if isinstance(x_death, list) else ():
         if isinstance(entry, Mapping) and entry.get("reason") == "rejected":
-            queue = entry.get("queue")
-            nacks[queue if isinstance(queue, str) else ""] += _count(entry.get("count"))
-    return dict(nacks)
+            queue = name if isinstance(name := entry.get("queue"), str) else ""
+            nacks[queue] = nacks.get(queue, 0) + _count(entry.get("count"))
+    return nacks
 
 
 def was_overdelivered(headers: Mapping[str, object]) -> bool:

@@ -1,5 +1,6 @@
 """The adapters for RabbitMQ, imported only when they are used: their libraries are an extra."""
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from cronhare.adapters.extras import require
@@ -27,8 +28,10 @@ def check_usable(url: str) -> None:
 
 
 def preload() -> None:
-    """Import what connects and inspects, for a process that lives long."""
-    import cronhare.adapters.rabbitmq.async_broker  # noqa: PLC0415
+    """Import what publishes and inspects, for a process that lives long.
+
+    What consumes is imported with a worker's connection, at its start.
+    """
     import cronhare.adapters.rabbitmq.broker  # noqa: PLC0415
     import cronhare.adapters.rabbitmq.inspection  # noqa: F401, PLC0415
 
@@ -42,7 +45,7 @@ def pika_broker(url: str, **options: Any) -> "PikaBroker":  # noqa: ANN401 - as 
 
 def pika_sender(url: str) -> "PikaBroker":
     """Make a blocking broker for one message: whoever waits for it is a person."""
-    return pika_broker(url, declares=False, publish_timeout=SENDING_TIMEOUT)
+    return pika_broker(url, declares=False, publish_timeout=SENDING_TIMEOUT, level=logging.DEBUG)
 
 
 def aio_pika_broker(url: str, **options: Any) -> "AioPikaBroker":  # noqa: ANN401 - as it takes them

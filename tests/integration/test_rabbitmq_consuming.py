@@ -13,11 +13,11 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import consumer, subscription, topology
+from cronhare.adapters.rabbitmq import subscription, topology
 from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.client import ANSWER_TIMEOUT, FIRST_WAIT, Address
-from cronhare.adapters.rabbitmq.consumer import ConsumerConnection
+from cronhare.adapters.rabbitmq.consumer import Consumer
 from cronhare.adapters.rabbitmq.deliveries import open_connection
 from cronhare.adapters.rabbitmq.subscription import LIVENESS_INTERVAL
 from cronhare.adapters.rabbitmq.topology import TopologyClient
@@ -80,7 +80,7 @@ async def worker(
     )
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(subscription, "LIVENESS_INTERVAL", liveness_interval)
-        patching.setattr(consumer, "ANSWER_TIMEOUT", answer_timeout)
+        patching.setattr(subscription, "ANSWER_TIMEOUT", answer_timeout)
         yield broker
         await broker.close()
 
@@ -372,18 +372,19 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
 ) -> None:
     opened: list[float] = []
     declared: list[float] = []
-    consume = ConsumerConnection.consume
+    consume = Consumer.consume
 
-    async def consume_and_break(self: ConsumerConnection, queue: str) -> None:
+    async def consume_and_break(self: Consumer) -> None:
         opened.append(time.monotonic())
-        await consume(self, queue)
-        asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
+        await consume(self)
+        connection = self._connection
+        asyncio.get_running_loop().call_soon(asyncio.create_task, connection.close())
 
     def client_that_counts(*args: Any) -> TopologyClient:  # noqa: ANN401 - its own
         declared.append(time.monotonic())
         return TopologyClient(*args)
 
-    monkeypatch.setattr(ConsumerConnection, "consume", consume_and_break)
+    monkeypatch.setattr(Consumer, "consume", consume_and_break)
     monkeypatch.setattr(topology, "TopologyClient", client_that_counts)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)

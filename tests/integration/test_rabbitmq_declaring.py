@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from cronhare.adapters.rabbitmq import topology
-from cronhare.adapters.rabbitmq.inspection import probe_lanes
+from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.domain.diagnosis.lanes import LaneState
+from cronhare.domain.diagnosis.servers import Unreachable
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
     FAILED_QUEUE,
@@ -180,7 +181,8 @@ def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_o
         before = "*." * (15 - 3)
         plain.exchange_unbind(lane_exchange(2), lane_exchange(3), f"{before}0.#")
 
-    reports = probe_lanes(vhost, timeout=0.5)
+    reports = RabbitInspection(vhost).probe(timeout=0.5)
+    assert not isinstance(reports, Unreachable)
 
     broken = [report.lane for report in reports if report.state is LaneState.BROKEN]
     assert broken == [*range(4, 16)]  # all of them pass 3 on their way
@@ -190,7 +192,8 @@ def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:
     with closing(broker_at(vhost)) as broker:
         broker.publish([Envelope(Message(body=b"later"), ToQueue(delay=timedelta(seconds=3277)))])
 
-    reports = probe_lanes(vhost)
+    reports = RabbitInspection(vhost).probe()
+    assert not isinstance(reports, Unreachable)
 
     assert reports[15].state is LaneState.BUSY
     assert {report.state for report in reports[:15]} == {LaneState.OPEN}

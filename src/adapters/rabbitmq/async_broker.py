@@ -3,24 +3,18 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from cronhare.application.logs import say
 from cronhare.domain.nodes import DISCONNECTING
-from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
-from .client import Address
-from .consumer import Tag
-from .publisher import MOST_WAITED, PUBLISH_TIMEOUT, Publisher
-from .subscription import Subscription
-from .topology import QUORUM, TopologyDeclarer
-from .wire import encode
+from .broker import PikaBroker
+from .subscription import Subscription, Tag
 
 log = logging.getLogger(__name__)
 
@@ -33,33 +27,15 @@ class AioPikaBroker:
     consumed before a loss is consumed after it.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        retry_delay: timedelta = timedelta(seconds=30),
-        queues: Iterable[str] = (MAIN_QUEUE,),
-        queue_type: str = QUORUM,
-        deduplication: bool = False,
-        publish_timeout: float = PUBLISH_TIMEOUT,
-    ) -> None:
-        """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
+    def __init__(self, url: str, **options: Any) -> None:  # noqa: ANN401 - as `PikaBroker`'s
+        """*options* are those of `PikaBroker`, which publishes.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
-        self._address = address = Address.parse(url)
-        self._declarer = TopologyDeclarer(
-            address,
-            retry_delay=retry_delay,
-            queues=queues,
-            queue_type=queue_type,
-            deduplication=deduplication,
-        )
-        self._publish_timeout = publish_timeout
-        self._publisher = Publisher(  # the consumers log what becomes of the broker
-            address, self._declarer, timeout=publish_timeout, level=logging.DEBUG
-        )
+        # The consumers log what becomes of the broker.
+        self._broker = PikaBroker(url, level=logging.DEBUG, **options)
+        self._declarer = self._broker.declarer
         self._subscriptions: list[Subscription] = []
         self._apart: dict[str, Subscription] = {}  # by their queues
         self._closed = False
@@ -122,29 +98,29 @@ class AioPikaBroker:
             subscription.resume()
 
     async def ack(self, delivery: Delivery) -> None:
-        self._settle(delivery, acked=True)
+        if isinstance(delivery.tag, Tag):
+            delivery.tag.subscription.settle(delivery.tag, acked=True)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        self._settle(delivery, acked=False, requeue=requeue)
+        if isinstance(delivery.tag, Tag):
+            delivery.tag.subscription.settle(delivery.tag, acked=False, requeue=requeue)
 
     async def publish(self, envelope: Envelope) -> Published:
-        message = encode(envelope)
-        batch = self._publisher.submit([message])
+        batch, within = self._broker.submit([envelope])
         try:
-            async with asyncio.timeout(MOST_WAITED if batch.apart else self._publish_timeout):
-                await asyncio.wrap_future(batch.done)
-        except TimeoutError:
-            batch.settle_apart(Published.REFUSED)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await asyncio.wrap_future(batch.done)
         finally:
             [published] = batch.outcomes()
-        name = message.id or "(no id)"
+        name = envelope.message.id or "(no id)"
         if published is Published.RETURNED:
-            await _in_thread(partial(self._declarer.restore, [first_queue(envelope.to)]))
+            await _in_thread(partial(self._broker.restore, [envelope], [published]))
         elif published is Published.REFUSED:
             text = f"A queue took no message {name}: it is full, hangs, or has no master"
             say(log, logging.WARNING, "publish.refused", text)
         elif published is Published.UNKNOWN:
-            text = f"It is unknown whether message {name} arrived: {self._publisher.why_away}"
+            text = f"It is unknown whether message {name} arrived: {self._broker.why_away}"
             say(log, logging.WARNING, "publish.unknown", text)
         return published
 
@@ -155,7 +131,7 @@ class AioPikaBroker:
         """
         self._closed = True
         subscriptions, self._subscriptions = self._subscriptions, []
-        closing = [_in_thread(self._publisher.close), *(each.close() for each in subscriptions)]
+        closing = [_in_thread(self._broker.close), *(each.close() for each in subscriptions)]
         with suppress(TimeoutError):
             async with asyncio.timeout(DISCONNECTING):
                 await asyncio.gather(*closing)
@@ -173,7 +149,7 @@ class AioPikaBroker:
             raise BrokerUnavailable("this connection is closed")
         self._declarer.add_queues(queue for queue in queues if not self._declarer.includes(queue))
         subscription = Subscription(
-            self._address,
+            self._broker.address,
             queues,
             weights=weights,
             prefetch=prefetch,
@@ -184,12 +160,6 @@ class AioPikaBroker:
         )
         self._subscriptions.append(subscription)  # deliveries may be settled at once
         return subscription
-
-    def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
-        tag = delivery.tag
-        if isinstance(tag, Tag):
-            for subscription in tuple(self._subscriptions):  # one may be left meanwhile
-                subscription.settle(tag, acked=acked, requeue=requeue)
 
 
 async def _in_thread(call: Callable[[], None]) -> None:

@@ -1,23 +1,203 @@
-"""RabbitMQ's blocking side, through pika."""
+"""RabbitMQ's publishing side, through pika: one connection, on a thread of its own."""
 
 import logging
-from collections.abc import Iterable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from typing import Final
 
+from cronhare.application.outages import Outage
+from cronhare.domain.addresses.servers import Host
+from cronhare.domain.nodes import DISCONNECTING
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
-from cronhare.ports.broker import Envelope, Published
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
 
-from .client import Address
-from .publisher import PUBLISH_TIMEOUT, Publisher
+from .client import PIKA_ERRORS, Address, LeftOut, backoff, describe, why_unreachable
+from .publishing import Batch, Item, PublisherConnection
 from .topology import QUORUM, TopologyDeclarer
 from .wire import encode
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a publish may take, connecting included.
+PUBLISH_TIMEOUT: Final = 10.0
 
 #: Seconds that each message of a batch adds to the time that a publish may take.
 PUBLISH_TIMEOUT_PER_MESSAGE = 0.001
 
 
+class Publisher:
+    """Publishes the batches of any number of threads, in order, from a thread of its own.
+
+    Batches wait for the first attempt to connect, and the first after a loss; while later ones
+    fail, they are answered at once, so that no caller hangs in an outage. So they are after a
+    connection that took messages and confirmed none, until the broker has answered a trial.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        prepare: Callable[[], None],
+        on_refusal: Callable[[], None],
+        timeout: float,
+        level: int,
+    ) -> None:
+        """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
+
+        *on_refusal* is called when the broker refused something that should be there. After
+        *timeout* seconds of a broker's alarm, or of its silence, the connection is closed. Outages
+        are logged at *level*.
+        """
+        self.why_away = "the broker did not answer in time"
+        self._address = address
+        self._prepare = prepare
+        self._on_refusal = on_refusal
+        self._timeout = timeout
+        self._level = level
+        self._waits = backoff()
+        self._lock = threading.Lock()
+        self._waiting: deque[Item] = deque()
+        self._hanging: dict[str, LeftOut] = {}  # by target
+        self._connection: PublisherConnection | None = None
+        self._is_available = True
+        # Whether a connection that opens is a sign that the broker serves us. It is not after one
+        # that was unresponsive, until another has brought an answer: else we would take what is
+        # due from other replicas, again and again, and publish nothing.
+        self._is_trusted = True
+        self._outage = Outage(log, f"Publishing again at {address}", back="broker.back")
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, batch: Batch) -> None:
+        """Have these messages published; they are `UNKNOWN` at once while the broker is away."""
+        items = [(batch, index) for index in range(len(batch.messages))]
+        with self._lock:
+            is_taken = not self._closing.is_set() and self._is_available
+            if is_taken:
+                self._waiting.extend(items)
+                self._begin()
+            connection = self._connection
+        if not is_taken:
+            _give_up(items)
+        elif connection is not None:
+            connection.nudge()
+
+    def is_available(self) -> bool:
+        """Say whether a connection serves, or the latest one did. The first call connects."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._begin()
+            return self._is_available
+
+    def close(self) -> None:
+        """End the connection and the thread. What is under way stays unknown.
+
+        It takes at most `DISCONNECTING`, and no longer than the broker may be silent.
+        """
+        with self._lock:
+            self._closing.set()
+            connection, thread = self._connection, self._thread
+        if connection is not None:
+            connection.stop()
+        if thread is not None:
+            thread.join(min(DISCONNECTING, self._timeout))
+        self._give_up_waiting()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="cronhare-publisher", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            opened = False
+            try:
+                self._prepare()
+                opened = self._serve()
+            except BrokerUnavailable as error:
+                self._is_away(str(error))
+            except PIKA_ERRORS as error:
+                self._is_away(f"connecting to {self._address}: {why_unreachable(error)}")
+            except Exception:  # whatever it is, the thread must not die of it
+                log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
+            with self._lock:
+                self._is_available = is_available = opened and self._is_trusted
+            if not is_available:
+                self._give_up_waiting()
+            self._closing.wait(self._waits.next())
+        self._give_up_waiting()
+
+    def _is_away(self, why: str) -> None:
+        self.why_away = why
+        text = "Cannot publish, and what is due waits in the ledger"
+        self._outage.lasts(self._level, "broker.unavailable", text, why)
+
+    def _serve(self) -> bool:
+        """Publish until the connection ends, and say whether it was open.
+
+        Raises:
+            Exception: what pika says of the last node (`PIKA_ERRORS`): none could be opened.
+        """
+        *others, last = self._address.nodes()
+        for node in others:
+            with suppress(*PIKA_ERRORS):
+                return self._serve_at(node)
+        return self._serve_at(last)
+
+    def _serve_at(self, node: Host) -> bool:
+        connection = PublisherConnection(
+            self._address.for_pika(node, name="cronhare publishing", blocked_timeout=self._timeout),
+            self._waiting,
+            self._hanging,
+            timeout=self._timeout,
+            is_trusted=self._is_trusted,
+            on_ready=self._is_ready,
+            on_life=self._waits.reset,
+        )
+        with self._lock:
+            self._connection = connection
+        try:
+            if not self._closing.is_set():
+                connection.run()
+        finally:
+            with self._lock:
+                self._connection = None
+            connection.end()
+        has_trust = self._is_trusted or connection.was_answered
+        self._is_trusted = has_trust and not connection.was_unresponsive
+        if connection.was_refused:
+            self._on_refusal()
+        if not self._closing.is_set():
+            text = f"Lost the publishing connection to {self._address}"
+            error = connection.ended_by
+            self.why_away = "nobody says why" if error is None else describe(error)
+            self._outage.lasts(self._level, "broker.lost", text, self.why_away)
+        return connection.was_open
+
+    def _is_ready(self) -> None:
+        self._outage.is_over(min(self._level, logging.INFO))
+        with self._lock:
+            self._is_available = True
+
+    def _give_up_waiting(self) -> None:
+        with self._lock:
+            items = [*self._waiting]
+            self._waiting.clear()
+        _give_up(items)
+
+
+def _give_up(items: Iterable[Item]) -> None:
+    for batch, index in items:
+        batch.settle(index, Published.UNKNOWN)
+
+
 class PikaBroker:
-    """Publishes for the scheduler. Satisfies `BrokerPort`.
+    """Publishes for schedulers, and below `AioPikaBroker` for workers. Satisfies `BrokerPort`.
 
     It connects when it is first used, and again whenever it must. The topology for *queues* is
     declared before each connection for publishing.
@@ -33,18 +213,20 @@ class PikaBroker:
         deduplication: bool = False,
         publish_timeout: float = PUBLISH_TIMEOUT,
         declares: bool = True,
+        level: int = logging.WARNING,
     ) -> None:
         """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
 
-        One that *declares* nothing of itself publishes to what is there, and leaves outages to its
-        caller.
+        One that *declares* nothing of itself publishes to what is there. Outages are logged at
+        *level*. After half of *publish_timeout* in a broker's alarm or silence, the connection is
+        closed.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
-        address = Address.parse(url)
-        self._declarer = TopologyDeclarer(
-            address,
+        self.address = Address.parse(url)
+        self.declarer = TopologyDeclarer(
+            self.address,
             retry_delay=retry_delay,
             queues=queues,
             queue_type=queue_type,
@@ -53,26 +235,43 @@ class PikaBroker:
         self._declares = declares
         self._publish_timeout = publish_timeout
         self._publisher = Publisher(
-            address,
-            self._declarer if declares else None,
-            timeout=publish_timeout,
-            level=logging.WARNING if declares else logging.DEBUG,
+            self.address,
+            prepare=self.declarer.refresh if declares else lambda: None,
+            on_refusal=self.declarer.invalidate,
+            timeout=publish_timeout / 2,
+            level=level,
         )
 
+    @property
+    def why_away(self) -> str:
+        """The latest reason for which messages were not confirmed."""
+        return self._publisher.why_away
+
     def declare(self, queues: Iterable[str]) -> None:
-        self._declarer.add_queues(queues)
-        self._declarer.declare()
+        self.declarer.add_queues(queues)
+        self.declarer.declare()
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
         if not batch:
             return []
-        within = self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(batch)
-        outcomes = self._publisher.publish([encode(each) for each in batch], within=within)
-        if self._declares and Published.RETURNED in outcomes:
-            both = zip(batch, outcomes, strict=True)
-            returned = {first_queue(each.to) for each, out in both if out is Published.RETURNED}
-            self._declarer.restore(returned)
+        under_way, within = self.submit(batch)
+        under_way.wait(within)
+        outcomes = under_way.outcomes()
+        if Published.RETURNED in outcomes:
+            self.restore(batch, outcomes)
         return outcomes
+
+    def submit(self, envelopes: Sequence[Envelope]) -> tuple[Batch, float]:
+        """Begin to publish; say for how many seconds to wait."""
+        batch = Batch([encode(each) for each in envelopes])
+        self._publisher.submit(batch)
+        return batch, self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(envelopes)
+
+    def restore(self, envelopes: Sequence[Envelope], outcomes: Sequence[Published]) -> None:
+        """Declare again what is ours of the queues for which messages were returned."""
+        both = zip(envelopes, outcomes, strict=True)
+        if self._declares:
+            self.declarer.restore({first_queue(e.to) for e, o in both if o is Published.RETURNED})
 
     def is_reachable(self) -> bool:
         """Say whether the publishing connection is open, or may be soon; the first call opens it.

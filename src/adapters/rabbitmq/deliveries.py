@@ -9,7 +9,7 @@ import asyncio
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import aio_pika
 import msgspec
@@ -169,6 +169,15 @@ class _Protocol(asyncio.StreamReaderProtocol):
             super().data_received(others)
 
 
+class Receiver(Protocol):
+    """Takes the deliveries of one channel, and settles them."""
+
+    number: int  # the channel's
+
+    def receive(self, incoming: Incoming) -> None:
+        """Take a delivery."""
+
+
 class DeliveringConnection(aio_pika.Connection):
     """A connection whose deliveries and acks pass the client by. It connects once.
 
@@ -177,7 +186,7 @@ class DeliveringConnection(aio_pika.Connection):
 
     def __init__(self, url: URL, **how: Any) -> None:  # noqa: ANN401 - aio-pika's own
         super().__init__(url, **how)
-        self._receivers: dict[int, Callable[[Incoming], None]] = {}  # by channel
+        self._receivers: dict[int, Receiver] = {}  # by channel
         self._writer: asyncio.StreamWriter | None = None
         self.kwargs["transport_factory"] = self
 
@@ -200,7 +209,7 @@ class DeliveringConnection(aio_pika.Connection):
         context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
-        protocol = _Protocol(reader, Deliveries(self._delivered, self.end))
+        protocol = _Protocol(reader, Deliveries(self._delivered, self._forget))
         transport, _ = await loop.create_connection(
             lambda: protocol, url.host or "", url.port or 0, ssl=context
         )
@@ -229,36 +238,40 @@ class DeliveringConnection(aio_pika.Connection):
         finally:
             hanging_up.cancel()
 
-    def receive(self, channel: int, receiver: Callable[[Incoming], None]) -> None:
-        """Call *receiver* with each delivery of a channel, until it is closed."""
-        self._receivers[channel] = receiver
+    def begin(self, receiver: Receiver) -> None:
+        """Hand it each delivery of its channel, until that is closed."""
+        self._receivers[receiver.number] = receiver
 
-    def is_of(self, channel: int, receiver: Callable[[Incoming], None]) -> bool:
-        """Whether the number is still this receiver's: that of a closed channel is used again."""
-        return self._receivers.get(channel) == receiver
+    def end(self, receiver: Receiver) -> None:
+        """Hand out nothing more, and settle nothing: the channel is closed, or is to be."""
+        if self._is_open_for(receiver):
+            del self._receivers[receiver.number]
 
-    def end(self, channel: int) -> None:
-        """Hand out nothing more of a channel, and settle nothing: it is closed, or is to be."""
-        self._receivers.pop(channel, None)
+    def ack(self, receiver: Receiver, tag: int, *, multiple: bool) -> None:
+        """Ack what a receiver was handed, or with *multiple* all up to it."""
+        self._settle(receiver, _ACK, tag, int(multiple))
 
-    def ack(self, channel: int, tag: int, *, multiple: bool) -> None:
-        """Ack a delivery, or with *multiple* all up to it."""
-        self._settle(channel, _ACK, tag, int(multiple))
+    def nack(self, receiver: Receiver, tag: int, *, requeue: bool) -> None:
+        """Give it back, or hand it to its queue's dead-letter exchange; tag 0: all."""
+        self._settle(receiver, _NACK, tag, (not tag) | requeue << 1)
 
-    def nack(self, channel: int, tag: int, *, multiple: bool, requeue: bool) -> None:
-        """Give a delivery back, or hand it to its queue's dead-letter exchange; tag 0: all."""
-        self._settle(channel, _NACK, tag, multiple | requeue << 1)
-
-    def _settle(self, channel: int, method: int, tag: int, bits: int) -> None:
+    def _settle(self, receiver: Receiver, method: int, tag: int, bits: int) -> None:
         writer = self._writer
-        if channel in self._receivers and writer is not None and not writer.is_closing():
+        if self._is_open_for(receiver) and writer is not None and not writer.is_closing():
             size = _SETTLE.size - HEAD.size
-            frame = _SETTLE.pack(METHOD, channel, size, BASIC, method, tag, bits)
+            frame = _SETTLE.pack(METHOD, receiver.number, size, BASIC, method, tag, bits)
             writer.transport.write(frame + END)
 
+    def _is_open_for(self, receiver: Receiver) -> bool:
+        # The number of a channel that was closed is used again, for another receiver.
+        return self._receivers.get(receiver.number) is receiver
+
     def _delivered(self, channel: int, incoming: Incoming) -> None:
-        if (receive := self._receivers.get(channel)) is not None:
-            receive(incoming)
+        if (receiver := self._receivers.get(channel)) is not None:
+            receiver.receive(incoming)
+
+    def _forget(self, channel: int) -> None:
+        self._receivers.pop(channel, None)
 
     def _hang_up(self) -> None:
         """Abort the transport; the client notices, and closes its channels."""

@@ -36,7 +36,6 @@ from cronhare.domain.topology import (
     lane_queue,
     route,
 )
-from cronhare.ports.broker import BrokerUnavailable
 
 from .client import (
     HINTS,
@@ -47,7 +46,6 @@ from .client import (
     closing_connection,
     connect,
     describe,
-    why_unreachable,
 )
 from .topology import QUORUM, Refused, TopologyClient, guide, queue_arguments
 
@@ -72,30 +70,75 @@ _PAUSE = 0.01
 _BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
 
 
-def probe_lanes(url: str, *, timeout: float = 5.0) -> tuple[LaneReport, ...]:
-    """Send one message through each lane in which nothing waits, and report on each lane.
+class RabbitInspection:
+    """Satisfies `BrokerInspectionPort`."""
 
-    Where nothing was declared, all of them are broken. A probe has a TTL of its own, so that the
-    longest lane takes no longer than the first; *timeout*, in seconds, bounds the whole.
+    def __init__(self, url: str, *, queue_type: str = QUORUM, deduplication: bool = False) -> None:
+        """*queue_type* and *deduplication* are the settings that our queues are compared with.
 
-    Raises:
-        BrokerUnavailable: the broker could not be asked.
-        ValueError: the URL cannot be used.
-    """
-    address = Address.parse(url)
-    try:
-        with (
-            closing_connection(connect(address, name="cronhare probing")) as connection,
-            answering(connection, within=2 * timeout),
-        ):
-            return _probe(connection, timeout)
-    except PIKA_ERRORS as error:
-        raise BrokerUnavailable(
-            f"probing the lanes at {address}: {why_unreachable(error)}"
-        ) from error
+        Raises:
+            ValueError: the URL cannot be used.
+        """
+        self._address = Address.parse(url)
+        self._arguments_of = partial(
+            queue_arguments, queue_type=queue_type, deduplication=deduplication
+        )
+
+    def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
+        try:
+            with TopologyClient(self._connect, self._arguments_of) as client:
+                # Nothing public in pika gives the server's properties.
+                said = client.connection._impl.server_properties or {}  # noqa: SLF001
+                link = _link(client.connection)
+                things = [_thing(client, each) for each in topology.things]
+            with closing_connection(self._connect()) as connection:
+                alarm, answered = _ask_for_alarms(connection)
+        except PIKA_ERRORS as error:
+            return self._unreachable(error)
+        return BrokerFacts(
+            product=str(said.get("product", "a broker without a name")),
+            version=str(said.get("version", "")),
+            guide=guide(self._address.vhost),
+            things=tuple(things),
+            alarm=alarm,
+            answered=answered,
+            absent=tuple(self._absent()),
+            link=link,
+        )
+
+    def probe(self, *, timeout: float = LANES_TIMEOUT) -> Sequence[LaneReport] | Unreachable:
+        try:
+            with (
+                closing_connection(self._connect()) as connection,
+                answering(connection, within=2 * timeout),
+            ):
+                return _probe(connection, timeout)
+        except PIKA_ERRORS as error:
+            return self._unreachable(error)
+
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        cause = cause_of(error)
+        return Unreachable(cause, f"{self._address}: {describe(error)}", HINTS.get(cause, ""))
+
+    def _absent(self) -> Iterator[str]:
+        """Name those of several nodes that cannot be connected to."""
+        nodes = self._address.url.hosts
+        for node in nodes if len(nodes) > 1 else ():
+            try:
+                BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
+            except PIKA_ERRORS as error:
+                yield f"{node}: {describe(error)}"
+
+    def _connect(self) -> BlockingConnection:
+        return connect(self._address, name="cronhare doctor")
 
 
 def _probe(connection: BlockingConnection, timeout: float) -> tuple[LaneReport, ...]:
+    """Send one message through each lane in which nothing waits; *timeout* is in seconds.
+
+    Where nothing was declared, all of them are broken. A probe has a TTL of its own, so that the
+    longest lane takes no longer than the first.
+    """
     end = f"cron_probe.{uuid.uuid4().hex}"
     channel = connection.channel()
     channel.queue_declare(end, exclusive=True)
@@ -129,66 +172,6 @@ def _send(connection: BlockingConnection, lane: int, end: str) -> LaneState:
             return LaneState.BUSY
         channel.basic_publish(exchange, key, _BODY, properties)
     return LaneState.BROKEN
-
-
-class RabbitInspection:
-    """Satisfies `BrokerInspectionPort`."""
-
-    def __init__(self, url: str, *, queue_type: str = QUORUM, deduplication: bool = False) -> None:
-        """*queue_type* and *deduplication* are the settings that our queues are compared with.
-
-        Raises:
-            ValueError: the URL cannot be used.
-        """
-        self._url = url
-        self._address = Address.parse(url)
-        self._arguments_of = partial(
-            queue_arguments, queue_type=queue_type, deduplication=deduplication
-        )
-
-    def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
-        try:
-            with TopologyClient(self._connect, self._arguments_of) as client:
-                # Nothing public in pika gives the server's properties.
-                said = client.connection._impl.server_properties or {}  # noqa: SLF001
-                link = _link(client.connection)
-                things = [_thing(client, each) for each in topology.things]
-            with closing_connection(self._connect()) as connection:
-                alarm, answered = _ask_for_alarms(connection)
-        except PIKA_ERRORS as error:
-            return self._unreachable(error)
-        return BrokerFacts(
-            product=str(said.get("product", "a broker without a name")),
-            version=str(said.get("version", "")),
-            guide=guide(self._address.vhost),
-            things=tuple(things),
-            alarm=alarm,
-            answered=answered,
-            absent=tuple(self._absent()),
-            link=link,
-        )
-
-    def probe(self) -> Sequence[LaneReport] | Unreachable:
-        try:
-            return probe_lanes(self._url, timeout=LANES_TIMEOUT)
-        except BrokerUnavailable as error:
-            return self._unreachable(error.__cause__ or error)
-
-    def _unreachable(self, error: BaseException) -> Unreachable:
-        cause = cause_of(error)
-        return Unreachable(cause, f"{self._address}: {describe(error)}", HINTS.get(cause, ""))
-
-    def _absent(self) -> Iterator[str]:
-        """Name those of several nodes that cannot be connected to."""
-        nodes = self._address.url.hosts
-        for node in nodes if len(nodes) > 1 else ():
-            try:
-                BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
-            except PIKA_ERRORS as error:
-                yield f"{node}: {describe(error)}"
-
-    def _connect(self) -> BlockingConnection:
-        return connect(self._address, name="cronhare doctor")
 
 
 def _link(connection: BlockingConnection) -> Link:

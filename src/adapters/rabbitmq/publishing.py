@@ -1,14 +1,20 @@
 """One connection for publishing, from its opening to its end. Runs in the publishing thread.
 
+Each target, a queue or the exchange of a lane, has a channel of its own. A quorum queue whose
+process hangs stops the channel on which something is published to it, and with it all that is
+published there: none of it is confirmed (RabbitMQ 3.10). So only that target waits.
+
 Under a memory alarm the broker stops reading the connections that publish: an ack behind a blocked
 publish would never arrive. So nothing is consumed here.
 """
 
+import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -18,35 +24,45 @@ from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker, Connecti
 from pika.frame import Method
 from pika.spec import Basic
 
+from cronhare.application.outages import Outage
 from cronhare.domain.nodes import FAREWELL
 from cronhare.domain.topology import ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
 
+from .client import LeftOut
 from .wire import AmqpMessage, encode, publishing_frames
 
-#: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
+log = logging.getLogger(__name__)
+
+#: Unconfirmed messages of a target at a time. More gains nothing, and more would be unknown after a
+#: crash. Of some 200 for a channel that hangs, RabbitMQ stops reading the whole connection.
 WINDOW: Final = 1_000
 
 #: Bytes that are written at once: each write is a system call, at which another thread may take
 #: the interpreter's lock for its five milliseconds.
 LARGEST_WRITE: Final = 64 * 1024
 
+#: Channels at a time; idle ones are closed above that. RabbitMQ allows 2,047.
+MOST_CHANNELS: Final = 500
+
 #: Seconds after which a channel that was refused something is replaced. Once a full queue has
 #: refused a publish, RabbitMQ 3.10 refuses all for it on that channel, also once it has room.
 RENEW_AFTER = 10.0
 
-#: What is published first on a connection that is not trusted: the broker may accept connections,
-#: and answer no message. It is for a queue that must not exist: it is returned, and confirmed, and
-#: nothing that is due is ventured. About as long as messages of ours.
+#: Seconds without a confirm after which a target that has hung hangs still.
+PROBE_TIMEOUT: Final = 1.0
+
+#: Asks whether the broker answers at all: on a connection that is not trusted, before anything that
+#: is due is ventured, and when a target is silent. It is for a queue that must not exist: it is
+#: returned, and confirmed. About as long as messages of ours.
 TRIAL: Final = encode(Envelope(Message(body=b"trial".ljust(512)), ToQueue("cronhare.trial")))
 
 
 class Batch:
-    """The messages of one call. Publishing threads settle them, the caller waits for `done`."""
+    """The messages of one call. The publishing thread settles them, the caller waits for `done`."""
 
     def __init__(self, messages: Sequence[AmqpMessage]) -> None:
         self.messages = messages
-        self.apart: Collection[int] = ()  # the indices of those that are published apart
         self.done = Future[None]()
         self.done.set_running_or_notify_cancel()  # who stops waiting for it does not cancel it
         self._outcomes: list[Published | None] = [None] * len(messages)
@@ -69,11 +85,6 @@ class Batch:
         if is_done:
             self.done.set_result(None)
 
-    def settle_apart(self, outcome: Published) -> None:
-        """Note this outcome for what is published apart and still open."""
-        for index in self.apart:
-            self.settle(index, outcome)
-
     def wait(self, seconds: float) -> None:
         """Wait for all; what is open stays under way."""
         wait([self.done], seconds)
@@ -92,23 +103,19 @@ class Window:
     """The unconfirmed messages of one channel, by delivery tag. No I/O here."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        self.size = size
         self._published = 0
         self._unconfirmed: OrderedDict[int, Item] = OrderedDict()
         self._returned: set[int] = set()
 
     @property
     def has_room(self) -> bool:
-        return len(self._unconfirmed) < self._size
+        return len(self._unconfirmed) < self.size
 
     @property
     def oldest(self) -> int | None:
         """The tag of the message that has waited longest for its confirm, if one waits."""
         return next(iter(self._unconfirmed), None)
-
-    @property
-    def items(self) -> Sequence[Item]:
-        return [*self._unconfirmed.values()]
 
     def publish(self, batch: Batch, index: int) -> None:
         """Give the next tag to a message that is published now."""
@@ -141,16 +148,45 @@ class Window:
                 self._returned.add(tag)
                 return
 
-    def lose(self) -> None:
-        """The channel is gone: the outcome of all unconfirmed messages is `UNKNOWN`."""
+    def lose(self, outcome: Published) -> None:
+        """The channel is gone, or hangs: this is the outcome of all unconfirmed messages."""
         for batch, index in self._unconfirmed.values():
-            batch.settle(index, Published.UNKNOWN)
+            batch.settle(index, outcome)
         self._unconfirmed.clear()
         self._returned.clear()
 
 
+class Road:
+    """The way to one target: its channel, what waits for it, and what it has not confirmed."""
+
+    def __init__(self, target: str, *, window: int = WINDOW) -> None:
+        self.target = target
+        self.waiting: deque[Item] = deque()
+        self.reopens(window)
+
+    def reopens(self, window: int = WINDOW) -> None:
+        """Begin anew on another channel, now that nothing is under way."""
+        self.channel: Channel | None = None
+        self.window = Window(window)
+        self.is_open = self.is_to_renew = self.is_tried = False
+        self.opened_at = self._owed_since = 0.0
+        self._was_owed: int | None = None
+
+    @property
+    def owed(self) -> int | None:
+        """The tag for which the broker has owed an answer longest; 0 stands for the channel."""
+        return self.window.oldest if self.is_open else 0
+
+    def silence(self, now: float, *, is_blocked: bool) -> float:
+        """Say for how many seconds the same answer has been owed, as far as this was asked."""
+        owed = self.owed
+        if owed is None or owed != self._was_owed or is_blocked:
+            self._was_owed, self._owed_since, self.is_tried = owed, now, False
+        return now - self._owed_since
+
+
 class PublisherConnection:
-    """Publishes what waits, as far as the window reaches, until the connection ends.
+    """Publishes what waits, as far as the windows reach, until the connection ends.
 
     Other threads call `nudge` and `stop` alone.
     """
@@ -159,45 +195,40 @@ class PublisherConnection:
         self,
         parameters: ConnectionParameters,
         waiting: deque[Item],
+        hanging: dict[str, LeftOut],
         *,
         timeout: float,
-        window: int,
         is_trusted: bool,
         on_ready: Callable[[], None],
-        on_life: Callable[[Sequence[Item]], None],
-        on_silence: Callable[[Sequence[Item]], None],
+        on_life: Callable[[], None],
     ) -> None:
         """*waiting* is shared: other threads append to it, and the connection takes from it.
+
+        A target that confirms nothing for *timeout* seconds, while the broker answers a trial, is
+        kept among those *hanging*. What is for it is `REFUSED`, but for a message now and then,
+        until it confirms one. If the broker does not answer the trial either, the connection ends,
+        and each target that owed a confirm is sent a message alone at first.
 
         *on_ready* is called when it is open, or, where it is not *is_trusted*, when the broker has
         answered a trial on it; nothing that waits is published before.
 
-        *on_life* is called with each sign that the broker serves us: a confirm of what waited,
-        with that where the *window* is 1; or, where it is trusted, that the connection has lasted
-        for *timeout* seconds.
-
-        The connection ends if a confirm is due for one to two times *timeout* seconds;
-        *on_silence* is called before with all that is unconfirmed.
+        *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
+        where it is trusted, that the connection has lasted for *timeout* seconds.
         """
         self.was_open = False
         self.was_refused = False
         self.was_answered = False  # a message that waited was confirmed, or refused
-        self.was_unresponsive = False  # it ended because no confirm came, or before any did
+        self.was_unresponsive = False  # it ended because no answer came, or before any did
         self.ended_by: BaseException | None = None
         self._waiting = waiting
+        self._hanging = hanging
         self._timeout = timeout
-        self._size = window
-        self._is_on_trial = not is_trusted
-        self._waited_for: int | None = None
+        self._is_trusted = is_trusted
         self._on_ready = on_ready
         self._on_life = on_life
-        self._on_silence = on_silence
-        self._window = Window(window)
-        self._channel: Channel | None = None
-        self._replaced: Channel | None = None
-        self._renew_at = 0.0
-        self._is_to_renew = False
-        self._is_blocked = self._is_nudged = False
+        self._is_ready = self._is_blocked = self._is_nudged = False
+        self._trial = Road(TRIAL.target)
+        self._roads = {TRIAL.target: self._trial}
         self._connection = SelectConnection(
             parameters,
             on_open_callback=self._on_open,
@@ -207,11 +238,6 @@ class PublisherConnection:
         self._connection.add_on_connection_blocked_callback(self._on_blocked)
         self._connection.add_on_connection_unblocked_callback(self._on_unblocked)
         self._loop = self._connection.ioloop
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no confirm is due; any thread may ask."""
-        return self._window.oldest is None
 
     def run(self) -> None:
         """Publish until the connection ends.
@@ -225,10 +251,14 @@ class PublisherConnection:
 
     def end(self) -> None:
         """Close the loop. What was under way is unknown."""
-        if not self.was_answered and self._window.oldest is not None:
+        roads = self._roads.values()
+        if not self.was_answered and any(each.window.oldest is not None for each in roads):
             # an alarm is no fault of this connection, and all others wait for its end as well
             self.was_unresponsive |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
-        self._window.lose()
+        self._trial.waiting.clear()
+        for road in roads:
+            self._waiting.extendleft(reversed(road.waiting))  # for the next connection
+            road.window.lose(Published.UNKNOWN)
         self._loop.close()
 
     def nudge(self) -> None:
@@ -253,125 +283,197 @@ class PublisherConnection:
         error = AMQPConnectionError(why)
         self._connection._terminate_stream(error)  # noqa: SLF001 - nothing public hangs up
 
-    def _on_open(self, connection: SelectConnection) -> None:
-        connection.channel(on_open_callback=self._on_channel)
+    def _on_open(self, _connection: SelectConnection) -> None:
+        self.was_open = True
+        self._open(self._trial)
+        if self._is_trusted:
+            self._begin()
+            self._loop.call_later(self._timeout, self._on_life)
+        else:
+            self._try()
+        self._watch()
+
+    def _begin(self) -> None:
+        self._is_ready = True
+        self._on_ready()
+        self._pump()
 
     def _on_end(self, _connection: SelectConnection, reason: BaseException | str) -> None:
         if self.ended_by is None:
             self.ended_by = reason if isinstance(reason, BaseException) else OSError(reason)
         self._loop.stop()
 
-    def _on_channel(self, channel: Channel) -> None:
-        channel.add_on_close_callback(self._on_channel_end)
-        channel.add_on_return_callback(self._on_return)
-        channel.confirm_delivery(self._on_confirm, callback=lambda _frame: self._begin(channel))
-
-    def _on_channel_end(self, channel: Channel, reason: Exception) -> None:
-        """Close where the broker refused something, so that what may be missing is declared."""
-        if channel is self._replaced:
-            return
-        self._channel = None
-        self.was_refused = isinstance(reason, ChannelClosedByBroker)
-        self.ended_by = reason
-        if self._connection.is_open:
-            self._connection.close()
-
-    def _begin(self, channel: Channel) -> None:
-        self._channel = channel
-        self._renew_at = time.monotonic() + RENEW_AFTER
-        if self.was_open:
-            self._pump()
-            return
-        self.was_open = True
-        if self._is_on_trial:
-            self._write([self._frames(channel, Batch([TRIAL]), 0)])
-        else:
-            self._on_ready()
-            self._pump()
-            self._loop.call_later(self._timeout, lambda: self._on_life([]))
-        self._watch()
-
     def _on_blocked(self, *_: object) -> None:
         self._is_blocked = True
 
     def _on_unblocked(self, *_: object) -> None:
-        """Restart the time of what waits."""
-        self._is_blocked, self._waited_for = False, None
+        self._is_blocked = False
+
+    def _open(self, road: Road) -> None:
+        self._connection.channel(on_open_callback=partial(self._on_channel, road))
+
+    def _on_channel(self, road: Road, channel: Channel) -> None:
+        if self._roads.get(road.target) is not road:  # it was abandoned meanwhile
+            channel.close()
+            return
+        road.channel = channel
+        channel.add_on_close_callback(partial(self._on_channel_end, road))
+        channel.add_on_return_callback(partial(self._on_return, road))
+        channel.confirm_delivery(
+            partial(self._on_confirm, road), callback=lambda _frame: self._on_confirming(road)
+        )
+
+    def _on_confirming(self, road: Road) -> None:
+        road.is_open, road.opened_at = True, time.monotonic()
+        self._send(road)
+
+    def _on_channel_end(self, road: Road, channel: Channel, reason: Exception) -> None:
+        """Close where the broker refused something, so that what may be missing is declared."""
+        if road.channel is channel:  # else it was replaced
+            self.was_refused = isinstance(reason, ChannelClosedByBroker)
+            self.ended_by = reason
+            if self._connection.is_open:
+                self._connection.close()
+
+    def _try(self) -> None:
+        """Publish the trial, unless one is under way."""
+        if not self._trial.waiting and self._trial.window.oldest is None:
+            self._trial.waiting.append((Batch([TRIAL]), 0))
+            self._send(self._trial)
 
     def _watch(self) -> None:
-        """End a connection whose confirms do not come, unless an alarm is the reason.
+        """Look for targets that confirm nothing, unless an alarm is the reason.
 
         When a quorum queue is deleted while messages are on their way to it, RabbitMQ can leave
         their channel without any confirm for ever, while heartbeats go on.
         """
-        oldest = self._window.oldest
-        if oldest is not None and oldest == self._waited_for and not self._is_blocked:
+        now = time.monotonic()
+        roads = [*self._roads.values()]
+        silences = [road.silence(now, is_blocked=self._is_blocked) for road in roads]
+        if silences[0] >= self._timeout:  # of the trial
             self.was_unresponsive = True
-            if not self._is_on_trial:
-                self._on_silence(self._window.items)
+            for road in roads[1:]:  # so much was for one that hangs that nothing is read
+                if road.window.oldest is not None:
+                    self._hanging.setdefault(road.target, _left_out(road.target))
             # Without a close, which would not be answered, either.
-            self._hang_up(f"no confirm within {self._timeout:.1f} s")
+            self._hang_up(f"no answer within {self._timeout:.1f} s")
             return
-        self._waited_for = oldest
-        self._loop.call_later(self._timeout, self._watch)
+        for road, silence in zip(roads[1:], silences[1:], strict=True):
+            limit = PROBE_TIMEOUT if road.target in self._hanging else self._timeout
+            if silence >= limit / 2 and not road.is_tried:
+                road.is_tried = True
+                self._try()
+            elif silence >= limit and self._trial.owed is None:
+                self._hangs(road, now)
+        self._loop.call_later(min(PROBE_TIMEOUT, self._timeout) / 4, self._watch)
 
-    def _renew(self) -> None:
-        """Publish on another channel, now that nothing is under way: see `RENEW_AFTER`."""
-        self._is_to_renew = False
-        self._replaced, self._channel = self._channel, None
-        self._window = Window(self._size)
-        if self._replaced is not None:
-            self._replaced.close()
-        self._connection.channel(on_open_callback=self._on_channel)
+    def _hangs(self, road: Road, now: float) -> None:
+        """Leave a target out for a while: the broker answers, and this one confirms nothing."""
+        self._abandon(road)
+        road.window.lose(Published.REFUSED)
+        for batch, index in road.waiting:
+            batch.settle(index, Published.REFUSED)
+        hung = self._hanging.setdefault(road.target, _left_out(road.target))
+        text = f"{road.target} confirms nothing, and what is for it waits in the ledger"
+        hung.fails(now, text, "its channel is silent")
+
+    def _abandon(self, road: Road) -> None:
+        """Wait for no more answers of a channel."""
+        del self._roads[road.target]
+        channel, road.channel = road.channel, None
+        if channel is not None:
+            channel.close()
 
     def _pump(self) -> None:
         self._is_nudged = False
-        channel = self._channel
-        if channel is None or self._is_to_renew or self._is_on_trial:
+        if not self._is_ready:
             return
+        roads = dict[str, Road]()
+        while self._waiting:
+            batch, index = item = self._waiting.popleft()
+            target = batch.messages[index].target
+            road = self._roads.get(target) or self._road_to(target)
+            if road is None:
+                batch.settle(index, Published.REFUSED)
+            else:
+                road.waiting.append(item)
+                roads[target] = road
+        for road in roads.values():
+            self._send(road)
+
+    def _road_to(self, target: str) -> Road | None:
+        """Open a channel; none to a target that hangs, but now and then for a message alone."""
+        hung = self._hanging.get(target)
+        if hung is not None and hung.retry_at is not None and time.monotonic() < hung.retry_at:
+            return None
+        if len(self._roads) >= MOST_CHANNELS:
+            idle = [each for each in self._roads.values() if each.owed is None and not each.waiting]
+            for each in idle:
+                if each is not self._trial:
+                    self._abandon(each)
+        road = self._roads[target] = Road(target, window=WINDOW if hung is None else 1)
+        self._open(road)
+        return road
+
+    def _send(self, road: Road) -> None:
+        channel = road.channel
+        if channel is None or not road.is_open or road.is_to_renew:
+            return
+        number, largest = channel.channel_number, self._connection.params.frame_max
         pieces, size = list[bytes](), 0
-        while self._waiting and self._window.has_room:
-            batch, index = self._waiting.popleft()
+        while road.waiting and road.window.has_room:
+            batch, index = road.waiting.popleft()
             if batch.wants(index):
-                pieces.append(self._frames(channel, batch, index))
+                road.window.publish(batch, index)
+                # pika would take twice as long to encode it
+                pieces.append(publishing_frames(batch.messages[index], number, largest=largest))
                 size += len(pieces[-1])
             if size >= LARGEST_WRITE:
                 self._write(pieces)
                 pieces, size = [], 0
         self._write(pieces)
 
-    def _frames(self, channel: Channel, batch: Batch, index: int) -> bytes:
-        """Encode a message that is published now; pika would take twice as long."""
-        self._window.publish(batch, index)
-        largest: int = self._connection.params.frame_max
-        return publishing_frames(batch.messages[index], channel.channel_number, largest=largest)
-
     def _write(self, pieces: Sequence[bytes]) -> None:
         if pieces:
             self._connection._output_marshaled_frames([b"".join(pieces)])  # noqa: SLF001
 
-    def _on_confirm(self, frame: "Method[Basic.Ack | Basic.Nack]") -> None:
+    def _on_confirm(self, road: Road, frame: "Method[Basic.Ack | Basic.Nack]") -> None:
         answer = frame.method
         outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.REFUSED
-        if self._is_on_trial:
-            self._is_on_trial = False
-            self._on_ready()
-        else:
-            self.was_answered = True
-            self._on_life(self._window.items if self._size == 1 else [])
-        self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
-        if outcome is Published.REFUSED and time.monotonic() >= self._renew_at:
-            self._is_to_renew = True
-        if self._is_to_renew and self._window.oldest is None:
-            self._renew()
-        self._pump()
+        road.window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
+        if road is self._trial:
+            if not self._is_ready:
+                self._begin()
+            return
+        self.was_answered = True
+        self._on_life()
+        if (hung := self._hanging.pop(road.target, None)) is not None:
+            hung.outage.is_over()
+            road.window.size = WINDOW
+        if outcome is Published.REFUSED and time.monotonic() >= road.opened_at + RENEW_AFTER:
+            road.is_to_renew = True
+        if road.is_to_renew and road.window.oldest is None and road.channel is not None:
+            replaced = road.channel
+            road.reopens()
+            self._open(road)
+            replaced.close()
+        self._send(road)
 
     def _on_return(
-        self, _channel: Channel, method: Basic.Return, properties: BasicProperties, body: bytes
+        self,
+        road: Road,
+        _channel: Channel,
+        method: Basic.Return,
+        properties: BasicProperties,
+        body: bytes,
     ) -> None:
-        self._window.give_back(
+        road.window.give_back(
             exchange=method.exchange,
             key=method.routing_key,
             id=properties.message_id,
             body=body,
         )
+
+
+def _left_out(target: str) -> LeftOut:
+    return LeftOut(Outage(log, f"Publishing to {target} again", back="queue.back"))

@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+
+import attrs
+from aio_pika.abc import AbstractChannel
 
 from cronhare.application.outages import Outage
 from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import DEFAULT_WEIGHT, FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from .client import Address, LeftOut, backoff
-from .consumer import ConsumerConnection, PrefetchLimiter, QueueRefused, Tag
-from .deliveries import open_connection
+from .client import ANSWER_TIMEOUT, Address, LeftOut, backoff
+from .consumer import Consumer, PrefetchLimiter, QueueRefused, open_consumer, translate_refusals
+from .deliveries import DeliveringConnection, Incoming, open_connection
 
 log = logging.getLogger(__name__)
 
@@ -22,52 +26,22 @@ LIVENESS_INTERVAL = 15.0
 HOLD_BACK_LIMIT = 2.0
 
 
-class UnavailableQueues:
-    """Queues that cannot be consumed for now. Each is tried again by itself, with growing waits.
+@attrs.frozen(eq=False)
+class Tag:
+    """What a delivery is settled with."""
 
-    One is remembered until its consumer has passed a liveness check. A loss before that goes on
-    with the same waits: a queue that is deleted over and over is declared more and more slowly.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        """*now* counts seconds."""
-        self._now = now
-        self._unavailable: dict[str, LeftOut] = {}
-
-    def note(self, queue: str, why: object) -> None:
-        """A queue was refused or lost: leave it out for a while."""
-        if queue not in self._unavailable:
-            outage = Outage(log, f"Consuming {queue} again", back="queue.back")
-            self._unavailable[queue] = LeftOut(outage)
-        text = f"Cannot consume {queue}, which is left out and tried again"
-        self._unavailable[queue].fails(self._now(), text, why)
-
-    def tried(self, queue: str) -> None:
-        """It is consumed, and has not passed a liveness check yet."""
-        if queue in self._unavailable:
-            self._unavailable[queue].retry_at = None
-
-    def recovered(self, queues: Iterable[str]) -> None:
-        """Their consumers have passed a liveness check."""
-        for queue in queues:
-            if (unavailable := self._unavailable.pop(queue, None)) is not None:
-                unavailable.outage.is_over()
-
-    @property
-    def retries(self) -> dict[str, float]:
-        """All that are left out, with the times of their retries; any thread may ask."""
-        known = self._unavailable.copy()  # at once: another thread may ask
-        return {queue: each.retry_at for queue, each in known.items() if each.retry_at is not None}
-
-    def due(self) -> list[str]:
-        return [queue for queue, retry_at in self.retries.items() if retry_at <= self._now()]
+    subscription: "Subscription"
+    consumer: Consumer
+    number: int
 
 
 class Subscription:
     """Consumes some queues until it is paused or closed.
 
     A queue that the broker refuses, because it is gone or exclusive to another, is left out and
-    tried again by itself, with growing waits, while the others are served.
+    tried again by itself, with growing waits, while the others are served. It is remembered until
+    its consumer has passed a liveness check: one that is deleted over and over is declared more and
+    more slowly.
 
     What was in hand when a connection was lost still counts against the prefetch until it is
     settled: its task may be running.
@@ -91,6 +65,7 @@ class Subscription:
         *is_apart* logs no lost connection, which the others log: only a queue that is refused.
         """
         self.is_apart = is_apart
+        self.is_wanted = False  # it was begun, and neither paused nor closed
         self._level = logging.DEBUG if is_apart else logging.WARNING
         self._address = address
         self._queues = tuple(dict.fromkeys(queues))
@@ -104,15 +79,16 @@ class Subscription:
         self._invalidate = invalidate
         self._waits = backoff()
         self._loop = asyncio.get_running_loop()
-        self._unavailable = UnavailableQueues(self._loop.time)
         self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time, self._fair)
-        self._connection: ConsumerConnection | None = None
+        self._connection: DeliveringConnection | None = None
+        self._asking: AbstractChannel | None = None
+        self._consumers: dict[str, Consumer] = {}  # of the connection, by queue
+        self._unavailable: dict[str, LeftOut] = {}  # by queue
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._is_full = False
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self._is_starting = self._is_ending = False
-        self.is_wanted = False  # it was begun, and neither paused nor closed
         self._watch: asyncio.Task[None] | None = None
         self._named = listed(self._queues)
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
@@ -120,15 +96,15 @@ class Subscription:
     @property
     def is_live(self) -> bool:
         """Whether it consumes, as the liveness checks have it."""
-        connection = self._connection
-        return connection is not None and not connection.lost.is_set()
+        consumers = self._consumers.values()
+        return self._connection is not None and any(each.lost_by is None for each in consumers)
 
     @property
     def left_out(self) -> Collection[str]:
-        """The queues that are not consumed, while the others are."""
+        """The queues that are not consumed, while the others are; any thread may ask."""
         if self.is_apart and self.is_wanted and not self.is_live:
             return self._queues
-        return self._unavailable.retries.keys()
+        return self._retries.keys()
 
     async def start(self) -> None:
         """Begin to consume, and keep consuming.
@@ -141,11 +117,11 @@ class Subscription:
             # A queue that cost the connection is left out next time: another call of `start` would
             # not know that queue, and would fail over it for ever.
             while self._connection is None:
-                absent = len(self._unavailable.retries)
+                absent = len(self._retries)
                 try:
                     await self._connect()
                 except BrokerUnavailable:
-                    if not absent < len(self._unavailable.retries) < len(self._queues):
+                    if not absent < len(self._retries) < len(self._queues):
                         raise
         finally:
             self._is_starting = False
@@ -155,16 +131,19 @@ class Subscription:
             await self.pause()  # as it was asked to meanwhile
 
     def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
-        """Ack or nack what was handed over; anything else, or a second time, does nothing."""
+        """Ack or nack what was handed over; anything else, or a second time, does nothing.
+
+        Once its channel is lost the message comes again in any case.
+        """
         if not self._limiter.settle(tag):
             return
         self._settled.set()
-        if self._is_live(tag):
+        if self._has(tag.consumer):
             self._waits.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
-            tag.ack()
+            tag.consumer.acks.ack(tag.number)
         else:
-            tag.nack(requeue=requeue)
+            tag.consumer.nack(tag.number, requeue=requeue)
         if self._is_full and self._limiter.has_room:
             self._wake.set()
 
@@ -172,9 +151,7 @@ class Subscription:
         """Take no more deliveries. Those in hand can still be settled."""
         self.is_wanted = False
         await self._end_watch()
-        if self._connection is not None:
-            await self._connection.cancel()
-            self._give_back()
+        await self._cancel()
 
     def resume(self) -> None:
         """Consume again after `pause`, once there is room beside what is in hand."""
@@ -194,24 +171,29 @@ class Subscription:
         await self.close()
 
     async def close(self) -> None:
-        """Stop. What was not settled goes back to its queue."""
+        """Stop. What was not settled goes back to the heads of its queues, in order."""
         self.is_wanted = False
+        await asyncio.gather(self._end_watch(), self._close())
+
+    async def _close(self) -> None:
         self._limiter.take_back()
         connection, self._connection = self._connection, None
-        closing = [] if connection is None else [connection.close()]
-        await asyncio.gather(self._end_watch(), *closing)
+        if connection is None:
+            return
+        with connection.farewell():
+            for ask in (Consumer.cancel, Consumer.close):
+                with suppress(BrokerUnavailable):
+                    for consumer in [*self._consumers.values()]:
+                        await ask(consumer)
+            await connection.close()
 
-    async def _connect(self) -> ConsumerConnection:
+    async def _connect(self) -> DeliveringConnection:
         await self._declare()
-        connection = ConsumerConnection(
-            await open_connection(self._address, name="cronhare consuming"),
-            prefetch=self._prefetch,
-            on_delivery=self._arrived,
-            on_dropped=self._on_dropped,
-        )
+        connection = await open_connection(self._address, name="cronhare consuming")
+        connection.close_callbacks.add(lambda *_: self._wake.set())
         self._is_full = False
         self._limiter.take_back()  # of a connection that is gone: the broker has them back
-        self._connection = connection
+        self._connection, self._asking, self._consumers = connection, None, {}
         try:
             await self._consume(connection)
         except BaseException:
@@ -221,7 +203,7 @@ class Subscription:
             raise
         return connection
 
-    async def _consume(self, connection: ConsumerConnection) -> None:
+    async def _consume(self, connection: DeliveringConnection) -> None:
         """Consume those that are available, in the order in which they are to be served.
 
         The first is served first: with a prefetch of 1 and long tasks, the others would never be.
@@ -232,40 +214,77 @@ class Subscription:
         Raises:
             BrokerUnavailable: none is consumed.
         """
-        queues, absent = self._fair.order(self._queues), self._unavailable.retries
+        queues, absent = self._fair.order(self._queues), self._retries
         wanted = [queue for queue in queues if queue not in absent]
-        refusals: list[QueueRefused | None] = []
+        why = BrokerUnavailable("the connection was closed")
         for queue in wanted or queues:
-            refusals.append(await self._try_queue(connection, queue))
-            if connection.consuming and not wanted:
-                break
-        if not connection.consuming:
-            raise next(filter(None, refusals), BrokerUnavailable(connection.lost_by))
+            try:
+                await self._try_queue(connection, queue)
+            except QueueRefused as refusal:
+                why = refusal
+            else:
+                if not wanted:
+                    break
+        if not any(each.is_consuming for each in self._consumers.values()):
+            raise why
 
-    async def _try_queue(self, connection: ConsumerConnection, queue: str) -> QueueRefused | None:
-        """Consume a queue; if that fails, leave it out for a while, also on the next connection."""
+    async def _try_queue(self, connection: DeliveringConnection, queue: str) -> None:
+        """Consume a queue; if that fails, leave it out for a while, also on the next connection.
+
+        Raises:
+            QueueRefused: the other queues are consumed as before.
+            BrokerUnavailable: the queue may have cost the connection.
+        """
         try:
-            await connection.consume(queue)
+            if queue not in self._consumers:
+                self._consumers[queue] = await open_consumer(
+                    connection,
+                    queue,
+                    prefetch=self._prefetch,
+                    on_delivery=self._arrived,
+                    on_lost=self._wake.set,
+                )
+            await self._consumers[queue].consume()
         except BrokerUnavailable as error:
-            self._unavailable.note(queue, error)
-            if isinstance(error, QueueRefused):
-                return error
-            raise  # the queue may have cost the connection
-        self._unavailable.tried(queue)
-        return None
+            self._consumers.pop(queue, None)
+            self._leave_out(queue, error)
+            raise
+        if queue in self._unavailable:
+            self._unavailable[queue].retry_at = None
 
-    def _arrived(self, delivery: Delivery) -> None:
-        tag = delivery.tag
-        assert isinstance(tag, Tag)
-        if self.is_wanted and self._is_live(tag) and not self._is_full:
-            self._limiter.offer(delivery)
-            if self._limiter.held_since is not None:
-                self._wake.set()
-        else:  # it was under way when we stopped
-            tag.nack(requeue=True)
+    def _leave_out(self, queue: str, why: object) -> None:
+        if queue not in self._unavailable:
+            outage = Outage(log, f"Consuming {queue} again", back="queue.back")
+            self._unavailable[queue] = LeftOut(outage)
+        text = f"Cannot consume {queue}, which is left out and tried again"
+        self._unavailable[queue].fails(self._loop.time(), text, why)
 
-    def _is_live(self, tag: Tag) -> bool:
-        return self._connection is not None and self._connection.has(tag)
+    @property
+    def _retries(self) -> dict[str, float]:
+        """All that are left out, with the times of their retries."""
+        known = self._unavailable.copy()  # at once: another thread may ask
+        return {queue: each.retry_at for queue, each in known.items() if each.retry_at is not None}
+
+    def _arrived(self, consumer: Consumer, incoming: Incoming) -> None:
+        if not self.is_wanted or self._is_full or not self._has(consumer):
+            consumer.nack(incoming.tag, requeue=True)  # it was under way when we stopped
+            return
+        message, defect = incoming.message()
+        self._limiter.offer(
+            Delivery(
+                message=message,
+                queue=consumer.queue,
+                redelivered=incoming.redelivered,
+                tag=Tag(self, consumer, incoming.tag),
+                defect=defect,
+            )
+        )
+        if self._limiter.held_since is not None:
+            self._wake.set()
+
+    def _has(self, consumer: Consumer) -> bool:
+        """Whether what it delivered can still be settled."""
+        return self._connection is not None and self._consumers.get(consumer.queue) is consumer
 
     def _hand_over(self, delivery: Delivery) -> None:
         try:
@@ -273,10 +292,6 @@ class Subscription:
         except Exception as error:  # noqa: BLE001 - the event loop reports it
             text = "The handler of a delivery raised"
             self._loop.call_exception_handler({"message": text, "exception": error})
-
-    def _on_dropped(self) -> None:
-        self._invalidate()  # the queue may be gone
-        self._wake.set()
 
     async def _keep_alive(self) -> None:
         while True:
@@ -294,62 +309,96 @@ class Subscription:
             ended, self._connection = self._connection, None
             if ended is not None:
                 self._limiter.take_back()
-                await ended.abandon()
+                await ended.close()
             await asyncio.sleep(self._waits.next())
 
-    async def _supervise(self, connection: ConsumerConnection) -> None:
-        """Release the surplus, retry queues and check liveness, until the connection is lost.
+    async def _supervise(self, connection: DeliveringConnection) -> None:
+        """Leave out lost queues, release the surplus, retry and check liveness, again and again.
 
         Raises:
-            BrokerUnavailable: it is lost, for this reason.
+            BrokerUnavailable: the connection is lost, for this reason.
         """
         check_at = self._loop.time() + LIVENESS_INTERVAL
-        lost = asyncio.create_task(connection.lost.wait())
-        try:
-            while not connection.lost.is_set():
-                self._wake.clear()
-                await self._release_surplus(connection)
-                await self._retry_unavailable(connection)
-                if self._loop.time() >= check_at:
-                    await connection.check_liveness()
-                    self._waits.reset()
-                    self._unavailable.recovered(connection.consuming)
-                    check_at = self._loop.time() + LIVENESS_INTERVAL
-                await self._wait(lost, until=check_at)
-        finally:
-            lost.cancel()
-        raise BrokerUnavailable(connection.lost_by)
+        while True:
+            self._wake.clear()
+            if self._loop.time() >= check_at:
+                await self._check_liveness(connection)
+                check_at = self._loop.time() + LIVENESS_INTERVAL
+            await self._leave_out_lost(connection)
+            await self._release_surplus(connection)
+            await self._retry_unavailable(connection)
+            await self._wait(until=check_at)
 
-    async def _wait(self, lost: "asyncio.Task[bool]", *, until: float) -> None:
+    async def _wait(self, *, until: float) -> None:
         held_since = self._limiter.held_since
         if held_since is not None:
             until = min(until, held_since + HOLD_BACK_LIMIT)
         if not self._is_full:
-            until = min([until, *self._unavailable.retries.values()])
-        woken = asyncio.create_task(self._wake.wait())
-        try:
-            seconds = max(until - self._loop.time(), 0)
-            both = {lost, woken}
-            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
+            until = min([until, *self._retries.values()])
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._wake.wait()
 
-    async def _release_surplus(self, connection: ConsumerConnection) -> None:
+    async def _check_liveness(self, connection: DeliveringConnection) -> None:
+        """Ask the broker whether it still knows our consumers. One that it does not is lost.
+
+        Raises:
+            BrokerUnavailable: it does not answer.
+        """
+        for consumer in [each for each in self._consumers.values() if each.is_consuming]:
+            reason = await self._why_dead(connection, consumer.queue)
+            if reason is not None and consumer.is_consuming:
+                consumer.lose(reason, alone=True)
+        alive = [queue for queue, each in self._consumers.items() if each.is_consuming]
+        if alive:
+            self._waits.reset()
+        for queue in alive:
+            if (unavailable := self._unavailable.pop(queue, None)) is not None:
+                unavailable.outage.is_over()
+
+    async def _why_dead(self, connection: DeliveringConnection, queue: str) -> str | None:
+        """Ask on a channel kept for that: for a queue that is gone it costs the channel."""
+        try:
+            with translate_refusals(f"proving that the consumer of {queue} lives"):
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    if self._asking is None or self._asking.is_closed:
+                        self._asking = await connection.channel(publisher_confirms=False)
+                    found = await self._asking.declare_queue(queue, passive=True)
+        except QueueRefused as error:
+            return str(error)
+        is_known = bool(found.declaration_result.consumer_count)
+        return None if is_known else f"the broker knows no consumer of {queue}"
+
+    async def _leave_out_lost(self, connection: DeliveringConnection) -> None:
+        """Leave out queues that were lost by themselves.
+
+        Raises:
+            BrokerUnavailable: the connection is lost, or the last of them.
+        """
+        for consumer in [each for each in self._consumers.values() if each.lost_by is not None]:
+            if consumer.is_lost_alone:
+                self._invalidate()  # the queue may be gone
+            del self._consumers[consumer.queue]
+            if not (consumer.is_lost_alone and self._consumers):
+                raise BrokerUnavailable(consumer.lost_by)
+            await consumer.close()
+            self._leave_out(consumer.queue, consumer.lost_by)
+            self._give_back()  # what is held of it has gone back to it
+        if connection.is_closed:
+            raise BrokerUnavailable("the connection was closed")
+
+    async def _release_surplus(self, connection: DeliveringConnection) -> None:
         held_since = self._limiter.held_since
         if held_since is not None and self._loop.time() >= held_since + HOLD_BACK_LIMIT:
             self._is_full = True
-            await connection.cancel()
-            self._give_back()
+            await self._cancel()
         if self._is_full and self._limiter.has_room:
             self._is_full = False
             await self._consume(connection)
 
-    async def _retry_unavailable(self, connection: ConsumerConnection) -> None:
-        """Leave out queues that were lost by themselves, and try those that are due."""
-        for queue, reason in (await connection.clear_dropped()).items():
-            self._unavailable.note(queue, reason)
-            self._give_back()  # what is held of it has gone back to it
-        due = [] if self._is_full else self._unavailable.due()
+    async def _retry_unavailable(self, connection: DeliveringConnection) -> None:
+        retries, now = self._retries, self._loop.time()
+        due = [] if self._is_full else [each for each, at in retries.items() if at <= now]
         if not due:
             return
         self._invalidate()
@@ -357,16 +406,24 @@ class Subscription:
             await self._declare()
         except BrokerUnavailable as error:
             for queue in due:
-                self._unavailable.note(queue, error)
+                self._leave_out(queue, error)
         else:
             for queue in due:
-                await self._try_queue(connection, queue)
+                with suppress(QueueRefused):
+                    await self._try_queue(connection, queue)
+
+    async def _cancel(self) -> None:
+        """Consume no more, and give back what is not in hand."""
+        with suppress(BrokerUnavailable):
+            for consumer in [*self._consumers.values()]:
+                await consumer.cancel()
+        self._give_back()
 
     def _give_back(self) -> None:
         for delivery in self._limiter.take_back():
             tag = delivery.tag
             assert isinstance(tag, Tag)
-            tag.nack(requeue=True)
+            tag.consumer.nack(tag.number, requeue=True)
 
     def _begin_watch(self) -> None:
         self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")

@@ -171,65 +171,46 @@ class TopologyClient:
 
     def look(self, thing: Exchange | Queue) -> Any | Refused:  # noqa: ANN401 - pika's answer
         """Ask whether it is there."""
-        if isinstance(thing, Queue):
-            return self._ask(lambda channel: channel.queue_declare(thing.name, passive=True))
-        return self._ask(lambda channel: channel.exchange_declare(thing.name, passive=True))
+        kind = "queue" if isinstance(thing, Queue) else "exchange"
+        return self._ask(f"{kind}_declare", thing.name, passive=True)
 
     def declare(self, thing: Exchange | Queue) -> Any | Refused:  # noqa: ANN401
         """Make it if it is not there. What is there stays, and may be a reason to refuse."""
         if isinstance(thing, Queue):
-            return self._ask(
-                lambda channel: channel.queue_declare(
-                    thing.name, durable=True, arguments=self._arguments_of(thing)
-                )
-            )
+            arguments = self._arguments_of(thing)
+            return self._ask("queue_declare", thing.name, durable=True, arguments=arguments)
         more = {} if thing.alternate is None else {"alternate-exchange": thing.alternate}
-        return self._ask(
-            lambda channel: channel.exchange_declare(
-                thing.name, thing.kind, durable=True, arguments=more
-            )
-        )
+        return self._ask("exchange_declare", thing.name, thing.kind, durable=True, arguments=more)
 
     def bind(self, binding: Binding) -> Any | Refused:  # noqa: ANN401
         """Bind; a binding that is there is not doubled."""
+        bind = "exchange_bind" if binding.to_exchange else "queue_bind"
+        headers = dict(binding.headers)
+        return self._ask(bind, binding.target, binding.source, binding.key, arguments=headers)
 
-        def ask(channel: BlockingChannel) -> object:
-            bind = channel.exchange_bind if binding.to_exchange else channel.queue_bind
-            headers = dict(binding.headers)
-            return bind(binding.target, binding.source, binding.key, arguments=headers)
-
-        return self._ask(ask)
-
-    def _ask(self, ask: Callable[[BlockingChannel], object]) -> Any | Refused:  # noqa: ANN401
+    def _ask(self, method: str, *what: str, **how: object) -> Any | Refused:  # noqa: ANN401
         if not self.connection.is_open:
             self.connection, self._channel = self._connect(), None
         try:
             with answering(self.connection, within=ANSWER_TIMEOUT):
                 if self._channel is None or not self._channel.is_open:
                     self._channel = self.connection.channel()
-                return ask(self._channel)
+                return getattr(self._channel, method)(*what, **how)
         except (ChannelClosedByBroker, ConnectionClosedByBroker) as error:
-            costs_connection = isinstance(error, ConnectionClosedByBroker)
             if error.reply_code == CONNECTION_FORCED:  # it stops, or an operator ends this
                 raise
             return Refused(
                 code=error.reply_code,
                 text=error.reply_text,
-                costs_connection=costs_connection,
+                costs_connection=isinstance(error, ConnectionClosedByBroker),
                 cause=error,
             )
 
 
-@attrs.frozen(kw_only=True)
-class Declared:
-    """What a declaration found otherwise than it would have it, in words."""
-
-    differences: Sequence[str]
-    refusals: Sequence[str]  # each names a queue
-
-
-def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declared:
-    """Declare a topology, and say what was found.
+def declare(
+    client: TopologyClient, topology: Topology, *, vhost: str
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Declare a topology; say what differs from it, and which queues were refused.
 
     Raises:
         BrokerUnavailable: the broker will not let us make an exchange that is missing.
@@ -254,10 +235,7 @@ def declare(client: TopologyClient, topology: Topology, *, vhost: str) -> Declar
     for binding in topology.bindings:
         if binding.target not in refusals:
             _bind(client, binding, refusals)
-    return Declared(
-        differences=differences,
-        refusals=[f"queue {name}: {text}" for name, text in refusals.items()],
-    )
+    return differences, [f"queue {name}: {text}" for name, text in refusals.items()]
 
 
 def _bind(client: TopologyClient, binding: Binding, refusals: dict[str, str]) -> None:
@@ -367,7 +345,7 @@ class TopologyDeclarer:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
         with self._declaring:
-            refusals = self._declare().refusals
+            refusals = self._declare()
         if refusals:
             raise BrokerUnavailable("; ".join(refusals))
 
@@ -375,22 +353,22 @@ class TopologyDeclarer:
     def _topology(self) -> Topology:
         return topology(retry_delay=self._retry_delay, queues=self._queues or (MAIN_QUEUE,))
 
-    def _declare(self) -> Declared:
+    def _declare(self) -> Sequence[str]:
         wanted, began = self._topology, time.monotonic()
         connecting = partial(connect, self._address, name="cronhare declaring")
         try:
             with TopologyClient(connecting, self._arguments_of) as client:
-                found = declare(client, wanted, vhost=self._address.vhost)
+                differences, refusals = declare(client, wanted, vhost=self._address.vhost)
         except PIKA_ERRORS as error:
             why = why_unreachable(error)
             raise BrokerUnavailable(f"declaring at {self._address}: {why}") from error
         with self._lock:
-            for difference in found.differences:
+            for difference in differences:
                 if difference not in self._said:
                     log.warning("%s", difference, extra={"action": "topology.difference"})
-            for refusal in found.refusals:
+            for refusal in refusals:
                 if refusal not in self._said:
                     log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
-            self._said = {*found.differences, *found.refusals}
+            self._said = {*differences, *refusals}
             self._declared_at = began if wanted == self._topology else None
-        return found
+        return refusals

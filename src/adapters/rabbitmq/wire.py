@@ -231,6 +231,11 @@ class AmqpMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     properties: bytes
     id: str | None
 
+    @property
+    def target(self) -> str:
+        """Name what it enters first: a queue, or the exchange of a lane."""
+        return self.exchange or self.key
+
 
 def encode(envelope: Envelope) -> AmqpMessage:
     """Encode a message: persistent, with its headers and its id.

@@ -90,7 +90,7 @@ def test_a_lost_channel_leaves_everything_under_way_unknown_at_once() -> None:
     publish_all(window, batch)
     window.confirm(1, multiple=False, outcome=CONFIRMED)
 
-    window.lose()
+    window.lose(UNKNOWN)
 
     assert batch.done.done()
     assert batch.outcomes() == [CONFIRMED, UNKNOWN]
