@@ -36,7 +36,7 @@ from cronhare.adapters.sql.tables.tables import (
     outputs,
     schedulers,
 )
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.skips import Pause
 
 SCHEDULES = size(100_000, 1_600)
 EXECUTIONS = size(1_000_000, 12_000)

@@ -17,8 +17,7 @@ from samples import BUSY, LIMIT, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_te
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
-from cronhare.domain.schedules.edits import FULL_COMPARISON
-from cronhare.domain.schedules.planning import Planned, plan
+from cronhare.domain.schedules.planning import FULL_COMPARISON, Planned, plan
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.entrypoints.processes.scheduler import scheduler_round
 from tests.frozen_clock import FrozenClock

@@ -7,12 +7,11 @@ from typing import Any, Final
 import attrs
 from samples import TWENTY_ZONES
 
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.concurrency import Concurrency
-from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.catalog import ref_of_topic
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import Concurrency
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import ref_of_topic
 
 #: One in so many schedules has each of these.
 EVERY_TEN_MINUTES: Final = 200

@@ -24,7 +24,7 @@ from samples import BUSY, LIMIT, QUIET, size
 from sqlalchemy import Engine, make_url
 
 from cronhare.adapters.sql.claims.store import SqlClaimStore
-from cronhare.domain.schedules.edits import FULL_COMPARISON
+from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.scheduler import scheduler_round
 from cronhare.ports.system import ClockPort

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import Concurrency
 from cronhare.domain.schedules.task import Task, TaskRef
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # some use what tests use

@@ -9,7 +9,7 @@ import re
 import tomllib
 from typing import Any, Final
 
-from cronhare.domain.schedules.jobs_file import DEEPEST, LONGEST_WORD, MOST_PIECES
+from cronhare.domain.schedules.catalog import DEEPEST, LONGEST_WORD, MOST_PIECES
 
 #: What a scan stops at. A comment is no more than the end of its line.
 _SIGN: Final = re.compile(r'"""|\'\'\'|["\'\[\]{}.,=]|(?:#[^\n]*)?(?:\n\s*|\Z)')

@@ -13,7 +13,7 @@ from cronhare.domain.nodes import (
     REPORT_EVERY,
     NodeReport,
 )
-from cronhare.domain.schedules.jobs_file import FileVersion
+from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort
 

@@ -26,7 +26,7 @@ from cronhare.domain.messages import (
 from cronhare.domain.nodes import MOST_REPORTS, alive, has_passed, served
 from cronhare.domain.retries.outcome import PoisonPill
 from cronhare.domain.retries.retry import Quarantine
-from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.moments import say_time
 from cronhare.domain.texts.words import counted, listed

@@ -13,7 +13,7 @@ import msgspec
 from .retries.limits import LONGEST_DEFERRAL
 from .retries.outcome import MAY_COUNT, Crash, Ending
 from .retries.policy import CEILING_MS, BackoffType, RetryPolicy, exponential
-from .schedules.owner import NOBODY, ScheduleOwner
+from .schedules.schedule import NOBODY, ScheduleOwner
 from .schedules.task import TaskRef
 
 #: Between the fencing tokens of an execution and those of the next: `42000003` is attempt 3 of 42.

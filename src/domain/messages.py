@@ -10,8 +10,7 @@ import msgspec
 
 from .execution import Execution
 from .retries.outcome import PoisonPill
-from .schedules.params import fault_of_params
-from .schedules.task import TaskRef
+from .schedules.task import TaskRef, fault_of_params
 from .texts.moments import iso_ms
 
 #: A larger number fits no column of the ledger.

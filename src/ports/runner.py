@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.execution import NOTHING_REPORTED, TaskReport
 from cronhare.domain.retries.outcome import Ending, Outcome
-from cronhare.domain.schedules.owner import NOBODY, ScheduleOwner
+from cronhare.domain.schedules.schedule import NOBODY, ScheduleOwner
 from cronhare.domain.schedules.task import Task
 
 

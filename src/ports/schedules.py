@@ -8,10 +8,9 @@ import attrs
 
 from cronhare.domain.load.timings import Timings
 from cronhare.domain.progress import OnProgress, unwatched
-from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.idle import Idle
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.skips import Idle, Pause
 from cronhare.domain.schedules.task import TaskRef
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # each process has a clock and metrics, whatever it does
     from cronhare.domain.addresses.web import WebAddress
     from cronhare.domain.execution import Execution, State
     from cronhare.domain.retries.outcome import Ending
-    from cronhare.domain.schedules.skip_reasons import SkipKind
+    from cronhare.domain.schedules.skips import SkipKind
 
     from .broker import Published
 

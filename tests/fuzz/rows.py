@@ -30,7 +30,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Seal
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.edits import FULL_COMPARISON
+from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.records import ExecutionFilter, Retention

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.catalog import LARGEST_FILE
 from tests.fuzz.commands import Commands, answer, commands, handled, refused
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled
 

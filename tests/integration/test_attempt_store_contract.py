@@ -21,7 +21,7 @@ from cronhare.domain.retries.retry import (
     RetryAfter,
     Verdict,
 )
-from cronhare.domain.schedules.owner import ScheduleOwner
+from cronhare.domain.schedules.schedule import ScheduleOwner
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,

@@ -15,8 +15,7 @@ from cronhare.domain.lifecycle.backfill import MOST_INSTANTS, BackfillOrder
 from cronhare.domain.lifecycle.replay import ReplayOrderInvalid
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.keys import Trigger, trigger_of
 from tests.actors import ADA
 from tests.integration.ledgers import (

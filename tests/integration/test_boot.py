@@ -9,7 +9,7 @@ from dependency_injector import providers
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.sql.migrations.upgrade import upgrade
-from cronhare.domain.schedules.boot import Boot
+from cronhare.domain.schedules.keys import Boot
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.lifetime import StateReport

@@ -8,7 +8,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy, OnExhausted
 from cronhare.domain.retries.retry import GiveBack
-from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.schedule import Concurrency
 from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
 from tests.integration.ledgers import (
     IN_30_S,

@@ -5,9 +5,8 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
+from cronhare.domain.schedules.skips import Pause
 from cronhare.ports.attempts import Refused
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, draft
 

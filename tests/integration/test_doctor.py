@@ -37,8 +37,8 @@ from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.limits import BreakerPolicy, BreakerState, BudgetPolicy, RetryLimits
 from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.keys import standalone_queue
 from cronhare.domain.schedules.planning import Plan
-from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish

@@ -7,9 +7,8 @@ import pytest
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.gates import key_gate, schedule_gate
 from cronhare.domain.retries.retry import Complete
-from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.keys import manual_key
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import (
     Busy,
     Deferred,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.crontab.carrier import import_crontabs
-from cronhare.adapters.crontab.source import Crontab, CrontabKind, Host
+from cronhare.adapters.crontab.reader import Crontab, CrontabKind, Host
 
 pytestmark = pytest.mark.integration
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import ref_of_topic
 from tests.integration.ledgers import MINUTE, Ledger, draft
 
 BACKUP = TaskRef("worker", 7)

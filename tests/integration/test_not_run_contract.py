@@ -8,10 +8,9 @@ import pytest
 from cronhare.application.administration.explain import Explanation, explain
 from cronhare.application.administration.reading.lookup import find_schedule
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.calendars import CalendarDraft, FoundCalendar
-from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions, FoundCalendar
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.skips import Pause
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, Shell, draft
 
 MIDDAY = CalendarDraft(name="midday", timezone="UTC", windows=(("12:00-13:00", "Midday"),))

@@ -11,8 +11,7 @@ from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.application.worker.attempt import ask_strategy, prepare
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.policy import Strategy
-from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef
 from cronhare.ports.runner import Invocation
 from tests.integration.invocations import ClockPutForward
 from tests.unit.executions import execution

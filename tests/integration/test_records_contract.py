@@ -23,9 +23,8 @@ from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key
-from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import SYSTEM, TaskRef
+from cronhare.domain.schedules.task import SYSTEM, ClassRetention, Keep, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.sql import schedule_lists
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import KeptByRuns, Outdated, StoredSchedule
 from tests.integration.ledgers import HOUR, MINUTE, Ledger, at_once, draft

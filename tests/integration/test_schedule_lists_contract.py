@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.skips import Pause
 from cronhare.ports import schedules
 from cronhare.ports.schedules import ScheduleFilter
 from tests.integration.ledgers import Ledger, draft

@@ -6,10 +6,9 @@ from functools import partial
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.retention import ClassRetention, Keep
+from cronhare.domain.schedules.keys import standalone_queue
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.standalone import standalone_queue
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import ClassRetention, Keep, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
 from tests.ports import ids_of

@@ -18,8 +18,8 @@ from cronhare.domain.lifecycle.archive import (
 )
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Fail, Quarantine
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import ref_of_topic
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, NOON, Ledger, draft
 
 DAY = timedelta(days=1)

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from cronhare.domain.load.timings import SameTiming
-from cronhare.domain.schedules.every import Every
-from cronhare.domain.schedules.schedule import Once, Recurring
+from cronhare.domain.schedules.schedule import Every, Once, Recurring
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
 
 

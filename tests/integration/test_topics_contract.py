@@ -6,9 +6,9 @@ import pytest
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import NoListener, ref_of_topic
 from cronhare.ports.records import Unheard
 from tests.integration.ledgers import FOR_GOOD, MINUTE, SECOND, Ledger, draft
 from tests.ports import ids_of

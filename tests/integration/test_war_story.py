@@ -24,8 +24,8 @@ from cronhare.domain.lifecycle.retry_limits import CatchUp
 from cronhare.domain.retries.limits import BudgetPolicy
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import Complete, Fail
-from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import Concurrency
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Deferred, Finish, Refused, StartRequest
 from tests.frozen_clock import FrozenClock

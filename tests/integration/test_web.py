@@ -12,8 +12,7 @@ from sqlalchemy import URL
 
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports import LedgerUnavailable

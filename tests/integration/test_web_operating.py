@@ -13,7 +13,7 @@ from cronhare.domain.events.targets import ByEmail, EventKind, Subscriptions, Ta
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.retry import Complete, Quarantine
-from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings

@@ -10,8 +10,8 @@ import pytest
 from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
-from cronhare.adapters.jobs import ics, targets
-from cronhare.adapters.jobs import limits as jobs_limits
+from cronhare.adapters.jobs import calendars, targets
+from cronhare.adapters.jobs import reader as jobs_limits
 from cronhare.adapters.process import attempt, output
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.topology import DELIVERY_LIMIT
@@ -38,18 +38,8 @@ from cronhare.domain.lifecycle import archive, backfill, replay
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.retries import outcome, policy, retry
 from cronhare.domain.retries.policy import CEILING_MS, LONGEST_STRATEGY
-from cronhare.domain.schedules import (
-    boot,
-    every,
-    http_call,
-    jobs_file,
-    params,
-    planning,
-    reminder,
-    schedule,
-    topic,
-)
-from cronhare.domain.schedules.retention import KEPT
+from cronhare.domain.schedules import catalog, http_call, keys, planning, reminder, schedule, task
+from cronhare.domain.schedules.task import KEPT
 from cronhare.domain.texts import moments
 from cronhare.entrypoints.cli import bounds
 from cronhare.entrypoints.processes import scheduler
@@ -128,18 +118,19 @@ BOUNDS: dict[str, list[str]] = {
         f"its zone {schedule.LONGEST_ZONE}",
     ],
     "a retry policy": [f"{policy.LONGEST_POLICY:,} letters"],
-    "params": [size(params.LARGEST_PARAMS)],
+    "params": [size(task.LARGEST_PARAMS)],
     "`misfire_cap`": [f"{schedule.CAPS[0]}-{schedule.CAPS[-1]:,}"],
     "a span (`timeout_ms`, `jitter_ms`, `misfire_window_ms`)": [
         f"{moments.LONGEST_DURATION.days // 365} years"
     ],
     "an iCalendar file of a calendar": [
-        size(ics.LARGEST_ICS),
-        f"{ics.MOST_EVENTS:,} events",
-        f"{ics.LONGEST_READING:.0f} s of the processor",
+        size(calendars.LARGEST_ICS),
+        f"{calendars.MOST_EVENTS:,} events",
+        f"{calendars.LONGEST_READING:.0f} s of the processor",
     ],
     "an interval (`every`, `every_ms`)": [
-        f"{every.SHORTEST // every.SECOND} s to {every.LONGEST.days} days"
+        f"{schedule.SHORTEST_INTERVAL // schedule.SECOND} s to",
+        f"{schedule.LONGEST_INTERVAL.days} days",
     ],
     "a URL": [
         f"{server_url.LONGEST_URL:,} characters",
@@ -152,7 +143,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a settings file, and a file that holds a setting": [
         size(setting_text.LONGEST_FILE),
-        f"{jobs_file.DEEPEST} tables",
+        f"{catalog.DEEPEST} tables",
     ],
     "the address of a request over HTTP": [
         f"{web_address.LONGEST_WEB_ADDRESS:,} characters",
@@ -176,7 +167,7 @@ BOUNDS: dict[str, list[str]] = {
         f"a text of {reminder.LONGEST_TEXT:,}",
         f"{event_targets.MOST_NAMED} targets",
     ],
-    "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
+    "a topic": [f"{catalog.LONGEST_TOPIC} characters", f"{catalog.MOST_TOPICS} of one task"],
     "a target's timeout": [f"{event_targets.LONGEST_TIMEOUT // MINUTE} min"],
     "a webhook's secret": [f"{targets.SHORTEST_SECRET} to {targets.LARGEST_SECRET:,} characters"],
     "an event": [
@@ -205,15 +196,15 @@ BOUNDS: dict[str, list[str]] = {
         f"{nodes.ENDING:.0f} s",
     ],
     "a jobs file": [
-        size(jobs_file.LARGEST_FILE),
-        f"{jobs_file.DEEPEST} tables",
-        f"{jobs_file.MOST_PIECES:,} keys and values",
-        f"{jobs_file.LONGEST_WORD:,} characters",
-        f"{jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
+        size(catalog.LARGEST_FILE),
+        f"{catalog.DEEPEST} tables",
+        f"{catalog.MOST_PIECES:,} keys and values",
+        f"{catalog.LONGEST_WORD:,} characters",
+        f"{catalog.LARGEST_INTEGER.bit_length() + 1} bits",
     ],
     "faults that are told of a jobs file, and of a settings file": [f"{MOST_FAULTS}"],
-    "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
-    "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
+    "the name of a jobs file without `source`": [f"{catalog.LONGEST_SOURCE} printable letters"],
+    "a crontab": [size(catalog.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
     "a number of an execution or a failure": [f"2^{messages.LARGEST_ID.bit_length()}-1"],
     "a date and a time in ISO 8601": [f"{moments.LONGEST_MOMENT} letters"],
     "a time on the command line": MOMENTS,
@@ -221,7 +212,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{execution.FIRST_WAIT // MINUTE} min",
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
-    "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
+    "params of a message of somebody else": [size(task.LARGEST_PARAMS)],
     "wrong tokens": [
         f"{tries.MOST_FROM_ONE} from one address",
         f"{tries.MOST_FROM_ALL} from all within {tries.WINDOW:.0f} s",
@@ -323,8 +314,8 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_asking.AT_A_TIME} ask",
     ],
     "what a body of the HTTP API says": [
-        f"{jobs_file.DEEPEST} lists",
-        f"whole numbers of {jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
+        f"{catalog.DEEPEST} lists",
+        f"whole numbers of {catalog.LARGEST_INTEGER.bit_length() + 1} bits",
         f"a description of {web_schedulers.LONGEST_DESCRIPTION:,} letters",
         f"a controller of {web_reports.LONGEST_CONTROLLER}",
         f"{MOST_FAULTS} faults",
@@ -339,7 +330,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{web_executions.MOST_LINES:,} last lines",
     ],
     "an Idempotency-Key": [f"{web_parameters.LONGEST_KEY} signs"],
-    "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
+    "a run at boot (`on_boot`)": [f"{keys.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "a run that is asked for by hand": [
         f"for {SENDING_TIMEOUT:.0f} s, sends",
         f"{publish.MOST_AT_ONCE} messages",
@@ -372,4 +363,4 @@ def test_each_bound_is_on_the_page() -> None:
 
 def test_what_is_the_same_bound_is_the_same_number() -> None:
     assert settings.LARGEST_ENVIRONMENT == reader.LONGEST_LINE
-    assert jobs_file.LONGEST_SOURCE == schedule.LONGEST_NAME
+    assert catalog.LONGEST_SOURCE == schedule.LONGEST_NAME

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.domain.retries.policy import BACKOFFS, POLICIES, RetryPolicy, retry_facts
-from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
+from cronhare.domain.schedules.task import BUILT_IN_CLASSES
 
 PAGE = (Path(__file__).parents[2] / "docs/operators.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## How a task is retried")[2].partition("\n## ")[0]

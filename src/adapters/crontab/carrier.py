@@ -8,18 +8,32 @@ from pathlib import PurePosixPath
 import attrs
 
 from cronhare.adapters.toml_writing import write_comment, write_table
+from cronhare.domain.environment import is_unseen, names_unseen
 from cronhare.domain.events.targets import MOST_TARGETS
 from cronhare.domain.progress import OnProgress, passing, unwatched
-from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
-from cronhare.domain.schedules.unseen import is_unseen, names_unseen
 from cronhare.domain.texts.printable import shortened
 
 from .job import Job, clean_name, make_unique, name_command
-from .reader import Entry, Line, Setting, Unreadable, as_argv, read_crontab
+from .reader import (
+    ROOT,
+    Crontab,
+    CrontabKind,
+    Entry,
+    Finding,
+    Host,
+    Imported,
+    Line,
+    Setting,
+    Unreadable,
+    Verdict,
+    as_argv,
+    parse_usable,
+    read_crontab,
+)
 from .settings import Surroundings, apply_setting
-from .source import ROOT, Crontab, CrontabKind, Finding, Host, Imported, Verdict, parse_usable
 
 _FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 #: Whom the units run as, unless they were asked for another.

@@ -10,8 +10,7 @@ from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.environment import ATTEMPT_VARIABLES
 from cronhare.domain.events.targets import MOST_ADDRESSES
 
-from .reader import Setting
-from .source import Verdict
+from .reader import Setting, Verdict
 
 DEFAULT_SHELL = "/bin/sh"
 

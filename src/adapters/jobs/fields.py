@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from cronhare.domain.cron import resolve_wall_time
 from cronhare.domain.reading import Fault, Invalid, Reads, whole_number, written
+from cronhare.domain.schedules.catalog import ALLOWED, TOPIC
 from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME
-from cronhare.domain.schedules.topic import ALLOWED, TOPIC
 from cronhare.domain.texts.moments import parse_duration, read_iso
 
 

@@ -19,23 +19,76 @@ from cronhare.domain.events.targets import MOST_PINGS, MOST_TARGETS, Subscriptio
 from cronhare.domain.progress import OnProgress, passing, unwatched
 from cronhare.domain.reading import MOST_FAULTS, Fault, read_table
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.catalog import (
+    DEEPEST,
+    LARGEST_FILE,
+    LARGEST_INTEGER,
+    LONGEST_SOURCE,
+    SMALLEST_INTEGER,
+    FileVersion,
+)
+from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, FileVersion
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
-from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
-from cronhare.domain.texts.printable import echo
+from cronhare.domain.schedules.task import BUILT_IN_CLASSES, Task, TaskPolicy, TaskRef
+from cronhare.domain.texts.printable import echo, shortened
 from cronhare.domain.texts.words import NAME, first_faults, hint
 
-from .calendars import CalendarTable, read_calendar_table
-from .ics import ReadingTime
-from .limits import NO_INTEGER, beyond_toml
-from .policies import ClassTable, DefaultsTable, Policies
+from .calendars import CalendarTable, ReadingTime, read_calendar_table
 from .schedules import ScheduleTable, read_draft
-from .subscriptions import EventsTable, Subscribers
-from .targets import NotifyTable, read_target
-from .tasks import TaskTable, read_task
+from .targets import EventsTable, NotifyTable, Subscribers, read_target
+from .tasks import ClassTable, DefaultsTable, Policies, TaskTable, read_task
+
+NO_INTEGER = "is no whole number of 64 bits, which are from -2^63 to 2^63-1"
+
+#: Characters of a name in a path. It is said again with every fault within: a long one, of a few
+#: bytes' worth of values each, would make gigabytes of a file or a body.
+LONGEST_STEP = 100
+
+#: Where a value is: the names of its tables and its numbers in lists, as in `tasks.a.env[0]`.
+Place = tuple[str, ...]
+
+_Step = tuple[str | int, object]
+
+
+def beyond_toml(content: dict[str, object]) -> Iterator[tuple[Place, str]]:
+    """Yield the path of every value beyond the limits, and what is wrong.
+
+    It does not recurse, and holds no more than the way to the value that it looks at: whoever has
+    read enough faults need not read on.
+    """
+    path = list[str | int]()
+    levels = [_inside(content)]
+    while levels:
+        step = next(levels[-1], None)
+        if step is None:
+            levels.pop()
+            del path[-1:]
+            continue
+        name, value = step
+        if isinstance(value, int) and not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+            yield _said(path, name), NO_INTEGER
+        if len(path) >= DEEPEST:
+            yield (
+                _said(path, name),
+                f"lies in more than {DEEPEST} tables and lists, one in another",
+            )
+        elif isinstance(value, dict | list):
+            path.append(name)
+            levels.append(_inside(value))
+
+
+def _inside(value: dict[str, object] | list[object]) -> Iterator[_Step]:
+    return iter(value.items() if isinstance(value, dict) else enumerate(value))
+
+
+def _said(path: list[str | int], name: str | int) -> Place:
+    return tuple(_step(each) for each in (*path, name))
+
+
+def _step(name: str | int) -> str:
+    return f"[{name}]" if isinstance(name, int) else f".{shortened(name, LONGEST_STEP)}"
+
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 

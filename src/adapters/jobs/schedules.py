@@ -11,7 +11,7 @@ from msgspec import Meta
 from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.cron import Fold, Gap, UnknownZone, find_zone
 from cronhare.domain.reading import Duration, Fault, Reads, read_whole, whole_number
-from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.domain.schedules.conditions import (
     NONE,
     Blackouts,
@@ -21,22 +21,22 @@ from cronhare.domain.schedules.conditions import (
     checked_expiry,
 )
 from cronhare.domain.schedules.draft import ScheduleDraft, faults_of, in_effect
-from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
     DEFAULT_ZONE,
+    OWNER_FIELDS,
+    Concurrency,
     Misfire,
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, TaskType
-from cronhare.domain.schedules.topic import NoListener, ref_of_topic
 from cronhare.domain.texts.moments import parse_duration
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import JsonText, SomeTime, Topic, read_moment
-from .policies import Policies
-from .subscriptions import EventsTable
+from .targets import EventsTable
+from .tasks import Policies
 
 #: Stands in for the number of a task that is not there.
 NOWHERE = TaskRef("unknown", 0)

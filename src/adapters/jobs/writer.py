@@ -13,15 +13,12 @@ import msgspec
 
 from cronhare.adapters.toml_writing import Value, write_comment, write_table, write_value
 from cronhare.domain.retries.policy import RetryPolicy, write_policy
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.retention import ClassRetention
-from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
+from cronhare.domain.schedules.task import BUILT_IN_CLASSES, ClassRetention
 from cronhare.domain.texts.moments import say_duration
 
-from .limits import beyond_toml
-from .reader import JobsFileInvalid, read_jobs_text
+from .reader import JobsFileInvalid, beyond_toml, read_jobs_text
 
 #: So often what cannot be written is left out, and the rest read again.
 _MOST_TRIES: Final = 100

@@ -16,7 +16,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.domain.schedules.skips import SkipKind
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
 

@@ -30,8 +30,7 @@ from cronhare.domain.lifecycle.gates import (
     schedule_of,
 )
 from cronhare.domain.lifecycle.transitions import hold, place_with
-from cronhare.domain.schedules.concurrency import LIMITS
-from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.domain.schedules.schedule import LIMITS, BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.attempts import Busy, Refused, StartAnswer
 
 from .database import Database, repeatable_unless_locked

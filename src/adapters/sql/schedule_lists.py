@@ -30,7 +30,7 @@ from cronhare.domain.diagnosis.work import SHORT_TIMEOUT, ScheduleFacts
 from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.owner import OWNER_FIELDS
+from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.schedules import (
     MOST_COUNTED,

@@ -21,11 +21,11 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.progress import OnProgress, unwatched
-from cronhare.domain.schedules.calendars import BrokenCalendar, CalendarDraft
+from cronhare.domain.schedules.conditions import BrokenCalendar, CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.owner import OWNER_FIELDS
-from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
-from cronhare.domain.schedules.standalone import standalone_queue
+from cronhare.domain.schedules.keys import standalone_queue
+from cronhare.domain.schedules.schedule import OWNER_FIELDS
+from cronhare.domain.schedules.skips import Pause, paused_anew, resumed
 from cronhare.domain.texts.printable import echo, shown
 from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import MAIN_QUEUE

@@ -8,7 +8,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Final
 
-from cronhare.domain.schedules.boot import Boot
+from cronhare.domain.schedules.keys import Boot
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 

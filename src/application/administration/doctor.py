@@ -35,7 +35,7 @@ from cronhare.domain.diagnosis.work import (
     judge_timeouts,
 )
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.schedules.jobs_file import FileVersion
+from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
 from cronhare.ports.records import (

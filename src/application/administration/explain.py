@@ -12,9 +12,8 @@ from cronhare.domain.lifecycle.transitions import was_replaced
 from cronhare.domain.nodes import CLOCKS_DIFFER
 from cronhare.domain.retries.limits import ACTIVATED
 from cronhare.domain.retries.retry import task_awaited_until
-from cronhare.domain.schedules.calendars import FoundCalendar
-from cronhare.domain.schedules.circumstances import Circumstances
-from cronhare.domain.schedules.every import Every
+from cronhare.domain.schedules.catalog import NoListener
+from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.keys import (
     Trigger,
     backfill_key,
@@ -23,8 +22,8 @@ from cronhare.domain.schedules.keys import (
     once_key,
     trigger_of,
 )
-from cronhare.domain.schedules.schedule import ByHand, Schedule
-from cronhare.domain.schedules.topic import NoListener
+from cronhare.domain.schedules.schedule import ByHand, Every, Schedule
+from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import called_in_full, counted
 from cronhare.ports.records import Attempt, RecordsPort, Retention

@@ -11,7 +11,7 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive, served, serving
-from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.claims import ReplayStorePort

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
-from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter

@@ -3,8 +3,8 @@
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.schedules.catalog import say_unheard
 from cronhare.domain.schedules.task import TaskType
-from cronhare.domain.schedules.topic import say_unheard
 from cronhare.domain.texts.words import called
 from cronhare.ports.records import RecordsPort
 

@@ -6,7 +6,7 @@ from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.retries.retry import task_awaited_until
-from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.texts.moments import say_moment
 
 

@@ -13,9 +13,16 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.policy import Waits
-from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
-from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, plan
-from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
+from cronhare.domain.schedules.planning import (
+    FULL_COMPARISON,
+    GRACE,
+    HEAD_START,
+    LATE_COMMITS,
+    Plan,
+    Planned,
+    plan,
+)
+from cronhare.domain.schedules.skips import SkipKind, skip_kind
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, TracingPort
 

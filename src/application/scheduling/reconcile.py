@@ -14,7 +14,7 @@ from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import AttemptRef
 from cronhare.domain.nodes import has_passed
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.domain.schedules.skips import SkipKind
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded

@@ -32,11 +32,15 @@ from cronhare.domain.retries.retry import (
     decide,
     give_back,
 )
-from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
-from cronhare.domain.schedules.params import force_instant
-from cronhare.domain.schedules.standalone import NO_DEADLINE, is_standalone
-from cronhare.domain.schedules.task import Task, TaskRef, TaskType
-from cronhare.domain.schedules.topic import NoListener, say_unheard
+from cronhare.domain.schedules.catalog import (
+    Catalog,
+    MissingKind,
+    MissingTask,
+    NoListener,
+    say_unheard,
+)
+from cronhare.domain.schedules.keys import NO_DEADLINE, is_standalone
+from cronhare.domain.schedules.task import Task, TaskRef, TaskType, force_instant
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerUnavailable

@@ -10,17 +10,17 @@ import attrs
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.lifecycle.claims import NotToBeRun, RunsAlready
 from cronhare.domain.nodes import was_ahead
-from cronhare.domain.schedules.by_itself import Disabled, hindrance
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.edits import FULL_COMPARISON, LATE_COMMITS
-from cronhare.domain.schedules.keys import alive_key
-from cronhare.domain.schedules.standalone import (
+from cronhare.domain.schedules.draft import Disabled, hindrance
+from cronhare.domain.schedules.keys import (
     RUNS_LOOKED_AT,
+    alive_key,
     began_to_stay_alive,
     is_standalone,
     restart_wait,
     standalone_queue,
 )
+from cronhare.domain.schedules.planning import FULL_COMPARISON, LATE_COMMITS
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.words import listed
 from cronhare.domain.topology import MOST_QUEUES

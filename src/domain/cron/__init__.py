@@ -4,13 +4,11 @@ Five fields, names, lists, ranges, steps, `@daily` and its kin, `L LW nW d#k dL 
 follow Debian's cron (see `timeline`). Start reading at `expression`.
 """
 
-from .clock_changes import AS_CRON, ClockChanges, Fold, Gap, clock_changes
 from .clock_effects import ClockEffect, EffectKind, clock_effects
-from .errors import CronExpressionError, CronFault
 from .expression import CronExpression
-from .hashed import names_matter
-from .wall import MissingWallTime, resolve_wall_time
-from .zones import UnknownZone, find_zone
+from .text import CronExpressionError, CronFault, names_matter
+from .timeline import AS_CRON, ClockChanges, Fold, Gap, clock_changes
+from .zones import MissingWallTime, UnknownZone, find_zone, resolve_wall_time
 
 __all__ = [
     "AS_CRON",

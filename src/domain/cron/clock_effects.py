@@ -8,9 +8,19 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from .clock_changes import AS_CRON, ClockChanges, Fold, Gap
 from .expression import CronExpression
-from .timeline import CORRECTION, FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of, timeline_of
+from .timeline import (
+    AS_CRON,
+    CORRECTION,
+    FIRST_MINUTE,
+    LAST_MINUTE,
+    ClockChanges,
+    Fold,
+    Gap,
+    minute_of,
+    moment_of,
+    timeline_of,
+)
 
 
 class EffectKind(enum.StrEnum):

@@ -1,5 +1,6 @@
 """A compiled cron expression, and its runs."""
 
+from calendar import month_name
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -8,25 +9,53 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from . import judgement
-from .clock_changes import AS_CRON, ClockChanges
-from .days import DayRule, fires
-from .errors import CronExpressionError
-from .fields import Field, read_field
-from .hashed import names_matter, resolve
-from .kinds import KINDS
-from .pattern import NEVER, WallPattern
-from .text import split_fields
+from .calendar import NEVER, DayRule, NearestWorkingDay, WallPattern, fires, fires_every_year
+from .text import KINDS, CronExpressionError, Field, names_matter, read_field, resolve, split_fields
 from .timeline import (
+    AS_CRON,
     DAY,
     FIRST_MINUTE,
     LAST_MINUTE,
+    ClockChanges,
     Stretch,
     Timeline,
     minute_of,
     moment_of,
     timeline_of,
 )
+
+
+def why_never(month_day: Field, months: int) -> str:
+    """Say which dates do not exist, of an expression that can never fire.
+
+    That takes days of the month alone: any week day comes round in every month, or, as a fifth,
+    in some Februaries.
+    """
+    days = [str(day + 1) for day in range(31) if month_day.mask >> day & 1]
+    days += [f"{word.day}W" for word in month_day.words if isinstance(word, NearestWorkingDay)]
+    names = [month_name[month + 1] for month in range(12) if months >> month & 1]
+    return f"{_any_of(days)} {_any_of(names)} does not exist"
+
+
+def warnings(fields: tuple[Field, ...], rule: DayRule) -> Iterator[str]:
+    """Yield a sentence for each thing that may not be meant."""
+    _, _, month_day, month, week_day = fields
+    for field in fields:
+        yield from field.notes
+    if rule.either and (month_day.starred or week_day.starred):
+        starred = month_day if month_day.starred else week_day
+        yield (
+            f'"{starred.text}" counts as a restriction, so a day that satisfies either day field is'
+            " enough; classic cron daemons want both when a field begins with a star"
+        )
+    if fires(rule, month.mask) and not fires_every_year(rule, month.mask):
+        yield "there are years without a run"
+
+
+def _any_of(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
+
 
 HORIZON: Final = 50 * 366 * DAY  # in minutes; runs of one expression are at most 40 years apart
 
@@ -85,12 +114,12 @@ class CronExpression:
         """Why it can never fire, such as "30 February does not exist"; empty if it can."""
         if self.fires:
             return ""
-        return judgement.why_never(_fields(self.plain.split())[2], self._pattern.months)
+        return why_never(_fields(self.plain.split())[2], self._pattern.months)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What its author may not have meant, in sentences."""
-        return tuple(judgement.warnings(_fields(self.plain.split()), self._pattern.days))
+        return tuple(warnings(_fields(self.plain.split()), self._pattern.days))
 
     def matches(self, moment: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON) -> bool:
         """Whether a run is due in the minute of *moment*.

@@ -7,18 +7,56 @@ The daemon keeps the highest wall time that it has reached. When the clock leaps
 than three hours, fixed-time jobs in between run once, right after the leap; when it falls back
 by less than three hours, fixed-time jobs rest until that mark is reached again. A change of three
 hours or more is a correction: the new time simply holds. Of the others a schedule may say something
-else: see `clock_changes`.
+else: see `ClockChanges`.
 """
 
+import enum
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import attrs
 
-from .clock_changes import AS_CRON, ClockChanges, Fold, Gap
+
+class Gap(enum.StrEnum):
+    """What becomes of a fixed time that the clock leaps over."""
+
+    AFTER = "after"  # it runs once, in the first minute after the leap
+    SKIP = "skip"
+
+
+class Fold(enum.StrEnum):
+    """In which pass of a repeated hour a fixed time runs."""
+
+    FIRST = "first"
+    SECOND = "second"
+    BOTH = "both"
+
+
+@attrs.frozen
+class ClockChanges:
+    """What becomes of fixed times at changes of less than three hours; see `timeline`."""
+
+    gap: Gap = Gap.AFTER
+    fold: Fold = Fold.FIRST
+
+
+#: As Debian's cron does. It is compared by identity where that must take no time.
+AS_CRON: Final = ClockChanges()
+
+
+@cache
+def clock_changes(gap: Gap, fold: Fold) -> ClockChanges:
+    """Give the one value that says both.
+
+    >>> clock_changes(Gap.AFTER, Fold.FIRST) is AS_CRON
+    True
+    """
+    changes = ClockChanges(gap, fold)
+    return AS_CRON if changes == AS_CRON else changes
+
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE: Final = timedelta(minutes=1)

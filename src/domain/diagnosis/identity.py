@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
-from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_shared, shared_queues
+from cronhare.domain.schedules.catalog import ONE_FILE_EACH, Catalog, MissingKind, MissingTask
+from cronhare.domain.schedules.clashes import say_shared, shared_queues
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.words import counted
 

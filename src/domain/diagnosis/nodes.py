@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.nodes import NodeReport, alive, present, read_node
 from cronhare.domain.retries.retry import TASK_WAIT
-from cronhare.domain.schedules.jobs_file import FileVersion
+from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import shown
 from cronhare.domain.texts.words import counted

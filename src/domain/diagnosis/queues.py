@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.texts.words import counted, plural
 from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 

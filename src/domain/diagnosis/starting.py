@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-from cronhare.domain.schedules.standalone import is_standalone, schedule_on
+from cronhare.domain.schedules.keys import is_standalone, schedule_on
 
 #: What keeps running whatever stays alive and is its own.
 UP_WITH_ITS_TASK: Final = "`cronhare up` with its task in the jobs file"

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.schedules.edits import FULL_COMPARISON
-from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.keys import is_standalone
+from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.texts.words import counted

@@ -7,8 +7,8 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.schedules.calendars import NO_SUCH_CALENDAR
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
+from cronhare.domain.schedules.conditions import NO_SUCH_CALENDAR
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 from cronhare.domain.texts.moments import say_duration
 from cronhare.domain.texts.words import counted

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from ..nodes import NodeReport, present
-from ..schedules.standalone import is_standalone
+from ..schedules.keys import is_standalone
 from ..texts.moments import say_duration, say_moment
 from ..texts.words import counted, listed
 from .alerts import CLEAR_AFTER, Alert, alert

@@ -14,11 +14,9 @@ import msgspec
 
 from ..cron.timeline import EPOCH
 from ..execution import Execution
-from ..schedules.circumstances import Circumstances
-from ..schedules.every import SECOND
-from ..schedules.keys import backfill_key
-from ..schedules.schedule import BrokenSchedule, Schedule
-from ..schedules.standalone import is_standalone
+from ..schedules.keys import backfill_key, is_standalone
+from ..schedules.schedule import SECOND, BrokenSchedule, Schedule
+from ..schedules.skips import Circumstances
 from ..texts.moments import say_moment
 from .claims import claim
 from .replay import Allowance, Pacing

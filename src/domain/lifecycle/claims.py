@@ -7,11 +7,11 @@ import msgspec
 
 from ..execution import Execution, State
 from ..nodes import container_id
+from ..schedules.catalog import NoListener
+from ..schedules.keys import is_standalone
 from ..schedules.planning import Run, Skip, Unfinished
 from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
-from ..schedules.standalone import is_standalone
 from ..schedules.task import TaskRef
-from ..schedules.topic import NoListener
 from .gates import schedule_gate
 
 

@@ -11,8 +11,8 @@ import msgspec
 
 from ..execution import REPLAYABLE, Execution, Graces, State
 from ..retries.policy import ATTEMPTS, RetryPolicy
+from ..schedules.keys import is_standalone
 from ..schedules.schedule import CLEANUP_NAME
-from ..schedules.standalone import is_standalone
 from ..schedules.task import TaskRef
 from ..texts.printable import echo, printable
 from ..texts.words import called

@@ -7,8 +7,7 @@ from typing import Final
 import attrs
 
 from ..cron.timeline import MINUTE, minute_of
-from ..schedules.every import Every
-from ..schedules.schedule import Once, Recurring, Timing
+from ..schedules.schedule import Every, Once, Recurring, Timing
 
 #: Minutes of the longest jitter that is looked at.
 LONGEST_JITTER: Final = 24 * 60

@@ -1,20 +1,104 @@
-"""The tasks that a worker may run, and the one rule that finds a run's task among them.
+"""The tasks of a jobs file, and the one rule that finds a run's task among them.
 
-A run of a topic finds the task that listens to it, of whatever file: topics are for that.
-
-A run from a jobs file names its task within that file, its source; one of a row written by hand, or
-of an adopted table, has only the task's type and id. No worker runs a task of another source: two
-files may use one name, or one number, for two tasks.
+A run of a topic finds the task that listens to it, of whatever file: topics are for that (S3.2,
+S3.3, C27 in docs/compatibility.md). A run from a jobs file names its task within that file, its
+source; one of a row written by hand, or of an adopted table, has only the task's type and id. No
+worker runs a task of another source: two files may use one name, or one number, for two tasks.
 """
 
 import enum
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import attrs
 
-from .clashes import ONE_FILE_EACH
-from .task import Task, TaskRef, TaskType
+from .task import Task, TaskRef, TaskType, assigned_number
+
+#: Bytes; no jobs file that people write is larger. Another file may be, or have no end.
+LARGEST_FILE = 8 * 2**20
+
+#: Characters of the name under which the ledger knows a file.
+LONGEST_SOURCE = 255
+
+#: How deep tables and lists may be nested, in params above all.
+DEEPEST = 64
+
+#: Keys and values of all tables and lists; 10,000 schedules with their tasks have 200,000.
+MOST_PIECES = 250_000
+
+#: A number, a date or a key without quotes: each character costs the reader a hundred bytes.
+LONGEST_WORD = 65_536
+
+#: Whole numbers in TOML have 64 bits.
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
+
+
+@attrs.frozen
+class FileVersion:
+    """A jobs file, by the *source* that the ledger knows, as a worker or a command has read it.
+
+    Of two with one *digest* a worker has the same tasks and tells the same targets.
+    """
+
+    source: str
+    digest: str
+
+
+#: Characters of a topic.
+LONGEST_TOPIC: Final = 255
+
+#: How a topic is named.
+TOPIC: Final = rf"^[A-Za-z0-9][A-Za-z0-9._:/-]{{0,{LONGEST_TOPIC - 1}}}\Z"
+
+#: Topics that one task listens to.
+MOST_TOPICS: Final = 100
+
+ALLOWED: Final = (
+    f"letters, digits, and . _ : / -, at most {LONGEST_TOPIC}, beginning with a letter or digit"
+)
+
+#: No jobs file has this for its source.
+_NO_SOURCE: Final = ""
+
+
+class NoListener(enum.StrEnum):
+    """What becomes of an event to which nobody listens."""
+
+    COMPLETE = "complete"
+    FAIL = "fail"
+
+
+def fault_of_topic(topic: str) -> str | None:
+    """Say why a topic cannot be named so.
+
+    >>> fault_of_topic("orders.due")
+    >>> fault_of_topic("orders *").partition(": ")[0]
+    'a topic is named with letters, digits, and . _ '
+    """
+    return None if re.fullmatch(TOPIC, topic) else f"a topic is named with {ALLOWED}"
+
+
+def ref_of_topic(topic: str) -> TaskRef:
+    """Number a topic, for messages: they name their task by type and number alone.
+
+    >>> ref_of_topic("orders.due") == ref_of_topic("orders.due") != ref_of_topic("orders.paid")
+    True
+    """
+    return TaskRef(TaskType.EVENT.value, assigned_number(_NO_SOURCE, topic))
+
+
+def say_unheard(name: str) -> str:
+    """Say of an event that nobody heard it: the one line that is kept as its attempt's output."""
+    return f"Nobody listens to {name}: completed"
+
+
+#: What helps against a shared queue.
+ONE_FILE_EACH = (
+    "put their tasks and schedules into one file, or give the schedules of each a queue of its "
+    'own, queue = "…", and its workers that queue alone, --queues …'
+)
 
 
 class MissingKind(enum.Enum):

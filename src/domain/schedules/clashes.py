@@ -91,13 +91,6 @@ def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]
     return {queue: sorted(found) for queue, found in sorted(sources.items()) if len(found) > 1}
 
 
-#: What helps against a shared queue.
-ONE_FILE_EACH = (
-    "put their tasks and schedules into one file, or give the schedules of each a queue of its "
-    'own, queue = "…", and its workers that queue alone, --queues …'
-)
-
-
 def say_shared(queue: str, sources: Sequence[str]) -> str:
     """Say what a shared queue leads to.
 

@@ -1,8 +1,8 @@
 """A schedule as people write it, and the one place that validates it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -20,27 +20,30 @@ from ..cron import (
 from ..reading import Fault
 from ..retries.policy import RetryPolicy
 from ..texts.printable import echo
+from ..texts.words import hint
 from ..topology import MAIN_QUEUE, checked_queue
-from .concurrency import LIMITS, Concurrency, faults_of_key
+from .catalog import NoListener, fault_of_topic
 from .conditions import Conditions
-from .every import Every, fault_of_period
-from .params import fault_of_params
-from .retention import ClassRetention
+from .keys import is_standalone, standalone_queue
 from .schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
     DEFAULT_ZONE,
+    LIMITS,
     ByHand,
+    Concurrency,
+    Every,
     Misfire,
     Once,
     OverlapPolicy,
     Recurring,
     Schedule,
     Timing,
+    fault_of_period,
+    faults_of_key,
 )
-from .standalone import is_standalone, standalone_queue
-from .task import TaskRef
-from .topic import NoListener, fault_of_topic
+from .skips import Pause
+from .task import ClassRetention, Task, TaskRef, fault_of_params
 
 
 class ScheduleInvalid(ValueError):
@@ -272,3 +275,114 @@ def _expression(text: str, name: str | None, faults: list[Fault]) -> CronExpress
     if not expression.fires:
         faults.append(Fault("schedule", f"never fires: {expression.why_never}"))
     return expression
+
+
+@attrs.frozen
+class Disabled:
+    """A person has switched it off."""
+
+    def __str__(self) -> str:
+        return "disabled"
+
+
+#: What keeps a schedule from beginning by itself; as a text it goes on after "it is".
+Hindrance: TypeAlias = Disabled | Pause
+
+
+def hindrance(draft: ScheduleDraft, pause: Pause | None, *, now: datetime) -> Hindrance | None:
+    """Say what keeps a schedule from beginning by itself at *now*; None if nothing does.
+
+    It can be run by hand all the same.
+    """
+    if not draft.status:
+        return Disabled()
+    return pause if pause is not None and pause.is_on(now) else None
+
+
+@attrs.frozen
+class CalendarFault:
+    """A calendar that a schedule names in vain; *place* is a part of the jobs file."""
+
+    place: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+def calendars_of(draft: ScheduleDraft) -> frozenset[str]:
+    """Give the calendars that a schedule names."""
+    return frozenset(draft.conditions.calendars if draft.conditions else ())
+
+
+def unknown_calendars(draft: ScheduleDraft, known: Sequence[str]) -> Iterator[CalendarFault]:
+    """Find the calendars that a schedule names and that are none of *known*; not if it is off."""
+    conditions = draft.conditions if draft.status else None
+    if conditions is None:
+        return
+    for field, names in (("skip_on", conditions.skip_on), ("only_on", conditions.only_on)):
+        for name in dict.fromkeys(names):
+            if name not in known:
+                problem = f"{field}: there is no calendar {name}; {hint(name, known)}"
+                yield CalendarFault(f"schedules.{draft.name}", problem)
+
+
+def removed_from(name: str, schedule: str, source: str | None) -> CalendarFault:
+    """Say who still names a calendar that a jobs file has no more.
+
+    >>> str(removed_from("closed", "payroll", "shop.toml"))
+    'calendars.closed: would be removed, and is named by payroll of shop.toml, which is on'
+    """
+    whose = f"{schedule} of {source}" if source else f"{schedule}, a row by hand"
+    problem = f"would be removed, and is named by {whose}, which is on"
+    return CalendarFault(f"calendars.{name}", problem)
+
+
+def queue_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> str | None:
+    """Give the queue of a draft, if somebody has named it; of an edit another than *before*."""
+    queue = draft.queue
+    if draft.stay_alive or queue == MAIN_QUEUE or (before and before.queue == queue):
+        return None
+    return queue
+
+
+def note_unserved(queue: str, served: Collection[str], *, by: str = "worker") -> str | None:
+    """Note that none of those who are known serves a queue.
+
+    None is offered that only what stays alive may have.
+
+    >>> note_unserved("mial", ["mail", "cron_standalone.mail"])
+    "queue: no worker serves 'mial', its runs wait for one; did you mean mail?"
+    >>> note_unserved("x", ["mail", "cron_standalone.mail"])
+    "queue: no worker serves 'x', its runs wait for one; there are mail"
+    """
+    if queue in served:
+        return None
+    text = f"queue: no {by} serves {echo(queue)}, its runs wait for one"
+    return _said(text, queue, [name for name in served if not is_standalone(name)])
+
+
+def topic_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> str | None:
+    """Give the topic of a draft; of an edit another than *before*."""
+    return None if before and before.topic == draft.topic else draft.topic
+
+
+def topics_of(tasks: Iterable[Task]) -> frozenset[str]:
+    """Give the topics to which these tasks listen."""
+    return frozenset(topic for task in tasks for topic in task.topics)
+
+
+def note_unheard(topic: str, heard: Collection[str], *, of: str = "this jobs file") -> str | None:
+    """Note that no task that is known listens to a topic.
+
+    >>> note_unheard("orders.piad", [])
+    "topic: no task of this jobs file listens to 'orders.piad', another file's may"
+    """
+    if topic in heard:
+        return None
+    text = f"topic: no task of {of} listens to {echo(topic)}, another file's may"
+    return _said(text, topic, heard)
+
+
+def _said(text: str, name: str, known: Collection[str]) -> str:
+    return f"{text}; {hint(name, sorted(known))}" if known else text

@@ -2,14 +2,22 @@
 
 It is built from the UTC minute, of an interval the second, never from wall time: so the two runs of
 a repeated hour have two keys, and a schedule whose zone is edited cannot run the same instant twice
-(C12 in docs/compatibility.md).
+(C12 in docs/compatibility.md). Runs at a boot, and what stays alive, have keys of their own.
 """
 
 import enum
-from datetime import UTC, datetime
-from hashlib import sha256
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b, sha256
+from itertools import takewhile
 from typing import Final
 from uuid import NAMESPACE_OID, UUID, uuid5
+
+import attrs
+
+from ..retries.policy import exponential
+from ..texts.moments import say_duration, say_moment
 
 #: The most characters of any key, in a message or a row.
 LONGEST_KEY = 255
@@ -142,3 +150,103 @@ def _minute(due: datetime) -> str:
 def _second(due: datetime) -> str:
     second = due.astimezone(UTC).replace(microsecond=0, tzinfo=None)
     return f"{second.isoformat()}Z"
+
+
+#: A boot longer ago causes no run. The ledger keeps its runs for so long: none happens twice.
+LONGEST_AGO: Final = timedelta(days=1)
+
+
+@attrs.frozen
+class Boot:
+    """One boot of one host: the kernel's name for it, and how many seconds *ago* it was."""
+
+    name: str
+    ago: float
+
+    @property
+    def key(self) -> str:
+        """The execution key of a schedule's run at this boot."""
+        return boot_key(self.name)
+
+    def why_not(self, changed_at: datetime, *, now: datetime) -> str | None:
+        """Say why a boot is none of a schedule's; None if its run is due.
+
+        It is, in the last day, and after a schedule was created, edited or enabled.
+        """
+        ago = timedelta(seconds=self.ago)
+        if ago > LONGEST_AGO:
+            return f"it was more than {say_duration(LONGEST_AGO)} ago"
+        if now - ago <= changed_at:
+            return f"the schedule was created, edited or enabled after it, {say_moment(changed_at)}"
+        return None
+
+
+#: How the queues of such schedules begin.
+PREFIX: Final = "cron_standalone."
+
+#: So long their runs may take, unless the schedule itself says otherwise.
+NO_DEADLINE: Final = timedelta(days=36_500)
+
+#: Between the end of a run and the next one: doubled while runs are brief.
+FIRST_WAIT: Final = timedelta(seconds=1)
+LONGEST_WAIT: Final = timedelta(minutes=5)
+
+#: After a run that was so long the waits begin anew.
+STEADY: Final = timedelta(minutes=10)
+
+#: So many of the last runs are looked at for that.
+RUNS_LOOKED_AT: Final = 12
+
+#: A name that looks like a hash is none: it might be that of another name, and so its queue.
+_HASH: Final = r"[0-9a-f]{32}"
+_PLAIN: Final = rf"(?!{_HASH}\Z)[A-Za-z0-9_][A-Za-z0-9._-]{{0,149}}"
+
+
+def standalone_queue(schedule: str) -> str:
+    """Name the queue of a schedule; one whose name no queue can have is named by its hash.
+
+    >>> standalone_queue("mail-pump")
+    'cron_standalone.mail-pump'
+    """
+    if re.fullmatch(_PLAIN, schedule):
+        return f"{PREFIX}{schedule}"
+    return f"{PREFIX}{blake2b(schedule.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
+
+
+def schedule_on(queue: str) -> str | None:
+    """Name the schedule whose queue this is; None if it is hashed.
+
+    >>> schedule_on(standalone_queue("mail-pump")), schedule_on(standalone_queue("mail pump"))
+    ('mail-pump', None)
+    """
+    name = queue.removeprefix(PREFIX)
+    return None if re.fullmatch(_HASH, name) else name
+
+
+def is_standalone(queue: str) -> bool:
+    """Tell whether a queue is that of such a schedule."""
+    return queue.startswith(PREFIX)
+
+
+def began_to_stay_alive(*, key: str, queue: str) -> bool:
+    """Tell whether a run was begun as one that stays alive: one of an ordinary schedule was not.
+
+    >>> began_to_stay_alive(key="every-2025-12-12T08:00:30Z", queue="cron_scheduler")
+    False
+    """
+    return is_standalone(queue) or trigger_of(key) is Trigger.ALIVE
+
+
+def restart_wait(runs: Sequence[timedelta]) -> timedelta:
+    """Say how long after its end the next run begins.
+
+    *runs* is how long the last ones took, newest first.
+
+    >>> brief, steady = timedelta(seconds=2), timedelta(hours=1)
+    >>> [restart_wait(runs).total_seconds() for runs in ([], [steady, brief], [brief] * 4)]
+    [0.0, 0.0, 8.0]
+    """
+    brief = sum(1 for _ in takewhile(lambda run: run < STEADY, runs))
+    if not brief:
+        return timedelta(0)
+    return exponential(FIRST_WAIT, brief - 1, LONGEST_WAIT)

@@ -9,14 +9,29 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import Final
 
 import msgspec
 
 from ..texts.moments import say_moment
-from .circumstances import Circumstances, sort_out
-from .every import Every
-from .idle import Idle, Stretch, idle_from, idle_when_broken, say_idle, stretch_between
-from .schedule import MOST_WAITING, BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
+from .schedule import MOST_WAITING, BrokenSchedule, Every, MisfirePolicy, OverlapPolicy, Schedule
+from .skips import (
+    Circumstances,
+    Idle,
+    Stretch,
+    idle_from,
+    idle_when_broken,
+    say_idle,
+    sort_out,
+    stretch_between,
+)
+
+#: A row may commit a while after the time in its updated_at: look back so far.
+LATE_COMMITS: Final = timedelta(seconds=60)
+
+#: Every row is compared this often, as the search by time may have missed an edit.
+FULL_COMPARISON: Final = timedelta(minutes=10)
+
 
 #: A claim that is no later counts as on time: after a short stall runs are late, not missed.
 GRACE = timedelta(seconds=60)

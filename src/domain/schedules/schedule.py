@@ -1,23 +1,225 @@
 """A schedule: when it is due, and what its misfire and overlap policies are."""
 
 import enum
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypeAlias
+from hashlib import sha256
+from typing import Annotated, Final, Self, TypeAlias, overload
 from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
 
 from ..cron import AS_CRON, ClockChanges, CronExpression
+from ..cron.timeline import EPOCH, FIRST_MINUTE, LAST_MINUTE, moment_of
 from ..reading import Duration, whole_number
 from ..retries.policy import RetryPolicy
+from ..texts.moments import say_duration
 from ..topology import MAIN_QUEUE
-from .concurrency import Concurrency
+from .catalog import NoListener
 from .conditions import Conditions
-from .every import Every
-from .keys import cron_key, once_key
+from .keys import cron_key, every_key, once_key
 from .task import TaskRef
-from .topic import NoListener
+
+SECOND: Final = timedelta(seconds=1)
+
+#: The shortest and the longest interval.
+SHORTEST_INTERVAL, LONGEST_INTERVAL = SECOND, timedelta(days=366)
+
+_FIRST, _LAST = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
+
+
+def fault_of_period(period: timedelta) -> str | None:
+    """Say why schedules cannot have an interval; None if they can.
+
+    >>> fault_of_period(timedelta(milliseconds=1500))
+    '1s500ms is no interval; whole seconds from 1s to 366d are'
+    """
+    if SHORTEST_INTERVAL <= period <= LONGEST_INTERVAL and not period % SECOND:
+        return None
+    shortest, longest = say_duration(SHORTEST_INTERVAL), say_duration(LONGEST_INTERVAL)
+    allowed = f"whole seconds from {shortest} to {longest} are"
+    return f"{say_duration(period)} is no interval; {allowed}"
+
+
+class Ticks(Sequence[datetime]):
+    """The instants of an interval, as a range: a week of seconds takes no more than one."""
+
+    def __init__(self, seconds: range) -> None:
+        """*seconds* since 1970."""
+        self._seconds = seconds
+
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    @overload
+    def __getitem__(self, index: int) -> datetime: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Ticks": ...
+    def __getitem__(self, index: int | slice) -> "datetime | Ticks":
+        if isinstance(index, slice):
+            return Ticks(self._seconds[index])
+        return EPOCH + timedelta(seconds=self._seconds[index])
+
+
+@attrs.frozen
+class Every:
+    """Due whenever a whole number of periods has passed since 1970; clock changes are nothing."""
+
+    period: timedelta
+
+    def next(self, after: datetime) -> datetime | None:
+        """Give the first due instant strictly after *after*, in UTC."""
+        since = ((after - EPOCH) // self.period + 1) * self.period
+        return EPOCH + since if since <= _LAST - EPOCH else None
+
+    def previous(self, before: datetime) -> datetime | None:
+        """Give the last due instant strictly before *before*, in UTC."""
+        since = -((EPOCH - before) // self.period + 1) * self.period
+        return EPOCH + since if since >= _FIRST - EPOCH else None
+
+    def between(self, first: datetime, last: datetime) -> Ticks:
+        """Give the due instants from *first* to *last*, both included."""
+        step = self.period // SECOND
+        begin, end = -((EPOCH - first) // self.period) * step, (last - EPOCH) // SECOND
+        return Ticks(range(begin, end + 1, step))
+
+    def key(self, due: datetime) -> str:
+        """Give the execution key of a due instant."""
+        return every_key(due)
+
+    def __str__(self) -> str:
+        """Write it as in a jobs file.
+
+        >>> str(Every(timedelta(seconds=90)))
+        'every 1m30s'
+        """
+        return f"every {say_duration(self.period)}"
+
+
+#: How many attempts a key may let run at once. Who starts one looks at all of them.
+LIMITS: Final = range(1, 1_000 + 1)
+
+#: The most letters of a key, and of what it is written as. A longer one is cut, with a digest.
+LONGEST_KEY: Final = 200
+
+_DIGEST: Final = 32
+
+#: A larger number counts as this one: Python takes long to write very large ones, or refuses.
+_LARGEST: Final = 2**64
+
+#: A part that comes from the params: names of their tables, the last one of a text or a number.
+_PART: Final = re.compile(r"\{params((?:\.[A-Za-z0-9_-]{1,64}){1,8})\}")
+
+
+class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
+    """At most *limit* attempts with the same *key* run at once; the key may have parts."""
+
+    key: str
+    limit: Annotated[int, whole_number(LIMITS)]
+
+    def key_of(self, params: str) -> str:
+        """Give the key of a run with these *params*, which are JSON text.
+
+        A part that the params lack, or that is neither text nor whole number, is empty: such runs
+        share a key.
+
+        >>> Concurrency(key="customer-{params.id}", limit=5).key_of('{"id": 42}')
+        'customer-42'
+        """
+        return _filled_in(self.key, params) if "{" in self.key else self.key
+
+    def lacking(self, params: str) -> tuple[str, ...]:
+        """Name the parts that a run with these *params* leaves empty.
+
+        >>> key = Concurrency(key="{params.shop.id}-{params.customer}", limit=5)
+        >>> key.lacking('{"shop": {"id": 7}, "custmer": 42}')
+        ('params.customer',)
+        """
+        known = _decoded(params)
+        paths = dict.fromkeys(part[1] for part in _PART.finditer(self.key))
+        return tuple(f"params{path}" for path in paths if not _value(known, path).strip())
+
+
+def faults_of_key(key: str) -> Iterator[str]:
+    """Say what is wrong with a key as people write it."""
+    if not 0 < len(key) <= LONGEST_KEY:
+        yield f"has {len(key):,} letters, 1-{LONGEST_KEY} are allowed"
+        return
+    rest = _PART.sub("", key)
+    if "{" in rest or "}" in rest:
+        yield "has a brace that begins no part; a part is {params.NAME}"
+    if not rest.isprintable() or key != key.strip():
+        yield "has a control character, or a blank at an end"
+
+
+def _filled_in(key: str, params: str) -> str:
+    known = _decoded(params)
+    return _bounded(_PART.sub(lambda part: _value(known, part[1]), key))
+
+
+def _decoded(params: str) -> object:
+    try:
+        return msgspec.json.decode(params)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _value(known: object, path: str) -> str:
+    for name in path.removeprefix(".").split("."):
+        known = known.get(name) if isinstance(known, dict) else None
+    if isinstance(known, bool) or not isinstance(known, str | int):
+        return ""
+    return known if isinstance(known, str) else str(max(min(known, _LARGEST), -_LARGEST))
+
+
+def _bounded(key: str) -> str:
+    """Let a key be one that every database keeps and compares letter by letter."""
+    stripped = key.strip()
+    if stripped.isprintable() and len(stripped) <= LONGEST_KEY:
+        return stripped
+    digest = sha256(key.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    shown = "".join(letter for letter in stripped if letter.isprintable())
+    return f"{shown[: LONGEST_KEY - _DIGEST - 1].rstrip()}~{digest}"
+
+
+#: Each in decimal, or empty where the row has none.
+_WRITTEN: Final = re.compile(r"(-?\d{1,19})?,(-?\d{1,19})?,(-?\d{1,19})?")
+
+
+class ScheduleOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """Who made a schedule, for which group, and in which language it is to run.
+
+    To cronhare these are numbers of somebody else: it hands them to the tasks.
+    """
+
+    user_id: int | None = None
+    group_id: int | None = None
+    language_id: int | None = None
+
+    @classmethod
+    def read(cls, text: object) -> Self:
+        """Read the three numbers out of one text; what is no number counts as missing.
+
+        >>> ScheduleOwner.read("7,,3")
+        ScheduleOwner(user_id=7, group_id=None, language_id=3)
+        >>> ScheduleOwner.read("7,root,3") == ScheduleOwner.read(None) == ScheduleOwner()
+        True
+        """
+        found = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
+        if found is None:
+            return NOBODY  # type: ignore[return-value]
+        numbers = (None if each is None else int(each) for each in found.groups())
+        return cls(**dict(zip(OWNER_FIELDS, numbers, strict=True)))
+
+
+#: The fields of an owner, and their columns.
+OWNER_FIELDS: Final = ScheduleOwner.__struct_fields__
+
+#: The owner of most schedules.
+NOBODY: Final = ScheduleOwner()
+
 
 DEFAULT_ZONE = "UTC"
 

@@ -1,20 +1,236 @@
-"""A task: a command that a worker may run. Tasks come from files, never from messages."""
+"""A task: a command, a request or a reminder that a worker may run, and how it is run.
+
+Tasks come from files, never from messages.
+"""
 
 import enum
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import blake2b
 from pathlib import PurePath
-from typing import Self
+from typing import Any, Final, Self
 
 import attrs
 import msgspec
 
+from ..retries.outcome import ErrorClass
+from ..retries.policy import POLICIES, ErrorRules, RetryPolicy, Strategy
+from ..texts.printable import echo
+from ..texts.words import NAME
 from .http_call import HttpCall
 from .reminder import Reminder
-from .retention import ClassRetention
-from .task_policy import TaskPolicy
+
+#: The most bytes of JSON for a task. A message has them as text within its own JSON, which at
+#: worst doubles them: with this bound no message is too large for our own workers.
+LARGEST_PARAMS = 100 * 1024
+
+
+def fault_of_params(params: str) -> str | None:
+    """Say what is wrong with params, given as JSON text; None if nothing is."""
+    if 4 * len(params) <= LARGEST_PARAMS:  # no character has more bytes
+        return None
+    size = len(params.encode(errors="replace"))
+    if size <= LARGEST_PARAMS:
+        return None
+    return f"{size} bytes of JSON, {LARGEST_PARAMS} are allowed"
+
+
+def same_params(one: str, other: str) -> bool:
+    """Tell whether params, given as JSON text, are the same however they were written.
+
+    >>> same_params('{"a": 1, "b": 2}', '{"b":2,"a":1}'), same_params('{"a":1}', '{"a":true}')
+    (True, False)
+    """
+    try:
+        first, second = (
+            msgspec.json.encode(msgspec.json.decode(text), order="sorted") for text in (one, other)
+        )
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return one == other
+    return first == second
+
+
+def force_instant(params: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Make a report run in the foreground, so that its errors come back.
+
+    Where `options_interface.delivery` exists, its `instant` becomes true; in a copy.
+
+    >>> force_instant({"options_interface": {"delivery": {"to": "me", "instant": False}}})
+    {'options_interface': {'delivery': {'to': 'me', 'instant': True}}}
+    >>> force_instant({"controller": "X"})
+    {'controller': 'X'}
+    """
+    match params:
+        case {"options_interface": {"delivery": dict() as delivery} as options}:
+            instant = {**options, "delivery": {**delivery, "instant": True}}
+            return {**params, "options_interface": instant}
+    return params
+
+
+#: How many runs may be kept. What is kept of a class must be counted in memory.
+KEPT: Final = range(100_000 + 1)
+
+#: What has ended so lately is kept, however much there is: late copies of its message are known.
+LATELY: Final = timedelta(hours=1)
+
+_FIELDS: Final = ("done", "failed")
+_NAME: Final = re.compile(NAME)
+
+
+class RetentionInvalid(ValueError):
+    """A retention that cannot be; *faults* names everything that is wrong."""
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        """Join the faults into the message."""
+        self.faults = faults
+        super().__init__("; ".join(faults))
+
+
+@attrs.frozen(kw_only=True)
+class Keep:
+    """How many of what succeeded, and of what failed or was quarantined; None for no such limit."""
+
+    done: int | None = None
+    failed: int | None = None
+
+    def over(self, farther: "Keep | None") -> "Keep":
+        """Give what counts where *farther* is the retention one step away."""
+        other = farther or Keep()
+        return Keep(
+            done=other.done if self.done is None else self.done,
+            failed=other.failed if self.failed is None else self.failed,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ClassRetention:
+    """What is kept of a class, as each row of its schedules carries it."""
+
+    task_class: str
+    keep: Keep
+
+
+@attrs.frozen(kw_only=True)
+class KeptClass:
+    """A class, its schedules, and what is kept of it."""
+
+    schedulers: Sequence[int]
+    keep: Keep
+
+
+def read_keep(table: object) -> Keep:
+    """Read `{ done = 100, failed = 500 }`.
+
+    Raises:
+        RetentionInvalid: with every fault at once.
+    """
+    if not isinstance(table, Mapping):
+        raise RetentionInvalid(("a table with done and failed is expected",))
+    faults = [f"has no {echo(name)}; it has done, failed" for name in table if name not in _FIELDS]
+    faults += [
+        f"{name}: {echo(table[name])} is not a whole number from 0 to {KEPT[-1]:,}"
+        for name in _FIELDS
+        if name in table and not _is_count(table[name])
+    ]
+    if faults:
+        raise RetentionInvalid(tuple(faults))
+    return Keep(done=table.get("done"), failed=table.get("failed"))
+
+
+def read_class_retention(value: object) -> ClassRetention:
+    """Read `{"class": "emails", "done": 100, "failed": 500}`, as a row has it.
+
+    Raises:
+        RetentionInvalid: with every fault at once.
+    """
+    if not isinstance(value, Mapping):
+        raise RetentionInvalid(("an object with class, done and failed is expected",))
+    name = value.get("class")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RetentionInvalid((f"class: {echo(name)} is no name of a class",))
+    keep = {field: each for field, each in value.items() if field != "class" and each is not None}
+    return ClassRetention(task_class=name, keep=read_keep(keep))
+
+
+def write_class_retention(retention: ClassRetention) -> dict[str, Any]:
+    """Write a retention so that `read_class_retention` gives it back."""
+    return {"class": retention.task_class, **attrs.asdict(retention.keep)}
+
+
+def by_class(
+    schedules: Iterable[tuple[int, str | None, ClassRetention]],
+) -> Sequence[KeptClass]:
+    """Put schedules together by their classes; each comes with its id and its source.
+
+    Where rows of one class disagree, as somebody has edited one, the most is kept.
+    """
+    schedulers: dict[tuple[str | None, str], list[int]] = {}
+    kept: dict[tuple[str | None, str], list[Keep]] = {}
+    for id_, source, retention in schedules:
+        key = source, retention.task_class
+        schedulers.setdefault(key, []).append(id_)
+        kept.setdefault(key, []).append(retention.keep)
+    return [KeptClass(schedulers=ids, keep=_most(kept[key])) for key, ids in schedulers.items()]
+
+
+def _most(kept: Sequence[Keep]) -> Keep:
+    return Keep(
+        done=_largest([keep.done for keep in kept]), failed=_largest([keep.failed for keep in kept])
+    )
+
+
+def _largest(limits: Sequence[int | None]) -> int | None:
+    """The largest limit; none at all where one row has none."""
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(known) == len(limits) else None
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number in KEPT
+
+
+@attrs.frozen(kw_only=True)
+class TaskPolicy:
+    """What is said of how tasks are run; what is None is not said.
+
+    *errors* gives classes to errors by their names, *strategy* takes the place of the waits, *keep*
+    says how many ended runs of a whole class are kept.
+    """
+
+    retry: RetryPolicy | None = None
+    timeout: timedelta | None = None
+    errors: ErrorRules = attrs.field(factory=dict[str, ErrorClass])
+    strategy: Strategy | None = None
+    keep: Keep | None = None
+
+    def over(self, farther: "TaskPolicy") -> "TaskPolicy":
+        """Give what counts where *farther* is the policy one step away.
+
+        >>> emails = TaskPolicy(timeout=timedelta(minutes=5))
+        >>> TaskPolicy(retry=RetryPolicy()).over(emails).timeout
+        datetime.timedelta(seconds=300)
+        """
+        return TaskPolicy(
+            retry=self.retry or farther.retry,
+            timeout=self.timeout or farther.timeout,
+            errors={**farther.errors, **self.errors},
+            strategy=self.strategy or farther.strategy,
+            keep=farther.keep if self.keep is None else self.keep.over(farther.keep),
+        )
+
+
+#: Classes that need no declaration: S2.3, S0.13 and C37 in docs/compatibility.md. A file that
+#: declares one changes what it names of it.
+BUILT_IN_CLASSES: Final[Mapping[str, TaskPolicy]] = {
+    "emails": TaskPolicy(retry=POLICIES["emails"], keep=Keep(done=100, failed=500)),
+    "webhooks": TaskPolicy(retry=POLICIES["webhooks"], keep=Keep(done=500, failed=1_000)),
+    "payments": TaskPolicy(retry=POLICIES["payments"], keep=Keep(done=1_000, failed=5_000)),
+    "fast-failing": TaskPolicy(retry=POLICIES["fast-failing"]),
+    "slow-recovering": TaskPolicy(retry=POLICIES["slow-recovering"]),
+    "lease-style": TaskPolicy(retry=POLICIES["lease-style"], timeout=timedelta(seconds=300)),
+}
+
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
 

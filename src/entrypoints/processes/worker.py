@@ -23,8 +23,7 @@ from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.application.worker.unhandled import WaitingRoom
 from cronhare.domain.diagnosis.clock import WORRYING_SKEW
 from cronhare.domain.nodes import CLOSING, measured_every, renewed_every
-from cronhare.domain.schedules.boot import Boot
-from cronhare.domain.schedules.standalone import is_standalone
+from cronhare.domain.schedules.keys import Boot, is_standalone
 from cronhare.domain.texts.words import listed
 from cronhare.ports.runner import TaskRunnerPort, Written
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 from fastapi import Request
 
-from cronhare.adapters.jobs.limits import beyond_toml
+from cronhare.adapters.jobs.reader import beyond_toml
 from cronhare.domain.reading import MOST_FAULTS, Fault
-from cronhare.domain.schedules.params import LARGEST_PARAMS
+from cronhare.domain.schedules.task import LARGEST_PARAMS
 from cronhare.domain.texts.printable import shown
 
 from .problems import Problem, invalid_request

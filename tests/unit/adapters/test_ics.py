@@ -7,9 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.adapters.jobs.ics import LARGEST_ICS, IcsInvalid, ReadingTime, read_ics
-from cronhare.domain.schedules.calendars import NamedText
-from cronhare.domain.schedules.windows import parse_window
+from cronhare.adapters.jobs.calendars import LARGEST_ICS, IcsInvalid, ReadingTime, read_ics
+from cronhare.domain.schedules.conditions import NamedText, parse_window
 
 TODAY = date(2026, 3, 2)
 

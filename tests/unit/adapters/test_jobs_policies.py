@@ -9,8 +9,7 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.policy import POLICIES, Backoff, BackoffType, RetryPolicy, Strategy
-from cronhare.domain.schedules.retention import ClassRetention, Keep
-from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task
+from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, ClassRetention, Keep, Task
 
 ENVIRONMENT = RetryPolicy(attempts=4, backoff=Backoff(delay=7_000))
 MINUTE = timedelta(minutes=1)

@@ -9,8 +9,7 @@ from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.policy import Backoff, RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import Task, TaskRef, assigned_number
-from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.domain.schedules.task import Task, TaskPolicy, TaskRef, assigned_number
 
 EXAMPLE = """
 [tasks.refresh-user-token]

@@ -7,7 +7,7 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_text
 from cronhare.adapters.jobs.writer import write_jobs
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.topic import MOST_TOPICS, NoListener, ref_of_topic
+from cronhare.domain.schedules.catalog import MOST_TOPICS, NoListener, ref_of_topic
 
 PATH = Path("/nowhere/jobs.toml")
 LISTENER = '[tasks.t]\nid = 1\ncommand = ["true"]\n'

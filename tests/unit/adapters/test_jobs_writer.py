@@ -15,14 +15,16 @@ from cronhare.adapters.jobs.reader import JobsFile, read_jobs_text
 from cronhare.adapters.jobs.writer import WrittenJobs, write_jobs
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.policy import RetryPolicy, read_policy
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.concurrency import Concurrency
-from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft, faults_of
-from cronhare.domain.schedules.params import same_params
-from cronhare.domain.schedules.retention import ClassRetention, Keep
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.task import (
+    LARGEST_NUMBER,
+    ClassRetention,
+    Keep,
+    TaskRef,
+    same_params,
+)
 
 PATH = Path("/nowhere/jobs.toml")
 MILLISECOND = timedelta(milliseconds=1)

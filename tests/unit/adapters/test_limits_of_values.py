@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhare.adapters.jobs.limits import beyond_toml
-from cronhare.domain.schedules.jobs_file import DEEPEST
+from cronhare.adapters.jobs.reader import beyond_toml
+from cronhare.domain.schedules.catalog import DEEPEST
 from cronhare.entrypoints.web.bodies import LARGEST_BODY, MOST_VALUES, decoded
 from cronhare.entrypoints.web.problems import Problem
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.process.environment import environment, passed_environment
-from cronhare.domain.schedules.owner import ScheduleOwner
+from cronhare.domain.schedules.schedule import ScheduleOwner
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cronhare.adapters.prometheus.counting import PrometheusMetrics
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.domain.schedules.skips import SkipKind
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.broker import Published
 from cronhare.ports.system import MetricsPort

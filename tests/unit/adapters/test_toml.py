@@ -4,7 +4,7 @@ import tomllib
 import pytest
 
 from cronhare.adapters.toml import TooMuch, read_toml
-from cronhare.domain.schedules.jobs_file import DEEPEST, LONGEST_WORD, MOST_PIECES
+from cronhare.domain.schedules.catalog import DEEPEST, LONGEST_WORD, MOST_PIECES
 
 DOTTED = ".".join("a" * (DEEPEST + 1))
 

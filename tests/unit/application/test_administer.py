@@ -16,12 +16,10 @@ from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.boot import Boot
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.conditions import CalendarDraft, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.params import LARGEST_PARAMS
-from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.keys import Boot
+from cronhare.domain.schedules.task import LARGEST_PARAMS, Task, TaskRef
 from cronhare.ports.records import ExecutionFilter
 from tests.actors import ADA
 from tests.unit.application.deliveries import live, run

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.skip_reasons import SkipKind
+from cronhare.domain.schedules.skips import SkipKind
 from cronhare.ports.broker import Published
 from cronhare.ports.system import SilentMetrics
 from tests.unit.application.deliveries import begin, due, live, run

@@ -7,7 +7,7 @@ import attrs
 from cronhare.domain.execution import State
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.retries.retry import TASK_WAIT
-from cronhare.domain.schedules.topic import NoListener, ref_of_topic
+from cronhare.domain.schedules.catalog import NoListener, ref_of_topic
 from cronhare.ports.records import Unheard
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import live, run

@@ -10,9 +10,8 @@ from cronhare.application.worker.unhandled import DEFERRED_FOR
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY, Seal
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.records import ExecutionFilter
 from tests.ports import ids_of

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.concurrency import Concurrency
-from cronhare.domain.schedules.schedule import OverlapPolicy
+from cronhare.domain.schedules.schedule import Concurrency, OverlapPolicy
 from tests.actors import ADA
 from tests.unit.application.house import House
 

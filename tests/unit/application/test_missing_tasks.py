@@ -9,11 +9,10 @@ import pytest
 from cronhare.application.administration.explain import explain_execution
 from cronhare.application.worker import attempt
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.catalog import Catalog, NoListener, ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
-from cronhare.domain.schedules.topic import NoListener, ref_of_topic
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, live, waits
 from tests.unit.application.endings import Seen

@@ -15,9 +15,9 @@ from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.ports.records import ExecutionFilter
 from tests.actors import ADA
 from tests.unit.application.endings import always, failure

@@ -9,7 +9,7 @@ import pytest
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.policy import Strategy
-from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.domain.schedules.task import TaskPolicy
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from cronhare.strategy import wait_in_ms
 from tests.scripted_runner import Script

@@ -12,7 +12,7 @@ from cronhare.application.administration.jobs_file.difference import Change
 from cronhare.domain.execution import State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.policy import POLICIES, RetryPolicy
-from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.domain.schedules.task import TaskPolicy
 from cronhare.ports.attempts import StartRequest
 from tests.actors import ADA
 from tests.unit.application.conftest import Lines

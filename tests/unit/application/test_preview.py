@@ -14,9 +14,8 @@ from cronhare.application.administration.jobs_file.notes import (
 )
 from cronhare.application.administration.reading.schedules import preview
 from cronhare.domain.cron import CronExpression, Fold, Gap, clock_changes, find_zone
-from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.schedule import Recurring
+from cronhare.domain.schedules.schedule import Concurrency, Recurring
 from tests.unit.application.house import NOON, REPORT
 from tests.unit.application.test_administer import File
 

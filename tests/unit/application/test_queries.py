@@ -27,12 +27,11 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.conditions import Conditions
-from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort, StartRequest

@@ -19,9 +19,7 @@ from cronhare.application.worker.attempt import prepare
 from cronhare.application.worker.standalone import StandaloneFinder, StandaloneKeeper
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.domain.schedules.edits import FULL_COMPARISON
-from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.standalone import (
+from cronhare.domain.schedules.keys import (
     LONGEST_WAIT,
     NO_DEADLINE,
     PREFIX,
@@ -30,6 +28,8 @@ from cronhare.domain.schedules.standalone import (
     restart_wait,
     standalone_queue,
 )
+from cronhare.domain.schedules.planning import FULL_COMPARISON
+from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter, RecordsPort

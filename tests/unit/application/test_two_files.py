@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.schedules.clashes import ONE_FILE_EACH
+from cronhare.domain.schedules.catalog import ONE_FILE_EACH
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE

@@ -41,15 +41,13 @@ from cronhare.domain.messages import DeadLetterRecord, PoisonPillRecord, TaskMes
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeState
 from cronhare.domain.retries.outcome import Crash, CrashPolicy, Ending, ErrorClass, TaskError
 from cronhare.domain.retries.policy import Backoff, BackoffType, Jitter, RetryPolicy
-from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.catalog import NoListener
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger
-from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.retention import ClassRetention, Keep
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import TaskRef
-from cronhare.domain.schedules.topic import NoListener
+from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.skips import Pause
+from cronhare.domain.schedules.task import ClassRetention, Keep, TaskRef
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
 from cronhare.ports.schedules import StoredSchedule

@@ -7,8 +7,7 @@ import pytest
 from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.load.curves import DayLoad, Maker, day_load
 from cronhare.domain.load.timings import SameTiming, Timings
-from cronhare.domain.schedules.every import Every
-from cronhare.domain.schedules.schedule import Once, Recurring
+from cronhare.domain.schedules.schedule import Every, Once, Recurring
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 

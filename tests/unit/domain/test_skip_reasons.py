@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.domain.schedules.conditions import expired
-from cronhare.domain.schedules.idle import Why, say_idle
-from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.skip_reasons import SkipKind, skip_kind
+from cronhare.domain.schedules.skips import Pause, SkipKind, Why, say_idle, skip_kind
 from tests.unit.executions import NOON
 
 SOURCES = Path(__file__).parents[3] / "src/domain/schedules"

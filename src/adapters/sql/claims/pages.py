@@ -26,9 +26,9 @@ from sqlalchemy import (
 
 from cronhare.domain.execution import State
 from cronhare.domain.messages import MOST_NACKS
-from cronhare.domain.schedules.circumstances import Circumstances, NewestSkip, counts_runs
 from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+from cronhare.domain.schedules.skips import Circumstances, NewestSkip, counts_runs
 from cronhare.ports.claims import Batch
 
 from ..dialect import Cooldown, Dialect

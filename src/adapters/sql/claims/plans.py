@@ -20,6 +20,7 @@ from sqlalchemy import (
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import claims
 from cronhare.domain.lifecycle.claims import claim_run, skip
+from cronhare.domain.schedules.keys import is_standalone
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
     Cursor,
@@ -31,7 +32,6 @@ from cronhare.domain.schedules.planning import (
     plan_or_problem,
 )
 from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
-from cronhare.domain.schedules.standalone import is_standalone
 from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, TransactionRolledBack

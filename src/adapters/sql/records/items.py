@@ -21,9 +21,9 @@ from cronhare.domain.lifecycle.backfill import (
 )
 from cronhare.domain.lifecycle.replay import REPLAYED, Allowance, ReplayOrder, replay, why_left_out
 from cronhare.domain.lifecycle.replay_pace import ItemState, Replay
-from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.keys import backfill_key, keys_of_instant
 from cronhare.domain.schedules.schedule import Schedule
+from cronhare.domain.schedules.skips import Circumstances
 
 from ..attempt_ends import locked_elsewhere
 from ..dialect import Dialect

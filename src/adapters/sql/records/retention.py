@@ -18,9 +18,8 @@ from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.retries.limits import IDLE_FOR
 from cronhare.domain.retries.retry import KEPT_FOR as HOLDS_KEPT_FOR
-from cronhare.domain.schedules.boot import LONGEST_AGO
-from cronhare.domain.schedules.keys import BOOT
-from cronhare.domain.schedules.retention import LATELY, KeptClass, by_class
+from cronhare.domain.schedules.keys import BOOT, LONGEST_AGO
+from cronhare.domain.schedules.task import LATELY, KeptClass, by_class
 from cronhare.ports.records import Retention
 
 from ..database import STEP, Database, forget, repeatable_unless_locked

@@ -26,8 +26,7 @@ from sqlalchemy import (
     select,
 )
 
-from cronhare.domain.cron.hashed import resolve
-from cronhare.domain.cron.text import split_fields
+from cronhare.domain.cron.text import resolve, split_fields
 from cronhare.domain.execution import REPLAYABLE, State
 from cronhare.domain.lifecycle.archive import (
     REASON_LENGTH,

@@ -25,12 +25,9 @@ from sqlalchemy import (
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID, MOST_NACKS
 from cronhare.domain.retries.outcome import MAY_COUNT, Crash, Ending
-from cronhare.domain.schedules.keys import DUE
-from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
-from cronhare.domain.schedules.params import LARGEST_PARAMS
-from cronhare.domain.schedules.schedule import LONGEST_NAME
-from cronhare.domain.schedules.standalone import PREFIX
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.keys import DUE, PREFIX
+from cronhare.domain.schedules.schedule import LONGEST_NAME, NOBODY, OWNER_FIELDS, ScheduleOwner
+from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.runner import AttemptResult, Written

@@ -20,8 +20,7 @@ from cronhare.domain.retries.policy import (
     read_policy,
     write_policy,
 )
-from cronhare.domain.schedules import every
-from cronhare.domain.schedules.concurrency import LIMITS, Concurrency
+from cronhare.domain.schedules.catalog import NoListener, fault_of_topic, ref_of_topic
 from cronhare.domain.schedules.conditions import (
     LONGEST_CONDITIONS,
     Conditions,
@@ -40,15 +39,18 @@ from cronhare.domain.schedules.schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
     DEFAULT_ZONE,
+    LIMITS,
     LONGEST_EXPRESSION,
+    LONGEST_INTERVAL,
     LONGEST_NAME,
     LONGEST_ZONE,
+    SHORTEST_INTERVAL,
+    Concurrency,
     Misfire,
     MisfirePolicy,
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type
-from cronhare.domain.schedules.topic import NoListener, fault_of_topic, ref_of_topic
 from cronhare.domain.texts.moments import LONGEST_DURATION
 from cronhare.domain.texts.printable import echo
 from cronhare.domain.topology import MAIN_QUEUE
@@ -60,7 +62,7 @@ LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 SPANS_MS: Final = range(LONGEST_DURATION // _MILLISECOND + 1)
-INTERVALS_MS: Final = range(every.SHORTEST // _MILLISECOND, every.LONGEST // _MILLISECOND + 1)
+INTERVALS_MS: Final = range(SHORTEST_INTERVAL // _MILLISECOND, LONGEST_INTERVAL // _MILLISECOND + 1)
 
 
 class ColumnGroup(msgspec.Struct, frozen=True, kw_only=True):

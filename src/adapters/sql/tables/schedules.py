@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.types import NullType
 
 from cronhare.domain.reading import Fault, Reads, read_table, text_of
-from cronhare.domain.schedules.calendars import (
+from cronhare.domain.schedules.conditions import (
     MOST_WINDOWS,
     BrokenCalendar,
     CalendarDraft,
@@ -32,17 +32,15 @@ from cronhare.domain.schedules.calendars import (
     missing,
 )
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.idle import Idle, Why
-from cronhare.domain.schedules.owner import OWNER_FIELDS
-from cronhare.domain.schedules.params import fault_of_params
-from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.retention import (
+from cronhare.domain.schedules.keys import standalone_queue
+from cronhare.domain.schedules.schedule import LONGEST_NAME, OWNER_FIELDS, BrokenSchedule, Schedule
+from cronhare.domain.schedules.skips import Idle, Pause, Why
+from cronhare.domain.schedules.task import (
     ClassRetention,
+    fault_of_params,
     read_class_retention,
     write_class_retention,
 )
-from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
-from cronhare.domain.schedules.standalone import standalone_queue
 from cronhare.domain.texts.printable import echo, shown
 
 from .executions import display_name

@@ -34,7 +34,7 @@ from cronhare.domain.events.outbox import OutboxState
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.replay_pace import ItemState, ReplayState
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.schedules.idle import Why
+from cronhare.domain.schedules.skips import Why
 
 from .types import Flag, HandWritten, IsOneOf, UtcDateTime
 

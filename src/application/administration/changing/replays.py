@@ -25,10 +25,10 @@ from cronhare.domain.lifecycle.backfill import (
 from cronhare.domain.lifecycle.replay import ReplayOrder, ReplayOrderInvalid
 from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
 from cronhare.domain.progress import OnProgress, unwatched
-from cronhare.domain.schedules.calendars import FoundCalendar
-from cronhare.domain.schedules.circumstances import Circumstances
-from cronhare.domain.schedules.params import same_params
+from cronhare.domain.schedules.conditions import FoundCalendar
 from cronhare.domain.schedules.schedule import Schedule
+from cronhare.domain.schedules.skips import Circumstances
+from cronhare.domain.schedules.task import same_params
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.records import RecordsPort

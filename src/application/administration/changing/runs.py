@@ -14,11 +14,10 @@ from cronhare.domain.lifecycle.archive import Archived, FailureFilter
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.boot import Boot
-from cronhare.domain.schedules.by_itself import hindrance
-from cronhare.domain.schedules.keys import manual_key, start_key
-from cronhare.domain.schedules.params import fault_of_params
-from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
+from cronhare.domain.schedules.draft import hindrance
+from cronhare.domain.schedules.keys import Boot, manual_key, start_key
+from cronhare.domain.schedules.skips import LONGEST_AUTHOR, LONGEST_REASON, Pause
+from cronhare.domain.schedules.task import fault_of_params
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import plural
 from cronhare.ports import LedgerRefused

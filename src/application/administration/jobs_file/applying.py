@@ -9,14 +9,14 @@ from cronhare.domain.access import Actor
 from cronhare.domain.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.schedules.calendar_faults import (
+from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
+from cronhare.domain.schedules.draft import (
     CalendarFault,
+    ScheduleDraft,
     calendars_of,
     removed_from,
     unknown_calendars,
 )
-from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
-from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
 from ..audit import AuditTrail, names_of, values_of_change

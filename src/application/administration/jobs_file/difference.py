@@ -6,12 +6,11 @@ from typing import Protocol
 
 import attrs
 
-from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
+from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.owner import OWNER_FIELDS
-from cronhare.domain.schedules.params import same_params
-from cronhare.domain.schedules.task import Task
+from cronhare.domain.schedules.schedule import OWNER_FIELDS
+from cronhare.domain.schedules.task import Task, same_params
 from cronhare.domain.texts.words import listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from cronhare.domain.schedules.calendar_faults import calendars_of
-from cronhare.domain.schedules.calendars import CalendarDraft
-from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.conditions import CalendarDraft
+from cronhare.domain.schedules.draft import ScheduleDraft, calendars_of
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.words import counted, listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule

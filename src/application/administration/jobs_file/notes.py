@@ -11,17 +11,18 @@ from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
 from cronhare.domain.events.targets import Subscriptions, untellable
 from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.schedules.calendar_faults import unknown_calendars
-from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
-from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.task import Task
-from cronhare.domain.schedules.unreached import (
+from cronhare.domain.schedules.catalog import ONE_FILE_EACH
+from cronhare.domain.schedules.clashes import say_disabled, say_shared
+from cronhare.domain.schedules.draft import (
+    ScheduleDraft,
     note_unheard,
     note_unserved,
     queue_of,
     topic_of,
     topics_of,
+    unknown_calendars,
 )
+from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import echo
 from cronhare.ports.attempts import NodeStorePort
 

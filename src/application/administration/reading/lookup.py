@@ -6,7 +6,7 @@ from typing import Final
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.reading import Fault
-from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
+from cronhare.domain.schedules.conditions import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.schedules.schedule import Schedule
 from cronhare.domain.texts.words import hint, listed

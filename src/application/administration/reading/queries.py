@@ -13,7 +13,7 @@ from cronhare.domain.execution import NOTHING_REPORTED, UNFINISHED, Execution, S
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.circumstances import Circumstances
+from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort

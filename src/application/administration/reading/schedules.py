@@ -22,12 +22,10 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.run_calendar import Moment, RunCalendar, lay_out
-from cronhare.domain.schedules.boot import LONGEST_AGO
-from cronhare.domain.schedules.by_itself import Disabled, hindrance
-from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.keys import Trigger, trigger_of
-from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.draft import Disabled, ScheduleDraft, hindrance
+from cronhare.domain.schedules.keys import LONGEST_AGO, Trigger, trigger_of
 from cronhare.domain.schedules.schedule import DEFAULT_ZONE, Recurring, Schedule, Timing
+from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.texts.moments import say_duration, say_moment
 from cronhare.domain.texts.words import listed
 from cronhare.ports.records import OverviewPort, RecordsPort, Run

@@ -13,9 +13,8 @@ from cronhare.domain.retries.policy import RetryPolicy, retry_facts
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import Trigger, trigger_of
-from cronhare.domain.schedules.pause import Pause
-from cronhare.domain.schedules.retention import Keep
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.skips import Pause
+from cronhare.domain.schedules.task import Keep, TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
 from ..jobs_file.difference import Change, ChangedKind, FieldChange, ScheduleChange

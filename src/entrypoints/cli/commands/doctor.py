@@ -14,7 +14,7 @@ from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
 from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.diagnosis.targets import judge_targets
 from cronhare.domain.events.targets import Subscriptions
-from cronhare.domain.schedules.jobs_file import FileVersion
+from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.words import counted
 
 from ... import logs

@@ -16,11 +16,19 @@ from rich.console import Console
 from rich.text import Text
 
 from cronhare.adapters.crontab.carrier import import_crontabs
-from cronhare.adapters.crontab.reader import accounts_in, guess_kind
-from cronhare.adapters.crontab.source import Crontab, CrontabKind, Finding, Host, Imported, Verdict
+from cronhare.adapters.crontab.reader import (
+    Crontab,
+    CrontabKind,
+    Finding,
+    Host,
+    Imported,
+    Verdict,
+    accounts_in,
+    guess_kind,
+)
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.cron import UnknownZone, find_zone
-from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.catalog import LARGEST_FILE
 from cronhare.domain.texts.words import counted
 
 from ..errors import Refusal, file_refusal

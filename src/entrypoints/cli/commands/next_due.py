@@ -18,8 +18,7 @@ from cronhare.domain.cron import (
     find_zone,
     names_matter,
 )
-from cronhare.domain.schedules.every import Every, fault_of_period
-from cronhare.domain.schedules.schedule import Recurring
+from cronhare.domain.schedules.schedule import Every, Recurring, fault_of_period
 from cronhare.domain.texts.moments import DurationInvalid, parse_duration
 
 from ..bounds import MOST_LINES

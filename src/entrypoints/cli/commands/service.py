@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cronhare.domain.schedules.unseen import is_unseen
+from cronhare.domain.environment import is_unseen
 
 from ..errors import Refusal
 from ..output import print_line

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
-from cronhare.domain.schedules.standalone import is_standalone, standalone_queue
+from cronhare.domain.schedules.keys import is_standalone, standalone_queue
 from cronhare.domain.texts.words import counted, listed
 from cronhare.domain.topology import DEFAULT_WEIGHT, ServedQueues
 

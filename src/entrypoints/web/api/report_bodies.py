@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from cronhare.domain.reading import REQUIRED, Fault, read_table
 from cronhare.domain.schedules.draft import ScheduleInvalid
-from cronhare.domain.schedules.params import fault_of_params
+from cronhare.domain.schedules.task import fault_of_params
 
 LONGEST_CONTROLLER: Final = 255
 

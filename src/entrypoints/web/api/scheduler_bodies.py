@@ -15,8 +15,8 @@ import attrs
 from msgspec import Meta
 
 from cronhare.adapters.jobs.fields import Id
-from cronhare.adapters.jobs.policies import Policies
 from cronhare.adapters.jobs.schedules import ScheduleFields, ScheduleTable, read_draft
+from cronhare.adapters.jobs.tasks import Policies
 from cronhare.domain.cron import Fold
 from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.policy import RetryPolicy

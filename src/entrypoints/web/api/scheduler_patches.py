@@ -7,11 +7,10 @@ import attrs
 
 from cronhare.domain.reading import Fault, read_table
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.catalog import Catalog, NoListener
 from cronhare.domain.schedules.conditions import NONE, Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, faults_of
 from cronhare.domain.schedules.task import Task
-from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.schedules import StoredSchedule
 

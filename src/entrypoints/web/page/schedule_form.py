@@ -15,7 +15,7 @@ import msgspec
 from cronhare.adapters.jobs.writer import said_of
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.reading import Fault
-from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.catalog import Catalog, NoListener
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import (
     DEFAULT_MISFIRE,
@@ -24,7 +24,6 @@ from cronhare.domain.schedules.schedule import (
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import TaskRef, TaskType
-from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.printable import echo
 
 from ..bodies import beyond_bounds, decoded

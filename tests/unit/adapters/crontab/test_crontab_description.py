@@ -1,8 +1,7 @@
 import pytest
 
 from cronhare.adapters.crontab.carrier import describe
-from cronhare.adapters.crontab.reader import Entry, read_crontab
-from cronhare.adapters.crontab.source import CrontabKind
+from cronhare.adapters.crontab.reader import CrontabKind, Entry, read_crontab
 
 
 def describe_entry(text: str) -> str | None:

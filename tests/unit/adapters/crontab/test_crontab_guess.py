@@ -1,7 +1,6 @@
 import pytest
 
-from cronhare.adapters.crontab.reader import guess_kind
-from cronhare.adapters.crontab.source import Crontab, CrontabKind
+from cronhare.adapters.crontab.reader import Crontab, CrontabKind, guess_kind
 
 USER_TEXT = "MAILTO=ada\n# m h  dom mon dow   command\n0 5 * * * tar -czf home.tgz /home\n"
 SYSTEM_TEXT = "# m h dom mon dow user\tcommand\n0 5 * * * amavis tar -czf home.tgz /home\n"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhare.adapters.crontab.carrier import import_crontabs
-from cronhare.adapters.crontab.reader import LONGEST_LINE
-from cronhare.adapters.crontab.source import (
+from cronhare.adapters.crontab.reader import (
+    LONGEST_LINE,
     Crontab,
     CrontabKind,
     Finding,

@@ -1,7 +1,6 @@
 import pytest
 
-from cronhare.adapters.crontab.reader import Entry, Setting, Unreadable, read_crontab
-from cronhare.adapters.crontab.source import CrontabKind
+from cronhare.adapters.crontab.reader import CrontabKind, Entry, Setting, Unreadable, read_crontab
 
 
 def read_entry(text: str, kind: CrontabKind = CrontabKind.USER) -> Entry:

@@ -10,7 +10,7 @@ from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_uns
 from cronhare.domain.diagnosis.nodes import Owner, judge_awaited, judge_files
 from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
-from cronhare.domain.schedules.jobs_file import FileVersion
+from cronhare.domain.schedules.catalog import FileVersion
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.domain.lifecycle.backfill import left_out
-from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.schedules.boot import LONGEST_AGO, Boot
+from cronhare.domain.schedules.keys import LONGEST_AGO, Boot
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

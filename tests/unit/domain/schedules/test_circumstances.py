@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.reading import Invalid
-from cronhare.domain.schedules.calendars import (
+from cronhare.domain.schedules.conditions import (
     BrokenCalendar,
     Calendar,
     CalendarDraft,
+    Conditions,
     compiled,
+    read_conditions,
+    write_conditions,
 )
-from cronhare.domain.schedules.circumstances import MOST_JUDGED, Circumstances, NewestSkip
-from cronhare.domain.schedules.conditions import Conditions, read_conditions, write_conditions
-from cronhare.domain.schedules.every import Every
-from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Plan, Planned, plan
-from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, Recurring, Schedule
+from cronhare.domain.schedules.schedule import Every, Misfire, MisfirePolicy, Recurring, Schedule
+from cronhare.domain.schedules.skips import MOST_JUDGED, Circumstances, NewestSkip, Pause
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

@@ -8,7 +8,6 @@ import pytest
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
-from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.schedule import (
     ByHand,
     Misfire,
@@ -17,7 +16,7 @@ from cronhare.domain.schedules.schedule import (
     Recurring,
     Schedule,
 )
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import LARGEST_PARAMS, TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 DRAFT = ScheduleDraft(name="report", task=TaskRef("report", 25), schedule="0 8 * * *")

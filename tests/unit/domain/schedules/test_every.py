@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.cron.timeline import EPOCH
-from cronhare.domain.schedules.every import LONGEST, SHORTEST, Every, fault_of_period
 from cronhare.domain.schedules.keys import every_key
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
@@ -16,13 +15,22 @@ from cronhare.domain.schedules.planning import (
     Planned,
     plan,
 )
-from cronhare.domain.schedules.schedule import ByHand, Misfire, MisfirePolicy, Schedule
+from cronhare.domain.schedules.schedule import (
+    LONGEST_INTERVAL,
+    SHORTEST_INTERVAL,
+    ByHand,
+    Every,
+    Misfire,
+    MisfirePolicy,
+    Schedule,
+    fault_of_period,
+)
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 SECOND, WEEK = timedelta(seconds=1), timedelta(days=7)
 
-periods = st.integers(1, LONGEST // SECOND).map(lambda number: number * SECOND)
+periods = st.integers(1, LONGEST_INTERVAL // SECOND).map(lambda number: number * SECOND)
 moments = st.timedeltas(timedelta(days=-3650), timedelta(days=80_000)).map(
     lambda since: EPOCH + since
 )
@@ -90,13 +98,14 @@ def test_different_seconds_never_share_a_key(some: datetime, other: datetime) ->
     assert (every_key(some) == every_key(other)) == (some == other)
 
 
-@pytest.mark.parametrize("period", [SHORTEST, 90 * SECOND, LONGEST])
+@pytest.mark.parametrize("period", [SHORTEST_INTERVAL, 90 * SECOND, LONGEST_INTERVAL])
 def test_an_interval_of_whole_seconds_up_to_a_leap_year_is_one(period: timedelta) -> None:
     assert fault_of_period(period) is None
 
 
 @pytest.mark.parametrize(
-    "period", [-SECOND, timedelta(0), SECOND / 2, 1.5 * SECOND, LONGEST + SECOND, timedelta.max]
+    "period",
+    [-SECOND, timedelta(0), SECOND / 2, 1.5 * SECOND, LONGEST_INTERVAL + SECOND, timedelta.max],
 )
 def test_any_other_interval_is_refused_with_what_is_allowed(period: timedelta) -> None:
     assert "whole seconds from 1s to 366d" in str(fault_of_period(period))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.schedules.params import force_instant
+from cronhare.domain.schedules.task import force_instant
 
 json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

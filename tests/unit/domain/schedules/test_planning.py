@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.schedules.idle import Idle, Why
 from cronhare.domain.schedules.planning import (
     GRACE,
     MOST_COUNTED,
@@ -29,6 +28,7 @@ from cronhare.domain.schedules.schedule import (
     Recurring,
     Schedule,
 )
+from cronhare.domain.schedules.skips import Idle, Why
 from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)

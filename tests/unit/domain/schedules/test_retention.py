@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.schedules.retention import (
+from cronhare.domain.schedules.task import (
+    BUILT_IN_CLASSES,
     KEPT,
     ClassRetention,
     Keep,
@@ -15,7 +16,6 @@ from cronhare.domain.schedules.retention import (
     read_keep,
     write_class_retention,
 )
-from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
 
 EMAILS = ClassRetention(task_class="emails", keep=Keep(done=100, failed=500))
 

@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.domain.schedules.windows import WindowInvalid, parse_window
+from cronhare.domain.schedules.conditions import WindowInvalid, parse_window
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -1,0 +1,334 @@
+"""Why a due instant does not run: a pause, conditions, or that nothing is due any more."""
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from cronhare.domain.texts.words import counted
+
+from ..texts.moments import say_moment
+from ..texts.printable import shortened
+from .conditions import BrokenCalendar, Conditions, FoundCalendar, expired, missing
+from .schedule import Every, Schedule
+
+
+class SkipKind(enum.StrEnum):
+    """Why an instant did not run, in one word."""
+
+    BLACKOUT = "blackout"
+    CALENDAR = "calendar"
+    EDITED = "edited"
+    EXPIRED = "expired"
+    IDLE = "idle"
+    MAX_RUNS = "max_runs"
+    MISSED = "missed"
+    OVERLAP = "overlap"
+    PAUSED = "paused"
+    OTHER = "other"
+
+
+_BEGINNINGS: Final = {
+    "blackout": SkipKind.BLACKOUT,
+    "calendar": SkipKind.CALENDAR,
+    "in no window of calendar": SkipKind.CALENDAR,
+    "the schedule was edited": SkipKind.EDITED,
+    "expired": SkipKind.EXPIRED,
+    "disabled": SkipKind.IDLE,
+    "ended": SkipKind.IDLE,
+    "broken": SkipKind.IDLE,
+    "max_runs": SkipKind.MAX_RUNS,
+    "missed": SkipKind.MISSED,
+    "overlap": SkipKind.OVERLAP,
+    "paused": SkipKind.PAUSED,
+}
+
+
+def skip_kind(reason: str) -> SkipKind:
+    """Tell the kind of a reason.
+
+    >>> skip_kind("overlap: execution 7 has not ended (overlap policy skip)")
+    <SkipKind.OVERLAP: 'overlap'>
+    """
+    for beginning, kind in _BEGINNINGS.items():
+        if reason.startswith(beginning):
+            return kind
+    return SkipKind.OTHER
+
+
+#: The most characters of a reason, and of an author.
+LONGEST_REASON: Final = 1_000
+LONGEST_AUTHOR: Final = 255
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """From *since*, inclusive, to *until*, exclusive; without *until* it lasts until a resume.
+
+    A pause that is over stays known, until the next one replaces it: what was due in it, and has
+    not been looked at yet, did not run because of it.
+    """
+
+    since: datetime
+    until: datetime | None = None
+    by: str | None = None
+    reason: str | None = None
+
+    def is_on(self, now: datetime) -> bool:
+        """Whether nothing is to be claimed at *now*."""
+        return self.since <= now and (self.until is None or now < self.until)
+
+    def covers(self, instant: datetime, *, now: datetime) -> bool:
+        """Whether an instant that is looked at *now* does not run because of it.
+
+        While it lasts that is each instant, those as well that were due before it and that nobody
+        had claimed: who pauses a schedule expects that nothing of it begins.
+        """
+        if self.until is not None and instant >= self.until:
+            return False
+        return instant >= self.since or self.is_on(now)
+
+    def __str__(self) -> str:
+        by = f" by {self.by}" if self.by else ""
+        until = f" until {say_moment(self.until)}" if self.until else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"paused{by} since {say_moment(self.since)}{until}{why}"
+
+
+def paused_anew(pause: Pause, before: Pause | None, *, now: datetime) -> Pause:
+    """Give the pause that is kept when a schedule is paused; one that is on goes on since then."""
+    if before is not None and before.is_on(now):
+        return msgspec.structs.replace(pause, since=before.since)
+    return pause
+
+
+def resumed(pause: Pause, *, now: datetime) -> Pause:
+    """End a pause at *now*, if it is still to end."""
+    return msgspec.structs.replace(pause, until=now) if pause.is_on(now) else pause
+
+
+#: The most due instants of a schedule with conditions that one look judges: an interval of seconds
+#: has millions after a while. Older ones are missed.
+MOST_JUDGED: Final = 10_000
+
+_UTC: Final = ZoneInfo("UTC")
+
+
+class NewestSkip(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest row of instants that did not run: the next one of that reason prolongs it."""
+
+    key: str
+    last: datetime
+    reason: str
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What a ledger knows beside a schedule's row, read where a schedule has conditions or a pause.
+
+    *claimed* counts the runs that were due so far; *problem* says what of it cannot be read.
+    """
+
+    pause: Pause | None = None
+    calendars: Mapping[str, FoundCalendar] = {}
+    claimed: int = 0
+    newest_skip: NewestSkip | None = None
+    problem: str | None = None
+
+    def problem_with(self, schedule: Schedule) -> str | None:
+        """Say why the schedule cannot be planned."""
+        if self.problem is not None or schedule.conditions is None:
+            return self.problem
+        broken = [
+            str(found)
+            for name in schedule.conditions.calendars
+            if isinstance(found := self.calendars.get(name) or missing(name), BrokenCalendar)
+        ]
+        return "; ".join(broken) or None
+
+    def runs_left(self, schedule: Schedule) -> int | None:
+        """Say how many runs it may still have; None for any number."""
+        conditions = schedule.conditions
+        if conditions is None or conditions.max_runs is None:
+            return None
+        return max(conditions.max_runs - self.claimed, 0)
+
+    def why_not(self, schedule: Schedule, instant: datetime, now: datetime) -> str | None:
+        """Say why an instant that is looked at *now* does not run; None if it may."""
+        if self.pause is not None and self.pause.covers(instant, now=now):
+            return str(self.pause)
+        if schedule.conditions is None:
+            return None
+        return self.why_not_that_day(schedule, instant) or _why_too_late(
+            schedule.conditions, instant, now
+        )
+
+    def why_skipped(self, schedule: Schedule, instant: datetime, now: datetime) -> str | None:
+        """Say why an instant does not run, if only because the schedule is not planned any more."""
+        if self.runs_left(schedule) == 0:
+            return f"max_runs: it had its {counted(self.claimed, 'run')}"
+        if (problem := self.problem_with(schedule)) is not None:
+            return f"it cannot be planned: {problem}"
+        return self.why_not(schedule, instant, now)
+
+    def why_not_that_day(self, schedule: Schedule, instant: datetime) -> str | None:
+        """Say which calendar or blackout window keeps an instant from running."""
+        if (conditions := schedule.conditions) is None:
+            return None
+        for name in conditions.skip_on:
+            calendar = self.calendars[name]
+            if not isinstance(calendar, BrokenCalendar) and (at := calendar.window_at(instant)):
+                return f"calendar {name}: {at}"
+        if conditions.only_on and not self._is_on_one(conditions.only_on, instant):
+            return f"in no window of calendar {' or '.join(conditions.only_on)}"
+        zone = getattr(schedule.timing, "zone", _UTC)
+        if (window := conditions.blacked_out_by(instant, zone)) is not None:
+            return f"blackout: {window.text}"
+        return None
+
+    def _is_on_one(self, names: Sequence[str], instant: datetime) -> bool:
+        found = (self.calendars[name] for name in names)
+        return any(not isinstance(c, BrokenCalendar) and c.window_at(instant) for c in found)
+
+
+def counts_runs(schedule: Schedule) -> bool:
+    """Whether the runs that were due are counted: it may have but so many."""
+    return schedule.conditions is not None and schedule.conditions.max_runs is not None
+
+
+def sort_out(
+    schedule: Schedule, due: Sequence[datetime], circumstances: Circumstances, now: datetime
+) -> tuple[Sequence[datetime], Sequence[tuple[str, Sequence[datetime]]]]:
+    """Part the due instants that may run from those that do not, in stretches with a reason."""
+    older, recent = due[:-MOST_JUDGED], due[-MOST_JUDGED:]
+    judged = [(instant, circumstances.why_not(schedule, instant, now)) for instant in recent]
+    allowed = [instant for instant, reason in judged if reason is None]
+    refused = list(_stretches(judged))
+    if older:
+        refused = [(_why_not_older(older, circumstances, now), older), *refused]
+    return allowed, refused
+
+
+def _why_not_older(older: Sequence[datetime], circumstances: Circumstances, now: datetime) -> str:
+    pause = circumstances.pause
+    if pause is not None and all(pause.covers(end, now=now) for end in (older[0], older[-1])):
+        return str(pause)
+    return f"missed: more than the {MOST_JUDGED:,} instants that are looked at one by one"
+
+
+def _stretches(
+    judged: Sequence[tuple[datetime, str | None]],
+) -> Iterator[tuple[str, Sequence[datetime]]]:
+    for reason, group in groupby(judged, key=lambda one: one[1]):
+        if reason is not None:
+            yield reason, [instant for instant, _ in group]
+
+
+def _why_too_late(conditions: Conditions, instant: datetime, now: datetime) -> str | None:
+    if conditions.expires is None or now - instant <= conditions.expires:
+        return None
+    return expired(conditions.expires)
+
+
+#: So many instants of a stretch that is over are counted. 10,000 schedules that are enabled
+#: together, each with as many, take six seconds.
+MOST_COUNTED: Final = 100
+
+_MOMENT: Final = timedelta(microseconds=1)
+_LONGEST_PROBLEM: Final = 300
+
+
+class Why(enum.StrEnum):
+    """Why no instant of a schedule is to come."""
+
+    DISABLED = "disabled"
+    ENDED = "ended"
+    MAX_RUNS = "max_runs"
+    BROKEN = "broken"
+
+
+class Idle(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is due any more, until an edit. *since* is the first instant that does not run."""
+
+    why: Why
+    since: datetime
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """Instants from *first* to *last* that did not run; there may be more than *count*."""
+
+    first: datetime
+    last: datetime
+    count: int
+
+
+def idle_from(
+    schedule: Schedule, after: datetime, before: Idle | None, *, runs_left: int | None = None
+) -> Idle | None:
+    """Say why a schedule that is not due after *after* is idle; it may have been so *before*.
+
+    None if its times are over, or it has none.
+    """
+    if (why := _why(schedule, runs_left)) is None:
+        return None
+    if before is not None and before.why is why:
+        return before
+    if schedule.starts_at is not None and schedule.starts_at > after:
+        after = schedule.starts_at - _MOMENT
+    if why is Why.ENDED and schedule.ends_at is not None:
+        after = max(after, schedule.ends_at)
+    since = schedule.timing.next(after)
+    return None if since is None else Idle(why=why, since=since)
+
+
+def idle_when_broken(due: datetime | None, before: Idle | None) -> Idle | None:
+    """Say since when a schedule that an edit has broken does not run: from what was *due* next."""
+    if before is not None and before.why is Why.BROKEN:
+        return before
+    since = due if before is None else before.since
+    return None if since is None else Idle(why=Why.BROKEN, since=since)
+
+
+def say_idle(why: Why, *, until: datetime, problem: str | None) -> str:
+    """Say why instants did not run, once it is over; *problem* is why a row was broken.
+
+    >>> from datetime import UTC
+    >>> say_idle(Why.DISABLED, until=datetime(2026, 3, 2, 12, tzinfo=UTC), problem=None)
+    'disabled: it was off, until an edit at 2026-03-02 12:00:00Z'
+    """
+    match why:
+        case Why.DISABLED:
+            what = "it was off"
+        case Why.ENDED:
+            what = "its ends_at had passed"
+        case Why.MAX_RUNS:
+            what = "the runs that it is allowed were over"
+        case Why.BROKEN:
+            what = shortened(problem or "its row could not be understood", _LONGEST_PROBLEM)
+    return f"{why}: {what}, until an edit at {say_moment(until)}"
+
+
+def stretch_between(schedule: Schedule, first: datetime, until: datetime) -> Stretch:
+    """Find the instants from *first*, which was due by a row that is gone, to *until*."""
+    timing = schedule.timing
+    if isinstance(timing, Every):
+        later = timing.between(first + _MOMENT, until)
+        return Stretch(first=first, last=later[-1] if later else first, count=1 + len(later))
+    last, count, instant = first, 1, timing.next(first)
+    while instant is not None and instant <= until:
+        if count == MOST_COUNTED:
+            last = timing.previous(until + _MOMENT) or last
+            break
+        last, count = instant, count + 1
+        instant = timing.next(instant)
+    return Stretch(first=first, last=last, count=count)
+
+
+def _why(schedule: Schedule, runs_left: int | None) -> Why | None:
+    if not schedule.enabled:
+        return Why.DISABLED
+    if runs_left == 0:
+        return Why.MAX_RUNS
+    return None if schedule.ends_at is None else Why.ENDED
