@@ -52,20 +52,14 @@ _KILLED = (
     "what the line leaves running is killed when the line itself ends; cron lets it go on: have it "
     "wait, or make a service of it"
 )
-#: It has an unquoted `&` that no `wait` follows, or a program that puts one into the background.
+#: It ends in `&`, or has a program that puts one into the background.
 _IN_BACKGROUND = re.compile(
-    r"""^(\\.|'[^']*'|"(\\.|[^\\"])*"|&&|[<>|]&|&>|(?<!\S)\#.*|&(?=(.*[\s;&])?wait\b)|[^&\\'"])*+&"""
-    r"|\b(nohup|setsid|daemonize|disown)\b|\b(screen|tmux)\b.{0,60}\s-\w{0,8}d"
-    r"|\bstart-stop-daemon\b.*\s-(\w{0,8}b|-background)\b"
+    r"(?<![&\\])&\s*(\#.*)?$|\b(nohup|setsid|daemonize|disown|start-stop-daemon)\b"
+    r"|\b(screen|tmux)\b.*\s-\w*d"
 )
 
 #: So much of what stands above a line is kept.
 LONGEST_DESCRIPTION = 1_000
-
-#: The row of column titles, and the picture that Debian draws in its place.
-_LEGEND = re.compile(
-    r"m(in(ute)?)?\s+h(our)?\s+d|(\*\s+){4}\*|[.|┌│└├][-.|\s─│┌└├*]*(\s|-|─|$)", re.IGNORECASE
-)
 
 
 def import_crontabs(
@@ -101,7 +95,6 @@ class _Carrier:
     mailed: dict[tuple[str, ...], str] = attrs.field(factory=dict[tuple[str, ...], str])
 
     def write_targets(self) -> Iterator[str]:
-        """Write whom MAILTO names, as far as a job does."""
         used = {job.notify for job in self.jobs}
         for to, name in self.mailed.items():
             if name in used:
@@ -141,7 +134,7 @@ class _Carrier:
             when=None if entry.when == "@reboot" else entry.when,
             timezone=here.timezone,
             enabled=not dormant,
-            description=describe(entry.comment),
+            description=shortened(" ".join(entry.comment), LONGEST_DESCRIPTION).strip() or None,
             remarks=(f"{crontab.name}, line {entry.line}", *changes),
             notify=self._target(here.mail),
         )
@@ -197,21 +190,6 @@ def _absolute(path: str | None) -> str | None:
     return path if path and path.startswith("/") else None
 
 
-def describe(comment: Iterable[str]) -> str | None:
-    """Make one paragraph of a comment block: what stands below a row of column titles, if any.
-
-    >>> describe(["m h dom mon dow command", "Weekly,", "on Sunday", "----"])
-    'Weekly, on Sunday'
-    """
-    about_entry: list[str] = []
-    for line in comment:
-        if _LEGEND.match(line):
-            about_entry.clear()
-        elif re.search(r"\w", line):
-            about_entry.append(line)
-    return shortened(" ".join(about_entry).rstrip(":"), LONGEST_DESCRIPTION) or None
-
-
 def why_dormant(crontab: Crontab, user: str | None, host: Host) -> Iterator[str]:
     """Tell why an entry is carried disabled: what cron would not do, an import must not begin.
 
@@ -229,7 +207,6 @@ def why_dormant(crontab: Crontab, user: str | None, host: Host) -> Iterator[str]
 
 
 def list_changes(entry: Entry, user: str | None, host: Host) -> Iterator[str]:
-    """Say what an entry does otherwise than it did."""
     if user is not None and user == entry.user and host.homes and user not in host.homes:
         yield f"this host has no user {user}: does the line lack the user column?"
     if entry.stdin is not None:

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import PurePosixPath
 
 import attrs
@@ -15,19 +15,17 @@ LONGEST_NAME = 63
 #: What a command is named after is among its first words.
 MOST_WORDS = 256
 
-_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
-_ASSIGNMENT = re.compile(r"\w+=")
-
-#: Words before a command that are not the command.
-_KEYWORD = re.compile(r"if|then|el(se|if)|fi|while|until|do|done|[!{}]|exec|eval|time")
+#: What the shell puts in its place, and whom sudo runs something as.
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`|\bsudo\s+-u\s+\S+")
 #: Commands that only prepare or guard the one that counts.
 _GUARD = re.compile(r"\[\[?|test|cd|command|sleep|umask|ulimit|\.|source|export|set|true|false")
-#: Programs that run another one, which follows their options.
-_WRAPPER = re.compile(r"(io)?nice|chronic|env|flock|nohup|setsid|sudo|timeout|chrt|taskset")
-#: Programs whose first argument says more than they do.
-_SHELL = re.compile(r"(ba|da|k|z)?sh")
-_INTERPRETER = re.compile(rf"{_SHELL.pattern}|python[\d.]*|perl|ruby|php[\d.]*|node|run-parts")
-_INLINE_CODE = frozenset({"-c", "-e", "-r"})
+#: Words that go before the one that counts: keywords, assignments, options, numbers, locks, and
+#: programs that run another one.
+_BEFORE = re.compile(
+    r"if|then|el(se|if)|fi|while|until|do|done|[!{}$]|exec|eval|time|\w+=.*|[-\d].*|.*\.lock"
+    r"|(.*/)?((io)?nice|chronic|env|flock|nohup|setsid|sudo|timeout|chrt|taskset"
+    r"|(ba|da|k|z)?sh|python[\d.]*|perl|ruby|php[\d.]*|node|run-parts)"
+)
 _SCRIPT_SUFFIXES = frozenset({".sh", ".py", ".pl", ".rb", ".php", ".js"})
 
 
@@ -54,7 +52,6 @@ class Job:
     notify: str | None = None
 
     def __str__(self) -> str:
-        """Write it as a piece of a jobs file."""
         task: dict[str, Value | None] = {
             "type": "worker",
             "command": self.command,
@@ -92,6 +89,35 @@ def name_command(command: str) -> str:
     return next((name for name in names if name), "command")
 
 
+def _simple_commands(command: str) -> Iterator[list[str]]:
+    """Part a shell command at its operators; what the shell would refuse has no parts."""
+    lexer = shlex.shlex(_SUBSTITUTION.sub("$", command), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    try:
+        for token in islice(lexer, MOST_WORDS):
+            if set(token) <= set(";&|()"):
+                yield words
+                words = []
+            else:
+                words.append(token)
+    except ValueError:  # a quotation without an end
+        return
+    yield words
+
+
+def _name_words(words: list[str]) -> str | None:
+    word = next((word for word in words if not _BEFORE.fullmatch(word)), "")
+    if " " in word:  # what a shell is given
+        inner = name_command(word)
+        return None if inner == "command" else inner
+    if not word or _GUARD.fullmatch(word):
+        return None
+    file = PurePosixPath(word)
+    return file.stem if file.suffix in _SCRIPT_SUFFIXES else file.name
+
+
 def clean_name(text: str) -> str:
     """Make a name that a jobs file allows.
 
@@ -113,67 +139,3 @@ def make_unique(name: str, taken: dict[str, int]) -> str:
     taken[unique] = 1
     taken[name] = count
     return unique
-
-
-def _simple_commands(command: str) -> Iterator[list[str]]:
-    """Part a shell command at its operators; what the shell would refuse has no parts."""
-    lexer = shlex.shlex(_SUBSTITUTION.sub("$", command), posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    words: list[str] = []
-    try:
-        for token in islice(lexer, MOST_WORDS):
-            if set(token) <= set(";&|()"):
-                yield words
-                words = []
-            else:
-                words.append(token)
-    except ValueError:  # a quotation without an end
-        return
-    yield words
-
-
-def _name_words(words: list[str]) -> str | None:
-    rest = _without_prefix(words)
-    while rest and _WRAPPER.fullmatch(_file_name(rest[0])):
-        rest = _without_prefix(_after_options(rest[1:]))
-    if not rest or _GUARD.fullmatch(rest[0]):
-        return None
-    program = _file_name(rest[0])
-    if _INTERPRETER.fullmatch(program):
-        return _name_script(program, rest[1:])
-    return program
-
-
-def _without_prefix(words: list[str]) -> list[str]:
-    for index, word in enumerate(words):
-        if not _KEYWORD.fullmatch(word) and not _ASSIGNMENT.match(word):
-            return words[index:]
-    return []
-
-
-def _after_options(words: list[str]) -> list[str]:
-    """Drop a wrapper's options, and the user, number, lock or duration that some want with them."""
-    for before, (index, word) in zip(["", *words], enumerate(words), strict=False):
-        if before not in {"-u", "-g"} and not re.match(r"-|\d|/(run|var|tmp)/", word):
-            return words[index:]
-    return []
-
-
-def _name_script(program: str, words: list[str]) -> str | None:
-    """Name the script, the module or a shell's one-liner that an interpreter is given."""
-    for word, following in pairwise([*words, ""]):
-        if word == "-m":
-            return following or None
-        if _SHELL.fullmatch(program) and re.fullmatch(r"-\w*c", word):
-            return name_command(following)
-        if word in _INLINE_CODE:
-            return None
-        if not word.startswith("-"):
-            return _file_name(word)
-    return program
-
-
-def _file_name(path: str) -> str:
-    file = PurePosixPath(path)
-    return file.stem if file.suffix in _SCRIPT_SUFFIXES else file.name

@@ -70,7 +70,6 @@ class Host:
         return None if user in {None, self.run_as} else user
 
     def home_of(self, user: str | None) -> str | None:
-        """The home folder that cron would start a command in."""
         return self.home if user is None else self.homes.get(user)
 
 
@@ -176,10 +175,6 @@ LONGEST_LINE, LONGEST_COMMENT = 16_384, 1_000
 
 #: NUL, and the lone surrogates that stand for bytes that are not UTF-8.
 _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
-_FLAG = re.compile(r"-[a-z]+\s")
-_DAY = "([0-7]|sun|mon|tue|wed|thu|fri|sat)"
-#: Quartz's year, or the days of a week where only seconds in front can have put them.
-_TIME_FIELD = re.compile(rf"(?P<year>(19|20)\d\d\s)|{_DAY}([-,/]{_DAY})*\s", re.IGNORECASE)
 
 _DASH = "a leading '-' belongs to other cron daemons: remove it"
 _NO_NEWLINE = "the last line has no newline, for which Debian's cron refuses the file; here it runs"
@@ -203,18 +198,13 @@ def _lines(text: str, kind: CrontabKind) -> Iterator[Line]:
             continue
         if stripped.strip():
             line = _active_line(stripped, number, kind)
-            unended = number == len(raw_lines)
-            yield _in_context(line, comment, raw, unended=unended)
+            if isinstance(line, Entry):
+                endings = [_CARRIAGE_RETURN] if raw.endswith("\r") else []
+                endings += [_NO_NEWLINE] if number == len(raw_lines) else []
+                oddities = (*line.oddities, *endings)
+                line = attrs.evolve(line, comment=tuple(comment), oddities=oddities)
+            yield line
         comment.clear()
-
-
-def _in_context(line: Line, comment: list[str], raw: str, *, unended: bool) -> Line:
-    """Add to an entry what only its surroundings in the file tell."""
-    if not isinstance(line, Entry):
-        return line
-    endings = {_CARRIAGE_RETURN: raw.endswith("\r"), _NO_NEWLINE: unended}
-    oddities = (*line.oddities, *(oddity for oddity, true in endings.items() if true))
-    return attrs.evolve(line, comment=tuple(comment), oddities=oddities)
 
 
 def _active_line(text: str, number: int, kind: CrontabKind) -> Line:
@@ -254,17 +244,8 @@ def _entry(text: str, number: int, kind: CrontabKind) -> Entry | Unreadable:
         user=user,
         command=command,
         stdin=stdin,
-        oddities=tuple(_oddities(user, parts[-1])),
+        oddities=(_BACKSLASHES,) if r"\\" in parts[-1] else (),
     )
-
-
-def _oddities(user: str | None, command: str) -> Iterator[str]:
-    if sixth := _TIME_FIELD.match(f"{user or command} "):
-        field = sixth[0].strip()
-        seconds, year = "after seconds? Then remove the first field", "the year? Then remove it"
-        yield f"is {field!r} a sixth time field, {year if sixth['year'] else seconds}"
-    if r"\\" in command:
-        yield _BACKSLASHES
 
 
 def _foreign(minute: str, user: str | None, command: str) -> str | None:
@@ -273,8 +254,6 @@ def _foreign(minute: str, user: str | None, command: str) -> str | None:
         return f"minute {minute!r}: {_DASH}"
     if user is not None and user.startswith("-"):
         return f"user {user!r}: {_DASH}"
-    if flag := _FLAG.match(command):
-        return f"the flag {flag.group().strip()!r} before the command belongs to other cron daemons"
     if command.startswith("*"):
         return "a command cannot begin with '*': is this a sixth time field?"
     return None
@@ -329,10 +308,6 @@ def as_argv(command: str, stdin: str | None, shell: str) -> tuple[str, ...]:
 #: Accounts that are no commands; `mail` and `backup` could be either.
 _ACCOUNTS = frozenset({"root", "daemon", "nobody", "www-data", "postgres"})
 
-_LEGEND_WITH_USER = re.compile(
-    r"^[ \t]*#.*(\bdow[ \t]+user|\buser(-?name)?[ \t]+command)\b", re.MULTILINE
-)
-
 
 def guess_kind(name: str, text: str) -> CrontabKind:
     r"""Tell by its path, else by its text, which kind of crontab a file is.
@@ -349,14 +324,13 @@ def guess_kind(name: str, text: str) -> CrontabKind:
         return CrontabKind.SYSTEM
     if "/spool/cron" in str(path.parent):
         return CrontabKind.USER
-    has_users = _LEGEND_WITH_USER.search(text) is not None or _all_name_an_account(text)
-    return CrontabKind.SYSTEM if has_users else CrontabKind.USER
+    users = _words_for_users(text)
+    return CrontabKind.SYSTEM if users and users <= _ACCOUNTS else CrontabKind.USER
 
 
-def _all_name_an_account(text: str) -> bool:
+def _words_for_users(text: str) -> set[str]:
     lines = read_crontab(text, CrontabKind.SYSTEM)
-    entries = [line for line in lines if isinstance(line, Entry)]
-    return bool(entries) and all(entry.user in _ACCOUNTS for entry in entries)
+    return {line.user for line in lines if isinstance(line, Entry) and line.user}
 
 
 def accounts_in(
@@ -367,7 +341,5 @@ def accounts_in(
     >>> accounts_in("0 5 * * * backup tar -cf x\n0 6 * * * ls\n", {"backup"}, lambda name: None)
     ('backup',)
     """
-    lines = read_crontab(text, CrontabKind.SYSTEM)
-    words = {line.user for line in lines if isinstance(line, Entry) and line.user}
-    accounts = words & {*known, *_ACCOUNTS}
+    accounts = _words_for_users(text) & {*known, *_ACCOUNTS}
     return tuple(sorted(name for name in accounts if find_program(name) is None))

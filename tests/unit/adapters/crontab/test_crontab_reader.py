@@ -73,7 +73,6 @@ def test_a_word_may_stand_for_the_fields() -> None:
         ("@daily root", CrontabKind.SYSTEM, "a time, a user and a command are expected"),
         ("-*/5 * * * * run", CrontabKind.USER, "minute '-*/5': a leading '-'"),
         ("* * * * * -root run", CrontabKind.SYSTEM, "user '-root': a leading '-'"),
-        ("* * * * * -q run", CrontabKind.USER, "the flag '-q' before the command"),
         ("* * * * * * run", CrontabKind.USER, "sixth time field"),
         ("* * * * * echo \0", CrontabKind.USER, "NUL"),
         ("* * * * * echo \udce4", CrontabKind.USER, "not UTF-8"),
