@@ -65,7 +65,6 @@ class Invalid(ValueError):
     """A value with several faults, whose fields are places within it."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        """Join the faults into the message."""
         self.faults = tuple(faults)
         super().__init__("; ".join(map(str, self.faults)))
 
@@ -128,13 +127,11 @@ def read_whole(kind: type[T], table: object) -> T:
 
 
 def whole_number(allowed: range) -> msgspec.Meta:
-    """Expect a whole number of these."""
     least, most = allowed[0], allowed[-1]
     return msgspec.Meta(ge=least, le=most, description=f"a whole number, {least:,}-{most:,}")
 
 
 def text_of(most: int) -> msgspec.Meta:
-    """Expect a text of so many letters."""
     return msgspec.Meta(max_length=most, description=f"text of at most {most:,} letters")
 
 

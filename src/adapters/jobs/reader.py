@@ -124,7 +124,6 @@ class JobsFileInvalid(ValueError):
     """A jobs file that cannot be used, with all its *faults*, or the first of very many."""
 
     def __init__(self, path: Path, faults: Sequence[FileFault]) -> None:
-        """Keep the faults, and say them."""
         self.path = path
         self.faults = first_faults(faults, MOST_FAULTS, as_fault=_of_file)
         super().__init__(f"{path}: {'; '.join(map(str, self.faults))}")
@@ -286,7 +285,6 @@ class _Reading:
     faults: list[FileFault]
 
     def targets(self, tables: Mapping[str, Any]) -> Iterator[tuple[str, Target]]:
-        """Read those whom all others name."""
         if len(tables) > MOST_TARGETS:
             problem = f"has more than {MOST_TARGETS} targets"
             self.faults.append(FileFault("", Fault("notify", problem)))
@@ -295,7 +293,6 @@ class _Reading:
             yield name, read_target(name, table, self.folder, found)
 
     def policies(self, file: FileTable, environment: RetryPolicy, events: Subscribers) -> Policies:
-        """Read the defaults, then the classes over them."""
         found, outside = list[Fault](), Policies(environment=environment, folder=self.folder)
         usual = read_table(DefaultsTable, file.defaults, found)
         defaults = outside.read(usual, TaskPolicy(), found)

@@ -78,7 +78,6 @@ class EventsTable:
 
     @property
     def conditions(self) -> AlertConditions:
-        """When a run alerts."""
         return AlertConditions(**{name: getattr(self, name) for name in _CONDITIONS})
 
 
@@ -102,16 +101,13 @@ class Subscribers:
     pings: dict[str, Target] = attrs.field(factory=dict)
 
     def read_defaults(self, table: EventsTable, faults: list[Fault]) -> None:
-        """Read what counts where nothing else is said."""
         self.usual = self._settings_of("defaults", table, None, faults)
 
     def read_class(self, name: str, table: EventsTable, faults: list[Fault]) -> None:
-        """Read what a class of tasks says."""
         own = self._settings_of(f"classes.{name}", table, None, faults)
         self.classes[name] = _over(own, self.usual)
 
     def read_task(self, task: Task, table: EventsTable, faults: list[Fault]) -> None:
-        """Read what a task says, and whom it reminds."""
         own = self._settings_of(f"tasks.{task.name}", table, task.user, faults)
         self.tasks[task.name] = _over(own, self.classes.get(task.task_class or "", self.usual))
         if task.reminder is not None:
@@ -142,7 +138,6 @@ class Subscribers:
     def subscriptions(
         self, source: str, tasks: Mapping[str, Task], task_of: Mapping[str, str]
     ) -> Subscriptions:
-        """Give what was read; *task_of* names the tasks of schedules."""
         return Subscriptions(
             source=source,
             pings=self.pings,
@@ -183,7 +178,6 @@ class Subscribers:
 
 
 def _over(near: NotificationSettings, far: NotificationSettings) -> NotificationSettings:
-    """Let what is said nearer go before."""
     return NotificationSettings(
         notify=far.notify if near.notify is None else near.notify,
         on_failure=near.on_failure or far.on_failure,

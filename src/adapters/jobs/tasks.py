@@ -101,7 +101,6 @@ class DefaultsTable(PolicyTable):
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """The worker's variables that are passed on."""
         return tuple(self.pass_env or ())
 
 
@@ -151,7 +150,6 @@ class Policies:
             return None
 
     def of_class(self, name: str | None, faults: list[Fault]) -> TaskPolicy:
-        """Give the policy of a task's class over the defaults."""
         if name is None:
             return self.defaults
         if name not in self.classes:
@@ -274,7 +272,6 @@ def read_task(
 
 
 def _out_of_place(table: TaskTable, fields: tuple[str, ...], why: str) -> Iterator[Fault]:
-    """Find those of the *fields* that a table has and may not have."""
     return (Fault(field, why) for field in fields if getattr(table, field))
 
 

@@ -8,7 +8,7 @@ from .clock_effects import ClockEffect, EffectKind, clock_effects
 from .expression import CronExpression
 from .text import CronExpressionError, CronFault, names_matter
 from .timeline import AS_CRON, ClockChanges, Fold, Gap, clock_changes
-from .zones import MissingWallTime, UnknownZone, find_zone, resolve_wall_time
+from .zones import UnknownZone, find_zone, resolve_wall_time
 
 __all__ = [
     "AS_CRON",
@@ -20,7 +20,6 @@ __all__ = [
     "EffectKind",
     "Fold",
     "Gap",
-    "MissingWallTime",
     "UnknownZone",
     "clock_changes",
     "clock_effects",

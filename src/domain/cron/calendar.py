@@ -18,20 +18,8 @@ EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 LAST_MONTH: Final = date.max.year * 12 + 11
 FIRST_MONTH: Final = date.min.year * 12
 
-LENGTHS: Final = (
-    (31,),
-    (28, 29),
-    (31,),
-    (30,),
-    (31,),
-    (30,),
-    (31,),
-    (31,),
-    (30,),
-    (31,),
-    (30,),
-    (31,),
-)
+#: How many days each month may have.
+LENGTHS: Final = ((31,), (28, 29), *((n,) for n in (31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
 _BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 
 
@@ -50,7 +38,6 @@ def first_of(shape: int) -> int:
 
 
 def length_of(shape: int) -> int:
-    """The number of days."""
     return 28 + shape // 7
 
 
@@ -79,13 +66,6 @@ def civil(day: int) -> tuple[int, int, int, int]:
     return number, found.month - 1, found.day - 1, month_at(number)[1]
 
 
-def shapes_of_month(month: int) -> Iterator[int]:
-    """Every shape that a month (from 0) takes: over 400 years each length meets each week day."""
-    for length in LENGTHS[month]:
-        for first in range(7):
-            yield shape_of(first, length)
-
-
 def shapes_of_year(first: int, *, leap: bool) -> Iterator[int]:
     """The shapes of the twelve months of a year whose 1 January is the week day *first*."""
     for month, before in enumerate(_BEFORE):
@@ -103,10 +83,6 @@ class Extension(Protocol):
     def days(self, shape: int) -> int:
         """The mask of its days in a month of that shape; 0 if it has none there."""
         ...
-
-
-def _week_day(shape: int, index: int) -> int:
-    return (first_of(shape) + index) % 7
 
 
 @attrs.frozen
@@ -141,7 +117,7 @@ class NearestWorkingDay:
         if self.day > length:
             return 0
         index = self.day - 1
-        week_day = _week_day(shape, index)
+        week_day = (first_of(shape) + index) % 7
         if week_day == SATURDAY:
             index += -1 if index > 0 else 2
         elif week_day == SUNDAY:
@@ -169,7 +145,7 @@ class LastWeekDay:
 
     def days(self, shape: int) -> int:
         last = length_of(shape) - 1
-        return 1 << (last - (_week_day(shape, last) - self.week_day) % 7)
+        return 1 << (last - (first_of(shape) + last - self.week_day) % 7)
 
 
 _EVERY_WEEK = 1 | 1 << 7 | 1 << 14 | 1 << 21 | 1 << 28
@@ -213,10 +189,11 @@ def days_of(rule: DayRule, shape: int) -> int:
 def fires(rule: DayRule, months: int) -> bool:
     """Whether any date of the 400 years after which the calendar repeats satisfies the rule."""
     return any(
-        days_of(rule, shape)
+        days_of(rule, shape_of(first, length))  # each length meets each week day
         for month in range(12)
         if months >> month & 1
-        for shape in shapes_of_month(month)
+        for length in LENGTHS[month]
+        for first in range(7)
     )
 
 
@@ -264,7 +241,6 @@ class WallPattern:
         return self.hours.bit_length() * 60 + self.minutes.bit_length() - 61
 
     def holds(self, wall: int) -> bool:
-        """Whether the pattern matches that wall minute."""
         day, time = divmod(wall, DAY)
         if not (self.minutes >> time % 60 & 1 and self.hours >> time // 60 & 1):
             return False

@@ -24,39 +24,6 @@ from .timeline import (
     timeline_of,
 )
 
-
-def why_never(month_day: Field, months: int) -> str:
-    """Say which dates do not exist, of an expression that can never fire.
-
-    That takes days of the month alone: any week day comes round in every month, or, as a fifth,
-    in some Februaries.
-    """
-    days = [str(day + 1) for day in range(31) if month_day.mask >> day & 1]
-    days += [f"{word.day}W" for word in month_day.words if isinstance(word, NearestWorkingDay)]
-    names = [month_name[month + 1] for month in range(12) if months >> month & 1]
-    return f"{_any_of(days)} {_any_of(names)} does not exist"
-
-
-def warnings(fields: tuple[Field, ...], rule: DayRule) -> Iterator[str]:
-    """Yield a sentence for each thing that may not be meant."""
-    _, _, month_day, month, week_day = fields
-    for field in fields:
-        yield from field.notes
-    if rule.either and (month_day.starred or week_day.starred):
-        starred = month_day if month_day.starred else week_day
-        yield (
-            f'"{starred.text}" counts as a restriction, so a day that satisfies either day field is'
-            " enough; classic cron daemons want both when a field begins with a star"
-        )
-    if fires(rule, month.mask) and not fires_every_year(rule, month.mask):
-        yield "there are years without a run"
-
-
-def _any_of(words: list[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} or {last}" if others else last
-
-
 HORIZON: Final = 50 * 366 * DAY  # in minutes; runs of one expression are at most 40 years apart
 
 # A wall clock is less than a day ahead of UTC or behind it, so it needs less than two to pass
@@ -89,14 +56,11 @@ class CronExpression:
             CronExpressionError: with every fault of every field.
         """
         written = split_fields(text)
-        hashed = resolve(written, name) if names_matter(text) else None
-        plain = written if hashed is None else hashed.fields
+        plain, unhashed = resolve(written, name) if names_matter(text) else (written, ())
         minute, hour, month_day, month, week_day = fields = _fields(plain)
         faults = [fault for field in fields for fault in field.faults]
-        if hashed is not None:
-            faults = [*hashed.faults, *faults]
-        if faults:
-            raise CronExpressionError(*faults)
+        if unhashed or faults:
+            raise CronExpressionError(*unhashed, *faults)
         rule = _day_rule(month_day, week_day)
         return cls(
             text=text.strip(" \t"),
@@ -114,12 +78,28 @@ class CronExpression:
         """Why it can never fire, such as "30 February does not exist"; empty if it can."""
         if self.fires:
             return ""
-        return why_never(_fields(self.plain.split())[2], self._pattern.months)
+        # Days of the month alone can be why: each week day comes round in every month, or, as a
+        # fifth, in some Februaries.
+        month_day = _fields(self.plain.split())[2]
+        days = [str(day + 1) for day in range(31) if month_day.mask >> day & 1]
+        days += [f"{word.day}W" for word in month_day.words if isinstance(word, NearestWorkingDay)]
+        months = [month_name[month + 1] for month in range(12) if self._pattern.months >> month & 1]
+        return f"{_any_of(days)} {_any_of(months)} does not exist"
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What its author may not have meant, in sentences."""
-        return tuple(warnings(_fields(self.plain.split()), self._pattern.days))
+        fields, rule = _fields(self.plain.split()), self._pattern.days
+        found = [note for field in fields for note in field.notes]
+        starred = next((field for field in (fields[2], fields[4]) if field.starred), None)
+        if rule.either and starred is not None:
+            found.append(
+                f'"{starred.text}" counts as a restriction, so a day that satisfies either day '
+                "field is enough; classic cron daemons want both when a field begins with a star"
+            )
+        if self.fires and not fires_every_year(rule, self._pattern.months):
+            found.append("there are years without a run")
+        return tuple(found)
 
     def matches(self, moment: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON) -> bool:
         """Whether a run is due in the minute of *moment*.
@@ -245,6 +225,11 @@ class CronExpression:
 def _timeline(zone: ZoneInfo, changes: ClockChanges) -> Timeline:
     """Find a timeline; without a hash of *changes*, which would take longer than the search."""
     return timeline_of(zone) if changes is AS_CRON else timeline_of(zone, changes)
+
+
+def _any_of(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _fields(texts: Sequence[str]) -> tuple[Field, ...]:

@@ -43,7 +43,7 @@ class ClockChanges:
     fold: Fold = Fold.FIRST
 
 
-#: As Debian's cron does. It is compared by identity where that must take no time.
+#: As Debian's cron does. Compared by identity where that must take no time.
 AS_CRON: Final = ClockChanges()
 
 
@@ -139,7 +139,6 @@ class Timeline:
         self._latest = _NOWHERE if fixed is None else _for_ever(fixed // MINUTE)
 
     def at(self, minute: int) -> Stretch:
-        """The stretch that holds a minute from FIRST_MINUTE to LAST_MINUTE."""
         latest = self._latest
         if latest.start <= minute < latest.end:
             return latest
@@ -243,5 +242,4 @@ def _after_change(reached: int, wall: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def timeline_of(zone: ZoneInfo, rule: ClockChanges = AS_CRON) -> Timeline:
-    """The timeline of a zone, shared by all who ask."""
     return Timeline(zone, rule)

@@ -1,15 +1,13 @@
 """Time zones by name, and a single wall time of one."""
 
 import re
-from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from ..texts.printable import LONGEST_ECHO, shown
-from .calendar import EPOCH_DAY
-from .timeline import DAY, FIRST_MINUTE, LAST_MINUTE, Stretch, moment_of, timeline_of
+from .timeline import DAY, FIRST_MINUTE, LAST_MINUTE, moment_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 _OFFSET = re.compile(r"(utc|gmt)?[+-]\d{1,2}(:?\d\d)?", re.IGNORECASE)
@@ -69,27 +67,10 @@ def _known() -> tuple[str, ...]:
     return tuple(sorted(available_timezones()))
 
 
-_FORMAT = "%Y-%m-%d %H:%M"
-
-
-class MissingWallTime(ValueError):
-    """A wall time that a change of the clock leaps over.
-
-    *before* and *after* are the nearest two that exist; all three are naive.
-    """
-
-    def __init__(self, wall: datetime, before: datetime, after: datetime, zone: str) -> None:
-        super().__init__(wall, before, after, zone)
-        self.wall = wall
-        self.before = before
-        self.after = after
-        self.zone = zone
-
-    def __str__(self) -> str:
-        return (
-            f"{self.wall:{_FORMAT}} does not exist in {self.zone}: the clock goes from"
-            f" {self.before:{_FORMAT}} to {self.after:{_FORMAT}}"
-        )
+#: No offset leads beyond the calendar from within these.
+_EARLIEST, _LATEST = (
+    moment_of(minute).replace(tzinfo=None) for minute in (FIRST_MINUTE + DAY, LAST_MINUTE - DAY)
+)
 
 
 def resolve_wall_time(naive: datetime, zone: ZoneInfo, fold: int = 0) -> datetime:
@@ -97,38 +78,18 @@ def resolve_wall_time(naive: datetime, zone: ZoneInfo, fold: int = 0) -> datetim
 
     Of a time that comes twice the first pass is meant, with *fold* = 1 the second.
 
-    >>> from cronhare.domain.cron import find_zone
     >>> str(resolve_wall_time(datetime(2026, 7, 1, 8, 30), find_zone("Europe/Berlin")))
     '2026-07-01 06:30:00+00:00'
 
     Raises:
-        MissingWallTime: the clock never shows that time.
-        ValueError: *naive* is aware, or within three days of what a datetime can hold.
+        ValueError: the clock never shows that time, or it is at an edge of the calendar.
     """
-    if naive.tzinfo is not None:
-        raise ValueError(f"{naive!r} is an instant already; a naive datetime is needed")
-    since = naive.toordinal() - EPOCH_DAY
-    wall = since * DAY + naive.hour * 60 + naive.minute
-    if not FIRST_MINUTE + DAY <= wall <= LAST_MINUTE - DAY:
+    wall = naive.replace(second=0, microsecond=0)
+    if not _EARLIEST <= wall <= _LATEST:
         raise ValueError(f"{naive} is too close to the edge of the calendar")
-    stretches = tuple(_around(wall, zone))
-    passes = [wall - s.offset for s in stretches if s.start <= wall - s.offset < s.end]
-    if passes:
-        return moment_of(passes[-1 if fold else 0])
-    before = max(s.end + s.offset for s in stretches if s.end + s.offset <= wall) - 1
-    after = min(s.start + s.offset for s in stretches if s.start + s.offset > wall)
-    raise MissingWallTime(_naive(wall), _naive(before), _naive(after), str(zone))
-
-
-def _around(wall: int, zone: ZoneInfo) -> Iterator[Stretch]:
-    """The stretches in which the clock may show *wall*: it is less than a day off UTC."""
-    timeline = timeline_of(zone)
-    minute = wall - DAY
-    while minute <= wall + DAY:
-        stretch = timeline.at(minute)
-        yield stretch
-        minute = stretch.end
-
-
-def _naive(wall: int) -> datetime:
-    return moment_of(wall).replace(tzinfo=None)
+    instant = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+    shown = instant.astimezone(zone).replace(tzinfo=None)
+    if shown != wall:
+        leap = f"{wall:%Y-%m-%d %H:%M} does not exist in {zone}: the clock leaps over it"
+        raise ValueError(f"{leap}, and shows {shown:%Y-%m-%d %H:%M} in its place")
+    return instant

@@ -9,8 +9,9 @@ from ..execution import Execution, State
 from ..nodes import container_id
 from ..schedules.catalog import NoListener
 from ..schedules.keys import is_standalone
-from ..schedules.planning import Run, Skip, Unfinished
+from ..schedules.planning import Run, Unfinished
 from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
+from ..schedules.skips import Skip
 from ..schedules.task import TaskRef
 from .gates import schedule_gate
 

@@ -145,7 +145,6 @@ class Catalog:
 
     @property
     def sources(self) -> frozenset[str | None]:
-        """The jobs files that the tasks come from."""
         return self._kept.sources
 
     def find(

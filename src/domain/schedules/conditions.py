@@ -11,16 +11,17 @@ Days are windows of time as people write them. One text is one window, in some z
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta  # noqa: F401 - UTC is for the doctest
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 import attrs
+from msgspec import Meta
 
 from ..cron import UnknownZone, find_zone
-from ..reading import Fault, Invalid, Reads, read_table, whole_number
+from ..reading import Reads, read_whole, whole_number
 from ..texts.moments import LONGEST_DURATION, say_duration
 from ..texts.printable import echo
 from ..texts.words import NAME, first_faults
@@ -61,7 +62,6 @@ class Window:
     between: tuple[datetime, datetime] | None = None
 
     def covers(self, instant: datetime, zone: ZoneInfo) -> bool:
-        """Whether an instant is in it, by the clocks of *zone*."""
         try:
             wall = instant.astimezone(zone).replace(tzinfo=None)
         except OverflowError:  # at an edge of the calendar there is no such wall time
@@ -212,7 +212,6 @@ class Calendar:
     windows: tuple[NamedWindow, ...] = ()
 
     def window_at(self, instant: datetime) -> NamedWindow | None:
-        """Find the first window that an instant is in."""
         for named in self.windows:
             if named.window.covers(instant, self.zone):
                 return named
@@ -239,38 +238,27 @@ NO_SUCH_CALENDAR: Final = "there is none of that name; apply the jobs file that 
 
 
 def missing(name: str) -> BrokenCalendar:
-    """Give what stands for a calendar that there is none of."""
     return BrokenCalendar(name, NO_SUCH_CALENDAR)
-
-
-def read_calendar(
-    name: str, zone: str, windows: Iterable[NamedText]
-) -> tuple[Calendar | None, tuple[str, ...]]:
-    """Make a calendar of texts; or say everything that is wrong with it."""
-    faults: list[str] = []
-    try:
-        found = find_zone(zone)
-    except UnknownZone as error:
-        faults.append(f"timezone: {error}")
-        found = ZoneInfo("UTC")
-    read: list[NamedWindow] = []
-    for text, label in windows:
-        try:
-            read.append(NamedWindow(parse_window(text), label))
-        except WindowInvalid as error:
-            faults.append(str(error))
-    if faults:
-        return None, tuple(faults)
-    return Calendar(name=name, zone=found, windows=tuple(read)), ()
 
 
 def compiled(draft: CalendarDraft) -> FoundCalendar:
     """Make a calendar of a draft; one that is broken says why."""
-    calendar, faults = read_calendar(draft.name, draft.timezone, draft.windows)
-    if calendar is not None:
-        return calendar
-    told = first_faults(faults, _MOST_FAULTS, as_fault=str)
-    return BrokenCalendar(draft.name, "; ".join(told))
+    faults: list[str] = []
+    zone, windows = ZoneInfo("UTC"), list[NamedWindow]()
+    try:
+        zone = find_zone(draft.timezone)
+    except UnknownZone as error:
+        faults.append(f"timezone: {error}")
+    for text, label in draft.windows:
+        try:
+            windows.append(NamedWindow(parse_window(text), label))
+        except WindowInvalid as error:
+            faults.append(str(error))
+    if faults:
+        return BrokenCalendar(
+            draft.name, "; ".join(first_faults(faults, _MOST_FAULTS, as_fault=str))
+        )
+    return Calendar(name=draft.name, zone=zone, windows=tuple(windows))
 
 
 #: How many runs a schedule may be allowed in all.
@@ -302,28 +290,27 @@ def _expiry(milliseconds: int) -> timedelta:
     return checked_expiry(max(min(milliseconds, _EXPIRIES.stop), 0) * _MILLISECOND)
 
 
-def _calendars(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in _few(names, MOST_NAMED):
-        if not re.fullmatch(NAME, name):
-            raise ValueError(f"{echo(name)} is no calendar's name")
-    return tuple(dict.fromkeys(names))
-
-
-def _blackouts(texts: tuple[str, ...]) -> tuple[str, ...]:
-    for text in _few(texts, MOST_BLACKOUTS):
-        parse_window(text)
+def _distinct(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def _few(entries: tuple[str, ...], most: int) -> tuple[str, ...]:
-    if len(entries) > most:
-        raise ValueError(f"has {len(entries)} entries, {most} are allowed")
-    return entries
+def _blackouts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        parse_window(text)
+    return _distinct(texts)
 
 
 MaxRuns = Annotated[int, whole_number(MAX_RUNS)]
-Calendars = Annotated[tuple[str, ...], Reads(_calendars)]
-Blackouts = Annotated[tuple[str, ...], Reads(_blackouts)]
+Calendars = Annotated[
+    tuple[Annotated[str, Meta(pattern=rf"^{NAME}\Z")], ...],
+    Meta(max_length=MOST_NAMED, description=f"a list of names of calendars, {MOST_NAMED} at most"),
+    Reads(_distinct),
+]
+Blackouts = Annotated[
+    tuple[str, ...],
+    Meta(max_length=MOST_BLACKOUTS, description=f"a list of windows, {MOST_BLACKOUTS} at most"),
+    Reads(_blackouts),
+]
 if TYPE_CHECKING:
     _Expiry = timedelta
 else:
@@ -347,11 +334,9 @@ class Conditions:
 
     @property
     def calendars(self) -> tuple[str, ...]:
-        """The calendars that it names."""
         return (*self.skip_on, *self.only_on)
 
     def blacked_out_by(self, instant: datetime, zone: ZoneInfo) -> Window | None:
-        """Find the blackout window that an instant is in."""
         return next((w for w in map(parse_window, self.blackout) if w.covers(instant, zone)), None)
 
 
@@ -373,15 +358,11 @@ def read_conditions(given: object) -> Conditions | None:
     """
     if isinstance(given, Mapping):
         given = {field: value for field, value in given.items() if value is not None}
-    faults = list[Fault]()
-    conditions = read_table(Conditions, given, faults, quote=echo)
-    if faults:
-        raise Invalid(faults)
+    conditions = read_whole(Conditions, given)
     return None if conditions == NONE else conditions
 
 
 def write_conditions(conditions: Conditions) -> dict[str, Any]:
-    """Write them so that `read_conditions` gives them back."""
     written: dict[str, Any] = {}
     if conditions.max_runs is not None:
         written["max_runs"] = conditions.max_runs

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypedDict
-from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
@@ -17,7 +16,7 @@ from ..cron import (
     clock_changes,
     find_zone,
 )
-from ..reading import Fault
+from ..reading import Fault, Invalid
 from ..retries.policy import RetryPolicy
 from ..texts.printable import echo
 from ..texts.words import hint
@@ -29,7 +28,6 @@ from .schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
     DEFAULT_ZONE,
-    LIMITS,
     ByHand,
     Concurrency,
     Every,
@@ -46,13 +44,8 @@ from .skips import Pause
 from .task import ClassRetention, Task, TaskRef, fault_of_params
 
 
-class ScheduleInvalid(ValueError):
+class ScheduleInvalid(Invalid):
     """A draft is refused; *faults* has everything that is wrong with it."""
-
-    def __init__(self, faults: tuple[Fault, ...]) -> None:
-        """Join the faults into the message."""
-        self.faults = faults
-        super().__init__("; ".join(map(str, faults)))
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +91,6 @@ class ScheduleDraft:
 
     @property
     def has_times(self) -> bool:
-        """Whether it is ever due by itself."""
         return (self.schedule, self.date_time, self.every) != (None, None, None)
 
     @property
@@ -121,7 +113,6 @@ _DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.field
 
 
 def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
-    """List everything for which a draft would be refused."""
     return _validate(draft)[1]
 
 
@@ -187,10 +178,22 @@ def validate_times(
     faults: list[Fault] = []
     if schedule is not None and date_time is not None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
-    if every is not None:
-        faults += _faults_of_interval(every, alone=schedule is None and date_time is None)
-    zone = _zone(timezone, faults)
-    expression = None if schedule is None else _expression(schedule, name, faults)
+    if every is not None and (schedule, date_time) != (None, None):
+        text = "a schedule has an interval, or cron text or a date-time, not both"
+        faults.append(Fault("every", text))
+    if every is not None and (problem := fault_of_period(every)) is not None:
+        faults.append(Fault("every", problem))
+    zone = expression = None
+    try:
+        zone = find_zone(timezone)
+    except UnknownZone as error:
+        faults.append(Fault("timezone", str(error)))
+    try:
+        expression = None if schedule is None else CronExpression.parse(schedule, name)
+    except CronExpressionError as error:
+        faults.append(Fault("schedule", str(error)))
+    if expression is not None and not expression.fires:
+        faults.append(Fault("schedule", f"never fires: {expression.why_never}"))
     if starts_at is not None and ends_at is not None and starts_at > ends_at:
         faults.append(Fault("ends_at", "lies before starts_at"))
     if expression is not None and zone is not None:
@@ -203,7 +206,6 @@ def validate_times(
 def validate_run_options(
     *, timeout: timedelta | None, queue: str, concurrency: Concurrency | None
 ) -> tuple[Fault, ...]:
-    """List the faults of a draft's timeout, queue and concurrency."""
     faults: list[Fault] = []
     if timeout is not None and timeout <= timedelta(0):
         faults.append(Fault("timeout", "must be longer than nothing"))
@@ -215,17 +217,8 @@ def validate_run_options(
     except ValueError as error:
         faults.append(Fault("queue", str(error)))
     if concurrency is not None:
-        faults += validate_concurrency(concurrency)
+        faults += [Fault("concurrency.key", why) for why in faults_of_key(concurrency.key)]
     return tuple(faults)
-
-
-def validate_concurrency(concurrency: Concurrency) -> Iterator[Fault]:
-    """Yield the faults of a concurrency key and its limit."""
-    for problem in faults_of_key(concurrency.key):
-        yield Fault("concurrency.key", problem)
-    if concurrency.limit not in LIMITS:
-        allowed = f"{LIMITS[0]}-{LIMITS[-1]:,}"
-        yield Fault("concurrency.limit", f"{concurrency.limit} is not {allowed}")
 
 
 def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
@@ -248,33 +241,6 @@ def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     if (too_large := fault_of_params(draft.params)) is not None:
         faults += (Fault("params" if draft.topic is None else "payload", too_large),)
     return timing, faults
-
-
-def _faults_of_interval(period: timedelta, *, alone: bool) -> Iterator[Fault]:
-    if not alone:
-        text = "a schedule has an interval, or cron text or a date-time, not both"
-        yield Fault("every", text)
-    if (problem := fault_of_period(period)) is not None:
-        yield Fault("every", problem)
-
-
-def _zone(name: str, faults: list[Fault]) -> ZoneInfo | None:
-    try:
-        return find_zone(name)
-    except UnknownZone as error:
-        faults.append(Fault("timezone", str(error)))
-        return None
-
-
-def _expression(text: str, name: str | None, faults: list[Fault]) -> CronExpression | None:
-    try:
-        expression = CronExpression.parse(text, name)
-    except CronExpressionError as error:
-        faults.append(Fault("schedule", str(error)))
-        return None
-    if not expression.fires:
-        faults.append(Fault("schedule", f"never fires: {expression.why_never}"))
-    return expression
 
 
 @attrs.frozen
@@ -311,7 +277,6 @@ class CalendarFault:
 
 
 def calendars_of(draft: ScheduleDraft) -> frozenset[str]:
-    """Give the calendars that a schedule names."""
     return frozenset(draft.conditions.calendars if draft.conditions else ())
 
 
@@ -368,7 +333,6 @@ def topic_of(draft: ScheduleDraft, *, before: ScheduleDraft | None = None) -> st
 
 
 def topics_of(tasks: Iterable[Task]) -> frozenset[str]:
-    """Give the topics to which these tasks listen."""
     return frozenset(topic for task in tasks for topic in task.topics)
 
 

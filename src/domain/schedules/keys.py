@@ -165,7 +165,6 @@ class Boot:
 
     @property
     def key(self) -> str:
-        """The execution key of a schedule's run at this boot."""
         return boot_key(self.name)
 
     def why_not(self, changed_at: datetime, *, now: datetime) -> str | None:
@@ -224,7 +223,6 @@ def schedule_on(queue: str) -> str | None:
 
 
 def is_standalone(queue: str) -> bool:
-    """Tell whether a queue is that of such a schedule."""
     return queue.startswith(PREFIX)
 
 

@@ -18,12 +18,13 @@ from .schedule import MOST_WAITING, BrokenSchedule, Every, MisfirePolicy, Overla
 from .skips import (
     Circumstances,
     Idle,
-    Stretch,
+    Skip,
     idle_from,
     idle_when_broken,
     say_idle,
+    skip_between,
+    skip_of,
     sort_out,
-    stretch_between,
 )
 
 #: A row may commit a while after the time in its updated_at: look back so far.
@@ -68,20 +69,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
 
 
-class Skip(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive due instants that do not run. *key* is the first one's.
-
-    *prolongs* is the key of a row with the same reason that ends where these begin.
-    """
-
-    first: datetime
-    last: datetime
-    count: int
-    key: str
-    reason: str
-    prolongs: str | None = None
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided of one schedule. Without *next_due* it is never due again.
 
@@ -95,6 +82,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     idle: Idle | None = None
     weight: int = 1
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """The executions of a schedule that have not ended.
+
+    *active* is the oldest that is not held back, *waiting* the oldest that is; *count* counts those
+    that are. One of the two ids is there.
+    """
+
+    active: int | None = None
+    waiting: int | None = None
+    count: int = 0
+
+    @property
+    def oldest(self) -> int:
+        return self.active or self.waiting or 0
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,25 +114,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     edited: bool = False
     idle: Idle | None = None
     problem: str | None = None
-    unfinished: "Unfinished | None" = None
+    unfinished: Unfinished | None = None
     circumstances: Circumstances | None = None
-
-
-class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
-    """The executions of a schedule that have not ended.
-
-    *active* is the oldest that is not held back, *waiting* the oldest that is; *count* counts those
-    that are. One of the two ids is there.
-    """
-
-    active: int | None = None
-    waiting: int | None = None
-    count: int = 0
-
-    @property
-    def oldest(self) -> int:
-        """The id to name."""
-        return self.active or self.waiting or 0
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,9 +190,8 @@ def _plan_anew(schedule: Schedule, planned: Planned) -> Plan:
     if abandoned is None or abandoned > edited_at:
         return Plan(next_due=schedule.next(edited_at))
     reason = f"the schedule was edited at {say_moment(edited_at)}, before this was claimed"
-    stretch = stretch_between(schedule, abandoned, edited_at)
-    skips = (_skip_of(schedule, stretch, reason),)
-    return Plan(skips=skips, next_due=schedule.next(edited_at), weight=stretch.count)
+    skip = skip_between(schedule, abandoned, edited_at, reason)
+    return Plan(skips=(skip,), next_due=schedule.next(edited_at), weight=skip.count)
 
 
 def _accounting_for_idle(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
@@ -216,13 +201,10 @@ def _accounting_for_idle(plan: Plan, schedule: Schedule, planned: Planned) -> Pl
         plan = _becoming_idle(plan, planned, until)
     if before is None or plan.idle == before or before.since > until:
         return plan
-    stretch = stretch_between(schedule, before.since, until)
     reason = say_idle(before.why, until=until, problem=planned.problem)
-    return msgspec.structs.replace(
-        plan,
-        skips=(*plan.skips, _skip_of(schedule, stretch, reason)),
-        weight=plan.weight + stretch.count,
-    )
+    skip = skip_between(schedule, before.since, until, reason)
+    weight = plan.weight + skip.count
+    return msgspec.structs.replace(plan, skips=(*plan.skips, skip), weight=weight)
 
 
 def _becoming_idle(plan: Plan, planned: Planned, after: datetime) -> Plan:
@@ -230,12 +212,8 @@ def _becoming_idle(plan: Plan, planned: Planned, after: datetime) -> Plan:
     schedule, circumstances = planned.schedule, planned.circumstances
     assert isinstance(schedule, Schedule), "a broken one has no plan"
     left = None if circumstances is None else circumstances.runs_left(schedule)
-    idle = idle_from(
-        schedule,
-        after,
-        planned.idle,
-        runs_left=None if left is None else left - len(plan.runs),
-    )
+    left = None if left is None else left - len(plan.runs)
+    idle = idle_from(schedule, after, planned.idle, runs_left=left)
     return msgspec.structs.replace(plan, idle=idle)
 
 
@@ -251,9 +229,7 @@ def _plan_due(
     first_on_time = bisect_left(allowed, now - _grace_of(schedule))
     missed, on_time = allowed[:first_on_time], allowed[first_on_time:]
     caught_up, skips = _catch_up(schedule, missed, on_time, now)
-    skips = (*(_skip(schedule, instants, reason) for reason, instants in refused), *skips)
-    if uncounted is not None:
-        skips = (uncounted, *skips)
+    skips = (*([] if uncounted is None else [uncounted]), *refused, *skips)
     runs = tuple(_run(schedule, instant) for instant in (*caught_up, *on_time))
     is_counted = isinstance(schedule.timing, Every) and circumstances is None
     examined = runs if is_counted else due[:MOST_COUNTED]
@@ -330,15 +306,9 @@ def _catch_up(
             why = f"missed, and more than the {misfire.cap} runs that are caught up at once"
     runs = recent[len(recent) - kept :] if kept else []
     skipped = recent[: len(recent) - len(runs)]
-    skips = [
-        _skip(schedule, instants, reason)
-        for instants, reason in (
-            (too_old, f"missed, and older than the misfire window of {misfire.window}"),
-            (skipped, why),
-        )
-        if instants
-    ]
-    return runs, tuple(skips)
+    reasons = (f"missed, and older than the misfire window of {misfire.window}", why)
+    missing = zip((too_old, skipped), reasons, strict=True)
+    return runs, tuple(skip_of(schedule, of, reason) for of, reason in missing if of)
 
 
 def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
@@ -393,7 +363,7 @@ def _in_line(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None)
 
 
 def _skips(schedule: Schedule, runs: Sequence[Run], reason: str) -> tuple[Skip, ...]:
-    return tuple(_skip(schedule, [run.due], reason) for run in runs)
+    return tuple(skip_of(schedule, [run.due], reason) for run in runs)
 
 
 def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstances | None) -> Plan:
@@ -403,7 +373,7 @@ def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstanc
         return plan
     beyond = [run.due for run in plan.runs[left:]]
     reason = "max_runs: the runs that it is allowed are over"
-    refused = (_skip(schedule, beyond, reason),) if beyond else ()
+    refused = (skip_of(schedule, beyond, reason),) if beyond else ()
     return msgspec.structs.replace(
         plan, runs=plan.runs[:left], skips=plan.skips + refused, next_due=None
     )
@@ -435,23 +405,3 @@ def _spread(schedule: Schedule, key: str) -> timedelta:
         return timedelta(0)
     digest = blake2b(f"{schedule.id} {key}".encode(), digest_size=8).digest()
     return schedule.jitter * (int.from_bytes(digest) / 2**64)
-
-
-def _skip_of(schedule: Schedule, stretch: Stretch, reason: str) -> Skip:
-    return Skip(
-        first=stretch.first,
-        last=stretch.last,
-        count=stretch.count,
-        key=schedule.timing.key(stretch.first),
-        reason=reason,
-    )
-
-
-def _skip(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Skip:
-    return Skip(
-        first=instants[0],
-        last=instants[-1],
-        count=len(instants),
-        key=schedule.timing.key(instants[0]),
-        reason=reason,
-    )

@@ -22,6 +22,90 @@ from .conditions import Conditions
 from .keys import cron_key, every_key, once_key
 from .task import TaskRef
 
+DEFAULT_ZONE = "UTC"
+
+#: How many missed runs a schedule may catch up at once.
+CAPS = range(1, 10_000 + 1)
+
+#: The longest texts of a row, in characters: MySQL's columns hold no more, SQLite's anything.
+LONGEST_NAME = 255
+LONGEST_EXPRESSION = 255
+LONGEST_ZONE = 64
+
+#: How only the names of the system's own schedules begin.
+SYSTEM_PREFIX = "cronhare-"
+#: The schedule that deletes old history.
+CLEANUP_NAME = f"{SYSTEM_PREFIX}cleanup"
+
+
+class MisfirePolicy(enum.StrEnum):
+    """What to do with instants that were not claimed in time."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    ALL = "all"
+
+
+class OverlapPolicy(enum.StrEnum):
+    """Whether a run may begin while an earlier one of the same schedule has not ended.
+
+    Under the last three it waits in the ledger until that one has; see `lifecycle/gates.py`.
+    """
+
+    ALLOW = "allow"
+    SKIP = "skip"
+    QUEUE_ONE = "queue_one"  # and while one waits, others are skipped
+    QUEUE_ALL = "queue_all"
+    CANCEL_PREVIOUS = "cancel_previous"
+
+    @property
+    def waits(self) -> bool:
+        return self in _WAITING
+
+    @property
+    def alone(self) -> "OverlapPolicy":
+        """What holds of a schedule with `stay_alive`, which has one run at a time."""
+        return OverlapPolicy.SKIP if self is OverlapPolicy.ALLOW else self
+
+
+# No set: an enum's hash takes longer than to compare three.
+_WAITING = (OverlapPolicy.QUEUE_ONE, OverlapPolicy.QUEUE_ALL, OverlapPolicy.CANCEL_PREVIOUS)
+
+#: So many runs of one schedule may wait for those before them; further ones are skipped.
+MOST_WAITING = 1_000
+
+
+@attrs.frozen(kw_only=True)
+class Misfire:
+    """How far back to catch up: never beyond *window*, never more than *cap* runs at once."""
+
+    policy: MisfirePolicy = MisfirePolicy.ONCE
+    window: Duration = timedelta(days=7)
+    cap: Annotated[int, whole_number(CAPS)] = 100
+
+
+DEFAULT_MISFIRE = Misfire()
+DEFAULT_OVERLAP = OverlapPolicy.ALLOW
+
+
+@attrs.frozen
+class Recurring:
+    """Due whenever a cron expression says so in its zone; *changes* are those of its clock."""
+
+    expression: CronExpression
+    zone: ZoneInfo
+    changes: ClockChanges = AS_CRON
+
+    def next(self, after: datetime) -> datetime | None:
+        return self.expression.next(after, self.zone, self.changes)
+
+    def previous(self, before: datetime) -> datetime | None:
+        return self.expression.previous(before, self.zone, self.changes)
+
+    def key(self, due: datetime) -> str:
+        return cron_key(due)
+
+
 SECOND: Final = timedelta(seconds=1)
 
 #: The shortest and the longest interval.
@@ -47,7 +131,6 @@ class Ticks(Sequence[datetime]):
     """The instants of an interval, as a range: a week of seconds takes no more than one."""
 
     def __init__(self, seconds: range) -> None:
-        """*seconds* since 1970."""
         self._seconds = seconds
 
     def __len__(self) -> int:
@@ -70,12 +153,10 @@ class Every:
     period: timedelta
 
     def next(self, after: datetime) -> datetime | None:
-        """Give the first due instant strictly after *after*, in UTC."""
         since = ((after - EPOCH) // self.period + 1) * self.period
         return EPOCH + since if since <= _LAST - EPOCH else None
 
     def previous(self, before: datetime) -> datetime | None:
-        """Give the last due instant strictly before *before*, in UTC."""
         since = -((EPOCH - before) // self.period + 1) * self.period
         return EPOCH + since if since >= _FIRST - EPOCH else None
 
@@ -86,7 +167,6 @@ class Every:
         return Ticks(range(begin, end + 1, step))
 
     def key(self, due: datetime) -> str:
-        """Give the execution key of a due instant."""
         return every_key(due)
 
     def __str__(self) -> str:
@@ -96,6 +176,44 @@ class Every:
         'every 1m30s'
         """
         return f"every {say_duration(self.period)}"
+
+
+def _utc_minute(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(second=0, microsecond=0)
+
+
+@attrs.frozen
+class Once:
+    """Due at one instant, cut to the minute, as cron is."""
+
+    at: datetime = attrs.field(converter=_utc_minute)
+
+    def next(self, after: datetime) -> datetime | None:
+        return self.at if self.at > after else None
+
+    def previous(self, before: datetime) -> datetime | None:
+        return self.at if self.at < before else None
+
+    def key(self, due: datetime) -> str:
+        return once_key(due)
+
+
+@attrs.frozen
+class ByHand:
+    """Never due by itself: it runs on request."""
+
+    def next(self, after: datetime) -> datetime | None:  # noqa: ARG002 - as the others
+        return None
+
+    def previous(self, before: datetime) -> datetime | None:  # noqa: ARG002 - likewise
+        return None
+
+    def key(self, due: datetime) -> str:
+        return cron_key(due)  # it was due before the schedule was changed to this
+
+
+#: When a schedule is due.
+Timing: TypeAlias = Recurring | Every | Once | ByHand
 
 
 #: How many attempts a key may let run at once. Who starts one looks at all of them.
@@ -128,7 +246,10 @@ class Concurrency(msgspec.Struct, frozen=True, kw_only=True):
         >>> Concurrency(key="customer-{params.id}", limit=5).key_of('{"id": 42}')
         'customer-42'
         """
-        return _filled_in(self.key, params) if "{" in self.key else self.key
+        if "{" not in self.key:
+            return self.key
+        known = _decoded(params)
+        return _bounded(_PART.sub(lambda part: _value(known, part[1]), self.key))
 
     def lacking(self, params: str) -> tuple[str, ...]:
         """Name the parts that a run with these *params* leaves empty.
@@ -152,11 +273,6 @@ def faults_of_key(key: str) -> Iterator[str]:
         yield "has a brace that begins no part; a part is {params.NAME}"
     if not rest.isprintable() or key != key.strip():
         yield "has a control character, or a blank at an end"
-
-
-def _filled_in(key: str, params: str) -> str:
-    known = _decoded(params)
-    return _bounded(_PART.sub(lambda part: _value(known, part[1]), key))
 
 
 def _decoded(params: str) -> object:
@@ -221,133 +337,6 @@ OWNER_FIELDS: Final = ScheduleOwner.__struct_fields__
 NOBODY: Final = ScheduleOwner()
 
 
-DEFAULT_ZONE = "UTC"
-
-#: How many missed runs a schedule may catch up at once.
-CAPS = range(1, 10_000 + 1)
-
-#: The longest texts of a row, in characters: MySQL's columns hold no more, SQLite's anything.
-LONGEST_NAME = 255
-LONGEST_EXPRESSION = 255
-LONGEST_ZONE = 64
-
-#: How only the names of the system's own schedules begin.
-SYSTEM_PREFIX = "cronhare-"
-#: The schedule that deletes old history.
-CLEANUP_NAME = f"{SYSTEM_PREFIX}cleanup"
-
-
-class MisfirePolicy(enum.StrEnum):
-    """What to do with instants that were not claimed in time."""
-
-    SKIP = "skip"
-    ONCE = "once"
-    ALL = "all"
-
-
-class OverlapPolicy(enum.StrEnum):
-    """Whether a run may begin while an earlier one of the same schedule has not ended.
-
-    Under the last three it waits in the ledger until that one has; see `lifecycle/gates.py`.
-    """
-
-    ALLOW = "allow"
-    SKIP = "skip"
-    QUEUE_ONE = "queue_one"  # and while one waits, others are skipped
-    QUEUE_ALL = "queue_all"
-    CANCEL_PREVIOUS = "cancel_previous"
-
-    @property
-    def waits(self) -> bool:
-        """Whether a run waits for those before it."""
-        return self in _WAITING
-
-    @property
-    def alone(self) -> "OverlapPolicy":
-        """What holds of a schedule with `stay_alive`, which has one run at a time."""
-        return OverlapPolicy.SKIP if self is OverlapPolicy.ALLOW else self
-
-
-# No set: an enum's hash takes longer than to compare three.
-_WAITING = (OverlapPolicy.QUEUE_ONE, OverlapPolicy.QUEUE_ALL, OverlapPolicy.CANCEL_PREVIOUS)
-
-#: So many runs of one schedule may wait for those before them; further ones are skipped.
-MOST_WAITING = 1_000
-
-
-@attrs.frozen(kw_only=True)
-class Misfire:
-    """How far back to catch up: never beyond *window*, never more than *cap* runs at once."""
-
-    policy: MisfirePolicy = MisfirePolicy.ONCE
-    window: Duration = timedelta(days=7)
-    cap: Annotated[int, whole_number(CAPS)] = 100
-
-
-DEFAULT_MISFIRE = Misfire()
-DEFAULT_OVERLAP = OverlapPolicy.ALLOW
-
-
-@attrs.frozen
-class Recurring:
-    """Due whenever a cron expression says so in its zone; *changes* are those of its clock."""
-
-    expression: CronExpression
-    zone: ZoneInfo
-    changes: ClockChanges = AS_CRON
-
-    def next(self, after: datetime) -> datetime | None:
-        """Give the first due instant strictly after *after*, in UTC."""
-        return self.expression.next(after, self.zone, self.changes)
-
-    def previous(self, before: datetime) -> datetime | None:
-        """Give the last due instant strictly before *before*, in UTC."""
-        return self.expression.previous(before, self.zone, self.changes)
-
-    def key(self, due: datetime) -> str:
-        """Give the execution key of a due instant."""
-        return cron_key(due)
-
-
-def _utc_minute(moment: datetime) -> datetime:
-    return moment.astimezone(UTC).replace(second=0, microsecond=0)
-
-
-@attrs.frozen
-class Once:
-    """Due at one instant, cut to the minute, as cron is."""
-
-    at: datetime = attrs.field(converter=_utc_minute)
-
-    def next(self, after: datetime) -> datetime | None:
-        return self.at if self.at > after else None
-
-    def previous(self, before: datetime) -> datetime | None:
-        return self.at if self.at < before else None
-
-    def key(self, due: datetime) -> str:
-        return once_key(due)
-
-
-@attrs.frozen
-class ByHand:
-    """Never due by itself: it runs on request."""
-
-    def next(self, after: datetime) -> datetime | None:  # noqa: ARG002 - as the others
-        return None
-
-    def previous(self, before: datetime) -> datetime | None:  # noqa: ARG002 - likewise
-        return None
-
-    def key(self, due: datetime) -> str:
-        """Give the key of an instant that was due before the schedule was changed to this."""
-        return cron_key(due)
-
-
-#: When a schedule is due.
-Timing: TypeAlias = Recurring | Every | Once | ByHand
-
-
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A valid row of the users' table.
 
@@ -392,10 +381,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         if self.starts_at is not None and self.starts_at > after:
             after = self.starts_at - timedelta(microseconds=1)
         due = self.timing.next(after)
-        return None if due is None or self._has_ended(due) else due
-
-    def _has_ended(self, due: datetime) -> bool:
-        return self.ends_at is not None and due > self.ends_at
+        has_ended = due is not None and self.ends_at is not None and due > self.ends_at
+        return None if has_ended else due
 
 
 @attrs.frozen(kw_only=True)

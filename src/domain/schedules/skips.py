@@ -1,9 +1,10 @@
 """Why a due instant does not run: a pause, conditions, or that nothing is due any more."""
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
+from operator import itemgetter
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -13,8 +14,33 @@ from cronhare.domain.texts.words import counted
 
 from ..texts.moments import say_moment
 from ..texts.printable import shortened
-from .conditions import BrokenCalendar, Conditions, FoundCalendar, expired, missing
+from .conditions import BrokenCalendar, FoundCalendar, expired, missing
 from .schedule import Every, Schedule
+
+
+class Skip(msgspec.Struct, frozen=True, kw_only=True):
+    """Consecutive due instants that do not run. *key* is the first one's.
+
+    *prolongs* is the key of a row with the same reason that ends where these begin.
+    """
+
+    first: datetime
+    last: datetime
+    count: int
+    key: str
+    reason: str
+    prolongs: str | None = None
+
+
+def skip_of(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Skip:
+    """Skip consecutive due instants, at least one."""
+    return Skip(
+        first=instants[0],
+        last=instants[-1],
+        count=len(instants),
+        key=schedule.timing.key(instants[0]),
+        reason=reason,
+    )
 
 
 class SkipKind(enum.StrEnum):
@@ -78,7 +104,6 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
     def is_on(self, now: datetime) -> bool:
-        """Whether nothing is to be claimed at *now*."""
         return self.since <= now and (self.until is None or now < self.until)
 
     def covers(self, instant: datetime, *, now: datetime) -> bool:
@@ -106,7 +131,6 @@ def paused_anew(pause: Pause, before: Pause | None, *, now: datetime) -> Pause:
 
 
 def resumed(pause: Pause, *, now: datetime) -> Pause:
-    """End a pause at *now*, if it is still to end."""
     return msgspec.structs.replace(pause, until=now) if pause.is_on(now) else pause
 
 
@@ -138,7 +162,6 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
     def problem_with(self, schedule: Schedule) -> str | None:
-        """Say why the schedule cannot be planned."""
         if self.problem is not None or schedule.conditions is None:
             return self.problem
         broken = [
@@ -161,9 +184,10 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
             return str(self.pause)
         if schedule.conditions is None:
             return None
-        return self.why_not_that_day(schedule, instant) or _why_too_late(
-            schedule.conditions, instant, now
-        )
+        if (why := self.why_not_that_day(schedule, instant)) is not None:
+            return why
+        longest = schedule.conditions.expires
+        return None if longest is None or now - instant <= longest else expired(longest)
 
     def why_skipped(self, schedule: Schedule, instant: datetime, now: datetime) -> str | None:
         """Say why an instant does not run, if only because the schedule is not planned any more."""
@@ -200,36 +224,23 @@ def counts_runs(schedule: Schedule) -> bool:
 
 def sort_out(
     schedule: Schedule, due: Sequence[datetime], circumstances: Circumstances, now: datetime
-) -> tuple[Sequence[datetime], Sequence[tuple[str, Sequence[datetime]]]]:
+) -> tuple[Sequence[datetime], Sequence[Skip]]:
     """Part the due instants that may run from those that do not, in stretches with a reason."""
     older, recent = due[:-MOST_JUDGED], due[-MOST_JUDGED:]
     judged = [(instant, circumstances.why_not(schedule, instant, now)) for instant in recent]
     allowed = [instant for instant, reason in judged if reason is None]
-    refused = list(_stretches(judged))
-    if older:
-        refused = [(_why_not_older(older, circumstances, now), older), *refused]
-    return allowed, refused
-
-
-def _why_not_older(older: Sequence[datetime], circumstances: Circumstances, now: datetime) -> str:
-    pause = circumstances.pause
-    if pause is not None and all(pause.covers(end, now=now) for end in (older[0], older[-1])):
-        return str(pause)
-    return f"missed: more than the {MOST_JUDGED:,} instants that are looked at one by one"
-
-
-def _stretches(
-    judged: Sequence[tuple[datetime, str | None]],
-) -> Iterator[tuple[str, Sequence[datetime]]]:
-    for reason, group in groupby(judged, key=lambda one: one[1]):
-        if reason is not None:
-            yield reason, [instant for instant, _ in group]
-
-
-def _why_too_late(conditions: Conditions, instant: datetime, now: datetime) -> str | None:
-    if conditions.expires is None or now - instant <= conditions.expires:
-        return None
-    return expired(conditions.expires)
+    refused = [
+        skip_of(schedule, [instant for instant, _ in group], reason)
+        for reason, group in groupby(judged, key=itemgetter(1))
+        if reason is not None
+    ]
+    if not older:
+        return allowed, refused
+    pause, ends = circumstances.pause, (older[0], older[-1])
+    if pause is not None and all(pause.covers(end, now=now) for end in ends):
+        return allowed, [skip_of(schedule, older, str(pause)), *refused]
+    why = f"missed: more than the {MOST_JUDGED:,} instants that are looked at one by one"
+    return allowed, [skip_of(schedule, older, why), *refused]
 
 
 #: So many instants of a stretch that is over are counted. 10,000 schedules that are enabled
@@ -254,14 +265,6 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
 
     why: Why
     since: datetime
-
-
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Instants from *first* to *last* that did not run; there may be more than *count*."""
-
-    first: datetime
-    last: datetime
-    count: int
 
 
 def idle_from(
@@ -310,20 +313,25 @@ def say_idle(why: Why, *, until: datetime, problem: str | None) -> str:
     return f"{why}: {what}, until an edit at {say_moment(until)}"
 
 
-def stretch_between(schedule: Schedule, first: datetime, until: datetime) -> Stretch:
-    """Find the instants from *first*, which was due by a row that is gone, to *until*."""
+def skip_between(schedule: Schedule, first: datetime, until: datetime, reason: str) -> Skip:
+    """Skip what did not run from *first*, which was due by a row that is gone, to *until*.
+
+    Of very many instants only so many are counted; the last is known all the same.
+    """
     timing = schedule.timing
     if isinstance(timing, Every):
         later = timing.between(first + _MOMENT, until)
-        return Stretch(first=first, last=later[-1] if later else first, count=1 + len(later))
-    last, count, instant = first, 1, timing.next(first)
-    while instant is not None and instant <= until:
-        if count == MOST_COUNTED:
-            last = timing.previous(until + _MOMENT) or last
-            break
-        last, count = instant, count + 1
-        instant = timing.next(instant)
-    return Stretch(first=first, last=last, count=count)
+        last, count = (later[-1] if later else first), 1 + len(later)
+    else:
+        last, count, instant = first, 1, timing.next(first)
+        while instant is not None and instant <= until:
+            if count == MOST_COUNTED:
+                last = timing.previous(until + _MOMENT) or last
+                break
+            last, count = instant, count + 1
+            instant = timing.next(instant)
+    key = timing.key(first)
+    return Skip(first=first, last=last, count=count, key=key, reason=reason)
 
 
 def _why(schedule: Schedule, runs_left: int | None) -> Why | None:

@@ -166,7 +166,7 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
         ('[classes."SLOW"]', "classes.SLOW: name: 'SLOW' is not allowed; allowed are a-z"),
         ("[classes.slow]\ncolour = 3", "classes.slow: colour: is not known here; there are"),
         ("[defaults]\nkeep = 3", "defaults: keep: is not known here; there are cwd, env, errors"),
-        ("[classes.slow]\nkeep = { done = -1 }", "classes.slow: keep: done: -1 is not a whole"),
+        ("[classes.slow]\nkeep = { done = -1 }", "classes.slow: keep.done: -1 is not a whole"),
         ('[defaults]\nenv = { "A=B" = "1" }', "defaults: env: 'A=B' cannot name a variable"),
         ('[defaults]\ntimeout = "0s"', "defaults: timeout: must be longer than nothing"),
         (

@@ -290,10 +290,10 @@ def _timing(row: Row[*tuple[Any, ...]]) -> SameTiming | None:
         times = read_times(values)
         if times.named:
             hashed, others = row.schedule, values[1:]
-            fields = resolve(split_fields(hashed), display_name(row.of_name, row.of_id))
-            if fields.faults:
+            fields, faults = resolve(split_fields(hashed), display_name(row.of_name, row.of_id))
+            if faults:
                 return None
-            times = read_times((" ".join(fields.fields), *others))
+            times = read_times((" ".join(fields), *others))
         if times.faults or jitter not in SPANS_MS:
             return None
         spread = timedelta(milliseconds=jitter)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhare.domain.reading import Invalid
 from cronhare.domain.schedules.task import (
     BUILT_IN_CLASSES,
     KEPT,
     ClassRetention,
     Keep,
     KeptClass,
-    RetentionInvalid,
     by_class,
     read_class_retention,
     read_keep,
@@ -36,26 +36,22 @@ def test_what_was_written_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("table", "fault"),
     [
-        (3, "a table with done and failed is expected"),
-        ({"done": -1}, "done: -1 is not a whole number from 0 to 100,000"),
+        (3, "3 is not a table"),
+        ({"done": -1}, "done: -1 is not a whole number, 0-100,000"),
         ({"done": KEPT[-1] + 1}, "done: 100001 is not"),
-        ({"failed": "5"}, "failed: '5' is not"),
-        ({"failed": True}, "failed: True is not"),
-        ({"failed": 1.0}, "failed: 1.0 is not"),
-        ({"age": 5}, "has no 'age'; it has done, failed"),
+        ({"failed": "5"}, 'failed: "5" is not'),
+        ({"failed": True}, "failed: true is not"),
+        ({"age": 5}, "age: is not known here"),
     ],
 )
 def test_a_table_that_cannot_be_says_what_is_wrong(table: object, fault: str) -> None:
-    with pytest.raises(RetentionInvalid) as refused:
+    with pytest.raises(Invalid, match=fault):
         read_keep(table)
-
-    (only,) = refused.value.faults
-    assert fault in only
 
 
 @pytest.mark.parametrize("name", [None, 3, "", "Emails", "a b", "e" * 64, "../x"])
 def test_a_row_names_a_class_as_a_file_does(name: object) -> None:
-    with pytest.raises(RetentionInvalid, match="is no name of a class"):
+    with pytest.raises(Invalid, match="is not a name of a class"):
         read_class_retention({"class": name, "done": 1})
 
 
@@ -71,7 +67,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
-    with suppress(RetentionInvalid):
+    with suppress(Invalid):
         read_class_retention(value)
 
 
