@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import attrs
 
-from cronhare.domain.diagnosis.starting import UP_WITH_ITS_TASK, serve_missing, start_standalone
+from cronhare.application.starting import UP_WITH_ITS_TASK, serve_missing, start_standalone
 from cronhare.domain.execution import DOUBTED_AFTER, Execution, Graces, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.transitions import end

@@ -363,3 +363,5 @@ CLOSING: Final = 3.0
 
 #: A worker's shutdown beside its grace. A service manager may wait 15.
 ENDING: Final = 14.0
+#: How far a node's clock may be off unsaid, here and in a worker's log.
+WORRYING_SKEW = timedelta(seconds=1)

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         ScheduleEditor,
     )
     from cronhare.application.administration.changing.work import NodeDesk, RetryLimitDesk
-    from cronhare.application.administration.doctor import Doctor
     from cronhare.application.administration.explanations import Explanations
     from cronhare.application.administration.jobs_file.applying import JobsFileApplier
     from cronhare.application.administration.jobs_file.difference import FileContent
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
         ScheduleLists,
     )
     from cronhare.application.administration.stories import Stories
+    from cronhare.application.doctor.doctor import Doctor
     from cronhare.application.events.alerting import AlertWatch, LedgerJudge
     from cronhare.application.events.announce import Announcer
     from cronhare.application.events.relay import OutboxRelay

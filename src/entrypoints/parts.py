@@ -54,7 +54,7 @@ _PLACES: Final = (
     "cronhare.application.administration.reading.schedules:Calendars",
     "cronhare.application.administration.changing.runs:Administrator",
     "cronhare.application.administration.reading.now:Days",
-    "cronhare.application.administration.doctor:Doctor",
+    "cronhare.application.doctor.doctor:Doctor",
     "cronhare.application.administration.explanations:Explanations",
     "cronhare.application.administration.jobs_file.difference:FileContent",
     "cronhare.application.administration.jobs_file.applying:JobsFileApplier",

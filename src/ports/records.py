@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -18,11 +18,6 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
 
     from cronhare.domain.access import Session, Token
     from cronhare.domain.audit import AuditEntry, Intent, Result
-    from cronhare.domain.diagnosis.broker import BrokerFacts
-    from cronhare.domain.diagnosis.lanes import LaneReport
-    from cronhare.domain.diagnosis.ledger import LedgerFacts
-    from cronhare.domain.diagnosis.overdue import LastClaim
-    from cronhare.domain.diagnosis.servers import InMemory, Unreachable
     from cronhare.domain.execution import Execution, State
     from cronhare.domain.lifecycle.archive import (
         Archived,
@@ -33,11 +28,10 @@ if TYPE_CHECKING:  # a command that lists executions has no use for what diagnos
         ScheduleResults,
         Unproven,
     )
-    from cronhare.domain.overlaps import Ran
     from cronhare.domain.retries.limits import Breaker, Budget
     from cronhare.domain.schedules.task import TaskRef
-    from cronhare.domain.topology import Topology
 
+    from .inspection import LastClaim
     from .runner import Captured
 
 
@@ -347,6 +341,20 @@ class StatisticsPort(Protocol):
 
 
 @attrs.frozen(kw_only=True)
+class Ran:
+    """An attempt of an execution; *finished_at* and *ending* are None while it runs."""
+
+    execution_id: int
+    attempt: int
+    scheduler_id: int
+    schedule_name: str
+    node: str
+    started_at: datetime
+    finished_at: datetime | None
+    ending: str | None
+
+
+@attrs.frozen(kw_only=True)
 class RanInWindow:
     """Attempts, those of the newest executions first; without those claimed before *since*.
 
@@ -436,24 +444,3 @@ class AccessStorePort(Protocol):
 
     def end(self, digest: str) -> None:
         """Delete a session. Safe to repeat."""
-
-
-LedgerAnswer: TypeAlias = "LedgerFacts | Unreachable"
-BrokerAnswer: TypeAlias = "BrokerFacts | InMemory | Unreachable"
-
-
-class BrokerInspectionPort(Protocol):
-    """Looks at a broker. Changes nothing, and leaves no message where all is well."""
-
-    def inspect(self, topology: Topology) -> BrokerAnswer:
-        """Compare the broker with *topology*, in bounded time; an outage is an answer, too."""
-
-    def probe(self) -> Sequence[LaneReport] | InMemory | Unreachable:
-        """Send one message through each empty delay lane, in bounded time."""
-
-
-class LedgerInspectionPort(Protocol):
-    """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
-
-    def inspect(self) -> LedgerAnswer:
-        """Describe the database and its rows, in bounded time; an outage is an answer, too."""

@@ -6,12 +6,12 @@ from typing import Final, Protocol
 
 import attrs
 
-from cronhare.domain.load.timings import Timings
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.skips import Idle, Pause
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.timings import Timings
 
 
 @attrs.frozen(kw_only=True)

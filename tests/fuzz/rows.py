@@ -22,10 +22,10 @@ from cronhare.adapters.sql.tables.tables import metadata
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.jobs_file.difference import difference
 from cronhare.application.administration.reading.schedules import ScheduleLists
+from cronhare.application.doctor.ledger import judge_activity
 from cronhare.application.publish import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Seal
@@ -33,6 +33,7 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.planning import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
+from cronhare.ports.inspection import LedgerFacts
 from cronhare.ports.records import ExecutionFilter, Retention
 from cronhare.ports.schedules import ScheduleFilter
 from tests.frozen_clock import FrozenClock

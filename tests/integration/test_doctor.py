@@ -21,17 +21,7 @@ from cronhare.adapters.sql.gauges import loads, outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
-from cronhare.domain.diagnosis.finding import Severity
-from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
-from cronhare.domain.diagnosis.ledger import LedgerFacts, SchemaFault
-from cronhare.domain.diagnosis.nodes import Owner
-from cronhare.domain.diagnosis.overdue import LastClaim, Late
-from cronhare.domain.diagnosis.quarantine import Quarantined
-from cronhare.domain.diagnosis.queues import Difference, Fit
-from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.domain.diagnosis.targets import UntoldTarget
-from cronhare.domain.diagnosis.waiting import Waiting
+from cronhare.application.doctor.broker import judge_broker
 from cronhare.domain.events.alerts import trial
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.nodes import NodeReport
@@ -42,7 +32,26 @@ from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import LANES, MAIN_QUEUE, topology
 from cronhare.ports.attempts import Finish
-from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.inspection import (
+    BrokerFacts,
+    BrokerInspectionPort,
+    Cause,
+    Difference,
+    Fit,
+    LaneReport,
+    LaneState,
+    LastClaim,
+    Late,
+    LedgerFacts,
+    LedgerInspectionPort,
+    Owner,
+    Quarantined,
+    SchemaFault,
+    Severity,
+    Unreachable,
+    UntoldTarget,
+    Waiting,
+)
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import (
     CRASH,

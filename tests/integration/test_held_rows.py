@@ -8,14 +8,15 @@ from sqlalchemy import URL
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.gauges import overdue
 from cronhare.application.administration.explain import explain
+from cronhare.application.doctor.finding import Finding
+from cronhare.application.doctor.ledger import judge_activity
 from cronhare.application.scheduling.reconcile import LockedLeases
-from cronhare.domain.diagnosis.finding import Finding
-from cronhare.domain.diagnosis.ledger import Activity, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED
 from cronhare.domain.lifecycle.replay import ReplayOrder
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish
+from cronhare.ports.inspection import Activity
 from tests.integration.ledgers import (
     GRACES,
     IN_30_S,

@@ -16,11 +16,9 @@ from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.migrations.upgrade import check_schema
 from cronhare.adapters.sql.records.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.diagnosis.database import judge_database
-from cronhare.domain.diagnosis.finding import Severity
-from cronhare.domain.diagnosis.ledger import LedgerFacts
-from cronhare.domain.diagnosis.servers import Cause, Unreachable
+from cronhare.application.doctor.database import judge_database
 from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import Cause, LedgerFacts, Severity, Unreachable
 from tests.frozen_clock import FrozenClock
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.services import postgresql

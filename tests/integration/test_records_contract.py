@@ -8,7 +8,6 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import (
     EVERY_FAILURE,
@@ -27,6 +26,7 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPo
 from cronhare.domain.schedules.task import SYSTEM, ClassRetention, Keep, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
+from cronhare.ports.inspection import LastClaim
 from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from cronhare.domain.overlaps import Ran
+from cronhare.ports.records import Ran
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, MINUTE, SECOND, Ledger
 
 HOUR = timedelta(hours=1)

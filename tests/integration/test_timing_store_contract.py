@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from cronhare.domain.load.timings import SameTiming
 from cronhare.domain.schedules.schedule import Every, Once, Recurring
+from cronhare.domain.schedules.timings import SameTiming
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
 
 

@@ -1,7 +1,7 @@
 """A broker in memory cannot be inspected from another process."""
 
-from cronhare.domain.diagnosis.servers import InMemory
 from cronhare.domain.topology import Topology
+from cronhare.ports.inspection import InMemory
 
 
 class MemoryInspection:

@@ -20,11 +20,6 @@ from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses.servers import Host
-from cronhare.domain.diagnosis.broker import BrokerFacts
-from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
-from cronhare.domain.diagnosis.link import Link
-from cronhare.domain.diagnosis.queues import Difference, Fit, Kind, Thing
-from cronhare.domain.diagnosis.servers import Unreachable
 from cronhare.domain.topology import (
     DELIVERY_EXCHANGE,
     LANE_UNIT,
@@ -35,6 +30,17 @@ from cronhare.domain.topology import (
     ToQueue,
     lane_queue,
     route,
+)
+from cronhare.ports.inspection import (
+    BrokerFacts,
+    Difference,
+    Fit,
+    Kind,
+    LaneReport,
+    LaneState,
+    Link,
+    Thing,
+    Unreachable,
 )
 
 from .client import (

@@ -29,10 +29,8 @@ from cronhare.ports.system import ClockPort
 
 if TYPE_CHECKING:
     # Here: only `doctor` diagnoses.
-    from cronhare.domain.diagnosis.database import DatabaseFacts
-    from cronhare.domain.diagnosis.ledger import LedgerFacts
-    from cronhare.domain.diagnosis.servers import Cause
     from cronhare.domain.execution import Execution
+    from cronhare.ports.inspection import Cause, DatabaseFacts, LedgerFacts
 
 _OPTION = "cronhare_dialect"
 _PASSED_OVER = "cronhare_passed_over"

@@ -26,11 +26,10 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.cron.timeline import EPOCH
-from cronhare.domain.diagnosis import waiting
-from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.events import judging as system_alerts
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.ports.inspection import OVERDUE_AFTER, LastClaim, Late, Waiting
 from cronhare.ports.records import Coming, Counts, QueueLoad, Run
 
 from .database import Store, StorePart, repeatable
@@ -128,13 +127,13 @@ def loads(connection: Connection) -> Sequence[QueueLoad]:
 
 def outstanding(
     connection: Connection, now: datetime, unfinished: Sequence[QueueLoad]
-) -> Iterator[waiting.Waiting]:
+) -> Iterator[Waiting]:
     """Count in each queue what has waited for longer than the doctor allows."""
     running = {load.queue: load.executions for load in unfinished if load.state is State.RUNNING}
     for state in _SINCE:
-        found = _waiting(connection, state, now - waiting.OVERDUE_AFTER, most=LARGEST_ID)
+        found = _waiting(connection, state, now - OVERDUE_AFTER, most=LARGEST_ID)
         for queue, signs in found.items():
-            yield waiting.Waiting(
+            yield Waiting(
                 queue=queue,
                 runs=signs.runs,
                 since=signs.since,

@@ -24,14 +24,12 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.diagnosis.finding import NAMES_TOLD
-from cronhare.domain.diagnosis.overdue import Late
-from cronhare.domain.diagnosis.work import SHORT_TIMEOUT, ScheduleFacts
 from cronhare.domain.execution import UNFINISHED
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.inspection import NAMES_TOLD, SHORT_TIMEOUT, Late, ScheduleFacts
 from cronhare.ports.schedules import (
     MOST_COUNTED,
     KeptByRuns,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 
-from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
+from cronhare.application.doctor.overdue import LOOK_FOR_HELD
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.lifecycle.transitions import was_replaced
@@ -26,14 +27,13 @@ from cronhare.domain.schedules.schedule import ByHand, Every, Schedule
 from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.words import called_in_full, counted
-from cronhare.ports.records import Attempt, RecordsPort, Retention
+from cronhare.ports.inspection import LastClaim
+from cronhare.ports.records import Attempt, ExecutionFilter, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
-from .begun import begun_at, begun_beside
 from .changing.replays import on_request
 from .reading.lookup import understood
 from .reading.schedules import came_of
-from .remedies import remedies
 from .views.values import ErrorView
 from .waits import sent_again_at, what_it_waits_for
 
@@ -410,3 +410,64 @@ def _forgotten(instant: datetime, now: datetime) -> str:
         days = Retention().completed.days
         return f"The ledger has no record of it; records of runs are removed after {days} days"
     return "The ledger has no record of it, though it was due: its row must have been removed"
+
+
+#: So many runs of one minute are looked through.
+_LOOKED_AT = 200
+_MINUTE = timedelta(minutes=1)
+
+
+def begun_at(name: str, instant: datetime, records: RecordsPort) -> Execution | None:
+    """Find the run that began exactly then, and not because the schedule was due."""
+    return next((run for run in _begun(name, instant, records) if run.due_at == instant), None)
+
+
+def begun_beside(name: str, instant: datetime, records: RecordsPort) -> Iterator[str]:
+    """Tell of the runs that began in that minute, and not because the schedule was due."""
+    for run in _begun(name, instant, records):
+        yield f"{came_of(run)}, at {say_moment(run.due_at)}: execution {run.id}, {run.state}."
+
+
+def _begun(name: str, instant: datetime, records: RecordsPort) -> Iterator[Execution]:
+    minute = instant.replace(second=0, microsecond=0)
+    # Such a run is claimed when it is asked for.
+    in_minute = ExecutionFilter(
+        schedule=name, since=minute, until=minute + _MINUTE, limit=_LOOKED_AT
+    )
+    for run in records.executions(in_minute):
+        if trigger_of(run.key) not in {Trigger.TIME, Trigger.BACKFILL}:
+            yield run
+
+
+#: By how a reason begins. The reasons are made in `domain/schedules`.
+_REMEDIES: Final = {
+    "paused": "`cronhare schedules resume {name}` ends the pause, if it still lasts.",
+    "calendar": "Its skip_on names that calendar: without the day there, or the name, it runs.",
+    "in no window": "Its only_on lets it run in those calendars' windows alone.",
+    "blackout": "Its blackout has that window: without it, it runs.",
+    "expired": "A longer expires lets it begin later; `cronhare queues` has how much waits.",
+    "max_runs": "A larger max_runs lets it go on.",
+    "missed, and the misfire policy is skip": 'misfire = "once" or "all" catches up.',
+    "missed, and caught up": 'misfire = "all" runs each of them.',
+    "missed, and more": "A larger misfire.cap catches up more at once.",
+    "missed, and older": "A longer misfire.window catches up from further back.",
+    "missed: more than": "Run a scheduler without such gaps; so many are not looked at one by one.",
+    "missed: at least": 'A smaller gap is counted in full; misfire = "all" runs some of them.',
+    "overlap": 'overlap = "allow" lets runs begin beside one that has not ended.',
+    "the schedule was edited": "Edits hold from their moment on: none before it runs by itself.",
+    "disabled": "It is on again since that edit, or off for another reason.",
+    "ended": "A later ends_at, or none, lets it go on.",
+    "broken": "The row is mended by now: `cronhare check` tells such faults before they are saved.",
+    "the schedule is disabled": "`cronhare schedules enable {name}` switches it on.",
+    "the schedule ended": "A later ends_at, or none, lets it go on.",
+    "the schedule starts": "An earlier starts_at, or none, lets it begin sooner.",
+    "it cannot be planned": "Mend what it says; `cronhare doctor` lists all such schedules.",
+}
+
+
+def remedies(reason: str, name: str) -> Iterator[str]:
+    """Say what would change *reason* for the schedule *name*, from the next instant on."""
+    for beginning, remedy in _REMEDIES.items():
+        if reason.startswith(beginning):
+            yield remedy.format(name=name)
+            return

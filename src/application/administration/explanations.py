@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 import attrs
 
-from cronhare.domain.diagnosis.starting import keeps_alive
+from cronhare.application.starting import keeps_alive
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import FailureFilter, FailureFilterInvalid
 from cronhare.domain.lifecycle.gates import ACTIVE, PLACED, key_of, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS, alive, served, serving
+from cronhare.domain.schedules.catalog import say_unheard
 from cronhare.domain.schedules.keys import is_standalone
+from cronhare.domain.schedules.task import TaskType
 from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.words import called
 from cronhare.ports.attempts import NodeStorePort
 from cronhare.ports.claims import ReplayStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -24,14 +27,47 @@ from .explain import Explanation, explain, explain_execution, has_times, newest_
 from .names import Names
 from .reading.lookup import NotFound, find_calendars, find_execution, find_schedule, zone_of
 from .reading.schedules import what_it_came_of, who_begins_it
-from .unheard import unless_unheard
-from .views.explanations import ExplanationView
+from .views.executions import AttemptView, ExecutionView
 
 #: Runs that are named of those that another one waits for.
 MOST_BEFORE: Final = 5
 
 #: Replays, the newest, among which a backfill is looked for that is about to run an instant.
 MOST_REPLAYS: Final = 100
+
+
+@attrs.frozen(kw_only=True)
+class ExplanationView:
+    """Why a schedule ran at an instant, or did not; or why an execution is where it is.
+
+    *answer* is the short one, *because* what it rests on, sentence by sentence.
+    """
+
+    schedule_name: str
+    instant: datetime
+    timezone: str
+    ran: bool
+    answer: str
+    because: tuple[str, ...]
+    execution: ExecutionView | None
+    attempts: tuple[AttemptView, ...]
+
+    @classmethod
+    def of(
+        cls, found: Explanation, *, name: str, timezone: str, instant: datetime, now: datetime
+    ) -> Self:
+        """Show an explanation of an instant of the schedule *name*, whose zone that is."""
+        execution = found.execution
+        return cls(
+            schedule_name=name,
+            instant=instant,
+            timezone=timezone,
+            ran=found.ran,
+            answer=found.answer,
+            because=found.because,
+            execution=None if execution is None else ExecutionView.of(execution, now=now),
+            attempts=tuple(map(AttemptView.of, found.attempts)),
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -179,3 +215,29 @@ class Explanations:
             at = say_moment(last.failed_at)
             return f". One of that name was deleted or renamed: its last failure was at {at}"
         return ""
+
+
+def unless_unheard(found: Explanation, records: RecordsPort) -> Explanation:
+    """Correct the explanation of a success if it was an event, and nothing was run."""
+    execution = found.execution
+    if execution is None or not _was_unheard(execution, found, records):
+        return found
+    name = called(execution.task, topic=execution.topic)
+    return attrs.evolve(
+        found,
+        ran=False,
+        answer=f"It was completed without being run: nobody listened to {name}",
+        because=(*found.because, '`no_listener = "fail"` of its schedule lets it fail instead.'),
+    )
+
+
+def _was_unheard(execution: Execution, found: Explanation, records: RecordsPort) -> bool:
+    is_event = execution.topic is not None or execution.task.type == TaskType.EVENT
+    if execution.state is not State.SUCCEEDED or not is_event or not found.attempts:
+        return False
+    last = found.attempts[-1]
+    if last.pid is not None:
+        return False
+    said = say_unheard(called(execution.task, topic=execution.topic))
+    outputs = records.output(execution.id, since=last.attempt)
+    return any(output.stderr.head.rstrip() == said for output in outputs)

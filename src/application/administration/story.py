@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 import msgspec
 
+from cronhare.application.reports.overlaps import Tone, tone_of
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, UNFINISHED, Execution, State
-from cronhare.domain.overlaps import Tone, tone_of
 from cronhare.domain.retries.outcome import (
     MAY_COUNT,
     Crash,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from cronhare.domain.diagnosis.starting import keeps_alive
+from cronhare.application.starting import keeps_alive
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, Graces, State
 from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.retries.retry import task_awaited_until

@@ -6,9 +6,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.diagnosis.finding import Severity
-from cronhare.domain.diagnosis.lanes import judge_lanes
-from cronhare.domain.diagnosis.servers import InMemory, Unreachable
+from cronhare.application.doctor.lanes import judge_lanes
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
@@ -21,7 +19,8 @@ from cronhare.ports.attempts import (
     Refused,
     StartRequest,
 )
-from cronhare.ports.records import BrokerInspectionPort, RecordsPort, Retention
+from cronhare.ports.inspection import BrokerInspectionPort, InMemory, Severity, Unreachable
+from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from cronhare.ports.system import ClockPort
 

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 import msgspec
 
-from cronhare.domain.diagnosis.starting import serve_missing
+from cronhare.application.starting import serve_missing
 from cronhare.domain.messages import LARGEST_BODY, SIGNED, AttemptRef, cut, kept_headers
 from cronhare.domain.retries.policy import REST
 from cronhare.domain.texts.printable import shown

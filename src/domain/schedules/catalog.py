@@ -250,3 +250,10 @@ def _contradicted(named: Task, numbered: Task) -> MissingTask:
         f"number, {numbered.name} ({numbered.ref})",
         "apply that file again; or set task_name to NULL in the row, and the number counts",
     )
+
+
+#: What helps against a shared queue.
+ONE_FILE_EACH = (
+    "put their tasks and schedules into one file, or give the schedules of each a queue of its "
+    'own, queue = "…", and its workers that queue alone, --queues …'
+)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from cronhare.domain.cron import EffectKind
+from cronhare.application.reports.clock_effects import EffectKind
 from cronhare.domain.texts.moments import say_due
 
 from .output import table

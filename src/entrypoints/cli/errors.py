@@ -17,7 +17,7 @@ from cronhare.domain.texts.printable import printable, shortened
 from .streams import OutputLost
 
 if TYPE_CHECKING:
-    from cronhare.domain.schedules.clashes import Clash
+    from cronhare.application.reports.clashes import Clash
     from cronhare.domain.schedules.draft import CalendarFault
 
 #: What shells make of a SIGPIPE: 128 and its number. Nothing is printed for it.

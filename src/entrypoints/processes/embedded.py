@@ -14,10 +14,10 @@ from cronhare.application.administration.jobs_file.applying import JobsFileAppli
 from cronhare.application.administration.jobs_file.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_file.notes import notes_on_keys, notes_on_queues
 from cronhare.application.logs import say
+from cronhare.application.reports.clashes import Namesake, say_disabled
 from cronhare.domain.addresses.servers import LedgerFile
 from cronhare.domain.nodes import departed
 from cronhare.domain.reading import Fault
-from cronhare.domain.schedules.clashes import Namesake, say_disabled
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.texts.words import counted
 from cronhare.domain.topology import MAIN_QUEUE

@@ -14,12 +14,10 @@ from cronhare.adapters.system.host import be_private
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.logs import say
 from cronhare.domain.addresses.servers import BrokerServer
-from cronhare.domain.diagnosis.broker import BrokerFacts
-from cronhare.domain.diagnosis.queues import Kind
-from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.topology import topology
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.inspection import BrokerFacts, InMemory, Kind, Unreachable
 
 from .. import logs
 from ..container import Container

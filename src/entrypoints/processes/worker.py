@@ -21,8 +21,7 @@ from cronhare.application.worker.delivery import Places
 from cronhare.application.worker.leases import LeaseKeeper, OutputKeeper, Reading, read_new_output
 from cronhare.application.worker.standalone import FIND_EVERY
 from cronhare.application.worker.unhandled import WaitingRoom
-from cronhare.domain.diagnosis.clock import WORRYING_SKEW
-from cronhare.domain.nodes import CLOSING, measured_every, renewed_every
+from cronhare.domain.nodes import CLOSING, WORRYING_SKEW, measured_every, renewed_every
 from cronhare.domain.schedules.keys import Boot, is_standalone
 from cronhare.domain.texts.words import listed
 from cronhare.ports.runner import TaskRunnerPort, Written

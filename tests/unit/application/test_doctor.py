@@ -5,22 +5,30 @@ import attrs
 import pytest
 
 from cronhare.adapters.rabbitmq.topology import guide
-from cronhare.application.administration.doctor import Doctor
-from cronhare.domain.diagnosis.broker import BrokerFacts
-from cronhare.domain.diagnosis.database import DatabaseFacts
-from cronhare.domain.diagnosis.finding import Finding, Severity
-from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
-from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts
-from cronhare.domain.diagnosis.nodes import Owner
-from cronhare.domain.diagnosis.overdue import Late
-from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
-from cronhare.domain.diagnosis.targets import UntoldTarget
-from cronhare.domain.diagnosis.work import ScheduleFacts
+from cronhare.application.doctor.doctor import Doctor
+from cronhare.application.doctor.finding import Finding
 from cronhare.domain.events.targets import ByCommand, Subscriptions, Target
 from cronhare.domain.retries.limits import Breaker, Budget
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import Topology
-from cronhare.ports.records import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.inspection import (
+    Activity,
+    BrokerFacts,
+    BrokerInspectionPort,
+    Cause,
+    DatabaseFacts,
+    InMemory,
+    LaneReport,
+    LaneState,
+    Late,
+    LedgerFacts,
+    LedgerInspectionPort,
+    Owner,
+    ScheduleFacts,
+    Severity,
+    Unreachable,
+    UntoldTarget,
+)
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 AWAY = Unreachable(Cause.ABSENT, "nobody answers")

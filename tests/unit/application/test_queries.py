@@ -20,9 +20,6 @@ from cronhare.application.administration.reading.queries import LOOK_EVERY, Quer
 from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat
-from cronhare.domain.diagnosis.broker import BrokerFacts
-from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
-from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import UNRESOLVED, FailureFilter
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
@@ -35,7 +32,16 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import NodeStorePort, StartRequest
-from cronhare.ports.records import BrokerInspectionPort, ExecutionFilter
+from cronhare.ports.inspection import (
+    BrokerFacts,
+    BrokerInspectionPort,
+    Cause,
+    Fit,
+    Kind,
+    Thing,
+    Unreachable,
+)
+from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 from tests.actors import ADA
 from tests.ports import NO_NACKS

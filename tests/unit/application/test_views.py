@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from cronhare.application.administration.explain import Explanation
+from cronhare.application.administration.explanations import ExplanationView
 from cronhare.application.administration.jobs_file.difference import (
     Change,
     ChangedKind,
@@ -19,9 +20,7 @@ from cronhare.application.administration.views.executions import (
     ExecutionView,
     OutputView,
 )
-from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.application.administration.views.failures import FailureView
-from cronhare.application.administration.views.findings import DiagnosisView
 from cronhare.application.administration.views.schedules import (
     ClockEffectView,
     FieldChangeView,
@@ -32,9 +31,9 @@ from cronhare.application.administration.views.schedules import (
 )
 from cronhare.application.administration.views.values import CrashView, ErrorView, RetryView
 from cronhare.application.administration.views.work import NodeView, QueueView
-from cronhare.domain.cron import ClockEffect, EffectKind, Fold, Gap
-from cronhare.domain.diagnosis.finding import Finding, Severity
-from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
+from cronhare.application.doctor.finding import DiagnosisView, Finding
+from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
+from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.execution import State, TaskReport
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage
@@ -48,6 +47,7 @@ from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.schedules.schedule import Concurrency, Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.skips import Pause
 from cronhare.domain.schedules.task import ClassRetention, Keep, TaskRef
+from cronhare.ports.inspection import Fit, Kind, Severity, Thing
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
 from cronhare.ports.schedules import StoredSchedule

@@ -46,7 +46,7 @@ HEAVY = {
     "cronhare.adapters.rabbitmq",
     "cronhare.adapters.sql",
     "cronhare.application.administration.jobs_file.applying",
-    "cronhare.domain.diagnosis.broker",
+    "cronhare.application.doctor.broker",
     "cronhare.entrypoints.container",
     "cronhare.entrypoints.processes",
     "dependency_injector",

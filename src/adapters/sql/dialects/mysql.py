@@ -24,11 +24,10 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.types import NullType, String, TypeEngine
 
 from cronhare.domain.addresses.servers import Host, LedgerServer
-from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
-from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
 from ..dialect import Columns, TransactionRolledBack, with_dialect
 from ..tables.executions import NEW_COLUMNS, REPLACE, new_values
@@ -329,7 +328,7 @@ class MysqlDialect(ServerDialect):
         if before >= LARGEST_ID:  # MySQL gives it again, to be taken for a key that others claimed
             raise LedgerUnavailable(NUMBERS_END, changed_nothing=True)
         # MySQL knows no shorter wait than a second, and no statement with a wait of its own.
-        hurry = _HURRY if self.hurries and cast(Any, connection.dialect).is_mariadb else ""
+        hurry = _HURRY if self.hurries and cast("Any", connection.dialect).is_mariadb else ""
         inserted = sum(
             connection.exec_driver_sql(hurry + statement, parameters).rowcount
             for statement, parameters in inserts([new_values(one) for one in wanted])
@@ -349,7 +348,7 @@ class MysqlDialect(ServerDialect):
         return func.instr(text, part)
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:
-        name = "MariaDB" if cast(Any, connection.dialect).is_mariadb else "MySQL"
+        name = "MariaDB" if cast("Any", connection.dialect).is_mariadb else "MySQL"
         return name, REQUIREMENTS[name]
 
     def take_turn(self, connection: Connection) -> None:

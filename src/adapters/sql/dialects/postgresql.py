@@ -27,9 +27,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
 from cronhare.domain.addresses.servers import Host, LedgerServer
-from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
-from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.execution import Execution
+from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
 from ..dialect import Columns, with_dialect
 from ..tables.executions import NEW_COLUMNS, new_values

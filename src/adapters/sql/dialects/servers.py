@@ -26,9 +26,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cronhare.application.logs import say
 from cronhare.domain.addresses.servers import Host, LedgerServer
-from cronhare.domain.diagnosis.database import Need, Requirements
-from cronhare.domain.diagnosis.finding import Severity
 from cronhare.ports import LedgerUnavailable
+from cronhare.ports.inspection import Need, Requirements, Severity
 from cronhare.ports.system import ClockPort
 
 from ..database import connect

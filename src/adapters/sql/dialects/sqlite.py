@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from sqlalchemy import (
     URL,
@@ -33,8 +33,8 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyErro
 from sqlalchemy.types import TypeEngine
 
 from cronhare.domain.addresses.servers import LedgerFile
-from cronhare.domain.diagnosis.servers import Cause
 from cronhare.domain.execution import Execution
+from cronhare.ports.inspection import Cause, DatabaseFacts, LedgerFacts, SchemaFault
 from cronhare.ports.system import ClockPort
 
 from ..dialect import UPGRADE, Columns, Connect, Meaning, with_dialect
@@ -43,11 +43,6 @@ from ..tables.tables import executions
 from ..tables.types import LENGTH, HandWritten, UtcDateTime, named_rows
 from .batches import PLAN_COLUMNS, as_texts
 from .sqlite_file import BUSY_SECONDS, connect, is_there, located, make_file, prepare
-
-if TYPE_CHECKING:
-    from cronhare.domain.diagnosis.database import DatabaseFacts
-    from cronhare.domain.diagnosis.ledger import LedgerFacts
-
 
 # Tables
 
@@ -202,17 +197,15 @@ class SqliteDialect:
 
     errors = SqliteErrors()
 
-    def missing(self) -> "LedgerFacts | None":
+    def missing(self) -> LedgerFacts | None:
         """Tell a missing file without making it, as connecting to it would."""
         if is_there(Path(self._file.path)):
             return None
-        from cronhare.domain.diagnosis import ledger  # noqa: PLC0415 - only `doctor` asks
-
         what = f"There is no file {self._file.path} yet"
-        fault = ledger.SchemaFault(what, f"{UPGRADE}, or start `cronhare up`")
-        return ledger.LedgerFacts(database=_facts(), schema=fault)
+        fault = SchemaFault(what, f"{UPGRADE}, or start `cronhare up`")
+        return LedgerFacts(database=_facts(), schema=fault)
 
-    def facts(self, connection: Connection) -> "DatabaseFacts":
+    def facts(self, connection: Connection) -> DatabaseFacts:
         mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
         return _facts(settings={"journal_mode": str(mode)})
 
@@ -301,12 +294,10 @@ def open_engine(file: LedgerFile) -> Engine:
     return with_dialect(engine, SqliteDialect(file))
 
 
-def _facts(**said: Any) -> "DatabaseFacts":  # noqa: ANN401 - of `DatabaseFacts`
-    from cronhare.domain.diagnosis import database  # noqa: PLC0415 - only `doctor` asks
-
-    from .servers import REQUIREMENTS  # noqa: PLC0415 - as above
+def _facts(**said: Any) -> DatabaseFacts:  # noqa: ANN401 - of `DatabaseFacts`
+    from .servers import REQUIREMENTS  # noqa: PLC0415 - only `doctor` asks
 
     product, version = "SQLite", sqlite3.sqlite_version
-    return database.DatabaseFacts(
+    return DatabaseFacts(
         product=product, version=version, requirements=REQUIREMENTS[product], **said
     )

@@ -7,16 +7,21 @@ from typing import Any, Final
 from msgspec.structs import asdict
 from sqlalchemy import Connection, Engine, Select, and_, bindparam, case, func, or_, select
 
-from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts, SchemaFault
-from cronhare.domain.diagnosis.nodes import Owner
-from cronhare.domain.diagnosis.quarantine import Quarantined
-from cronhare.domain.diagnosis.servers import Cause, Unreachable
-from cronhare.domain.diagnosis.targets import UntoldTarget
 from cronhare.domain.events.outbox import PING, UNTOLD, OutboxState
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import AWAITS_TASK
 from cronhare.ports import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.inspection import (
+    Activity,
+    Cause,
+    LedgerFacts,
+    Owner,
+    Quarantined,
+    SchemaFault,
+    Unreachable,
+    UntoldTarget,
+)
 from cronhare.ports.system import ClockPort
 
 from ..access import ENTRY, TOKEN

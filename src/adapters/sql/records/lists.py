@@ -25,11 +25,10 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import UNFINISHED, State
-from cronhare.domain.overlaps import Ran
 from cronhare.domain.schedules.catalog import ref_of_topic
 from cronhare.domain.schedules.keys import ALIVE
 from cronhare.domain.schedules.task import LARGEST_NUMBER, TaskRef
-from cronhare.ports.records import ExecutionFilter, RanInWindow
+from cronhare.ports.records import ExecutionFilter, Ran, RanInWindow
 
 from ..database import Store, repeatable
 from ..tables.executions import (

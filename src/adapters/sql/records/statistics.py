@@ -37,10 +37,10 @@ from cronhare.domain.lifecycle.archive import (
     ScheduleResult,
     ScheduleResults,
 )
-from cronhare.domain.load.timings import SameTiming, Timings
 from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
 from cronhare.domain.schedules.schedule import CLEANUP_NAME, ByHand
 from cronhare.domain.schedules.task import SYSTEM
+from cronhare.domain.schedules.timings import SameTiming, Timings
 
 from ..database import Store, repeatable
 from ..dialect import Dialect

@@ -5,11 +5,11 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
+from cronhare.application.reports.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.access import Actor
 from cronhare.domain.audit import MOST_ENTRIES, Action
 from cronhare.domain.progress import OnProgress, unwatched
 from cronhare.domain.reading import MOST_FAULTS
-from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import (
     CalendarFault,
     ScheduleDraft,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import attrs
 
-from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
+from cronhare.application.reports.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.schedules.conditions import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import OWNER_FIELDS

@@ -7,12 +7,12 @@ from itertools import islice
 
 import attrs
 
+from cronhare.application.reports.clashes import say_disabled, say_shared
 from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
 from cronhare.domain.events.targets import Subscriptions, untellable
 from cronhare.domain.nodes import MOST_REPORTS, served
 from cronhare.domain.reading import MOST_FAULTS
 from cronhare.domain.schedules.catalog import ONE_FILE_EACH
-from cronhare.domain.schedules.clashes import say_disabled, say_shared
 from cronhare.domain.schedules.draft import (
     ScheduleDraft,
     note_unheard,

@@ -9,18 +9,19 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER
+from cronhare.application.reports.load import DayLoad, day_load
+from cronhare.application.reports.overlaps import overlaps
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import EVERY_FAILURE, UNRESOLVED, By, FailureFilter
-from cronhare.domain.load.curves import DayLoad, day_load
 from cronhare.domain.nodes import MOST_REPORTS, container_id, has_passed
-from cronhare.domain.overlaps import Ran, overlaps
 from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.inspection import OVERDUE_AFTER
 from cronhare.ports.records import (
     AuditFilter,
     AuditStorePort,
     ExecutionFilter,
     OverviewPort,
+    Ran,
     RecordsPort,
     Run,
     StatisticsPort,

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.diagnosis.broker import BrokerFacts
-from cronhare.domain.diagnosis.queues import Kind, Thing
 from cronhare.domain.execution import NOTHING_REPORTED, UNFINISHED, Execution, State, TaskReport
 from cronhare.domain.lifecycle.archive import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
@@ -16,6 +14,7 @@ from cronhare.domain.retries.policy import RetryPolicy
 from cronhare.domain.schedules.skips import Circumstances
 from cronhare.domain.topology import QUARANTINE_QUEUE, is_a_queue, topology
 from cronhare.ports.attempts import NodeStorePort
+from cronhare.ports.inspection import BrokerFacts, Kind, Thing
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -34,7 +33,7 @@ from .output import FOLLOW_EVERY, Followed, follow, watch
 from .schedules import preview, shown_schedules
 
 if TYPE_CHECKING:
-    from cronhare.ports.records import BrokerInspectionPort
+    from cronhare.ports.inspection import BrokerInspectionPort
 
     from ..names import Names
 

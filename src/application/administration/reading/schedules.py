@@ -8,20 +8,13 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from cronhare.domain.cron import (
-    ClockEffect,
-    CronExpression,
-    EffectKind,
-    Gap,
-    clock_changes,
-    clock_effects,
-    find_zone,
-)
-from cronhare.domain.diagnosis.starting import keeps_alive
+from cronhare.application.reports.clock_effects import ClockEffect, EffectKind, clock_effects
+from cronhare.application.reports.run_calendar import Moment, RunCalendar, lay_out
+from cronhare.application.starting import keeps_alive
+from cronhare.domain.cron import CronExpression, Gap, clock_changes, find_zone
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.policy import RetryPolicy
-from cronhare.domain.run_calendar import Moment, RunCalendar, lay_out
 from cronhare.domain.schedules.draft import Disabled, ScheduleDraft, hindrance
 from cronhare.domain.schedules.keys import LONGEST_AGO, Trigger, trigger_of
 from cronhare.domain.schedules.schedule import DEFAULT_ZONE, Recurring, Schedule, Timing

@@ -7,10 +7,10 @@ from typing import Final, Self
 
 import attrs
 
+from cronhare.application.reports.load import Curve, DayLoad, Maker
+from cronhare.application.reports.overlaps import STEPS, Bar, Lane, Overlaps, Tone
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.load.curves import Curve, DayLoad, Maker
 from cronhare.domain.nodes import is_a_scheduler
-from cronhare.domain.overlaps import STEPS, Bar, Lane, Overlaps, Tone
 from cronhare.ports.records import Coming
 
 from .executions import ExecutionView

@@ -7,7 +7,7 @@ from typing import Any, Self
 import attrs
 import msgspec
 
-from cronhare.domain.cron import ClockEffect, EffectKind
+from cronhare.application.reports.clock_effects import ClockEffect, EffectKind
 from cronhare.domain.execution import Execution, State, completed_at, outward_status
 from cronhare.domain.retries.policy import RetryPolicy, retry_facts
 from cronhare.domain.schedules.conditions import Conditions

@@ -8,14 +8,14 @@ import attrs
 import typer
 from rich.text import Text
 
-from cronhare.application.administration.views.findings import DiagnosisView
+from cronhare.application.doctor.finding import DiagnosisView, Finding, grouped
+from cronhare.application.doctor.settings import SettingsFacts, judge_faults, judge_settings
+from cronhare.application.doctor.targets import judge_targets
 from cronhare.domain.addresses.servers import LedgerFile
-from cronhare.domain.diagnosis.finding import Finding, Severity, grouped
-from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
-from cronhare.domain.diagnosis.targets import judge_targets
 from cronhare.domain.events.targets import Subscriptions
 from cronhare.domain.schedules.catalog import FileVersion
 from cronhare.domain.texts.words import counted
+from cronhare.ports.inspection import Severity
 
 from ... import logs
 from ...settings.settings import Settings, SettingsInvalid

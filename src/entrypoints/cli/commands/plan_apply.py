@@ -22,7 +22,7 @@ from cronhare.application.administration.jobs_file.notes import (
 )
 from cronhare.application.administration.reading.schedules import next_effects
 from cronhare.application.administration.views.schedules import ScheduleChangeView
-from cronhare.domain.diagnosis.nodes import judge_files
+from cronhare.application.doctor.nodes import judge_files
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.texts.words import counted
 

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from cronhare.application.administration.views.schedules import ScheduleView, ScheduleWithRuns
+from cronhare.application.starting import keeps_alive
 from cronhare.domain.cron import CronExpression, names_matter
-from cronhare.domain.diagnosis.starting import keeps_alive
 from cronhare.domain.schedules.keys import Trigger
 from cronhare.domain.texts.moments import say_due, say_duration
 from cronhare.domain.texts.words import called_in_full, say_no_times, say_ways

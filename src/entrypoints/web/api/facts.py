@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import Path, Query, Request, Response
 from pydantic import BeforeValidator
 
+from cronhare.application.administration.explanations import ExplanationView
 from cronhare.application.administration.reading.schedules import CalendarView
 from cronhare.application.administration.views.access import AuditView
-from cronhare.application.administration.views.explanations import ExplanationView
 from cronhare.domain.access import Scope
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.reading import Fault

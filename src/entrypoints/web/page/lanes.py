@@ -8,7 +8,7 @@ import attrs
 from markupsafe import Markup
 
 from cronhare.application.administration.views.overview import BarView, LaneView, TimelineView
-from cronhare.domain.overlaps import Tone
+from cronhare.application.reports.overlaps import Tone
 
 #: The width of a lane, in its own units, and the least that a bar has of it.
 WIDTH: Final = 1_000

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.application.administration.views.stories import StoryView
+from cronhare.application.administration.stories import StoryView
 
 #: The width of the line, in its own units, and the least that a piece has of it.
 WIDTH: Final = 1_000

@@ -15,15 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cronhare.domain.cron import (
-    ClockChanges,
-    CronExpression,
-    EffectKind,
-    Fold,
-    Gap,
-    clock_changes,
-    clock_effects,
-)
+from cronhare.application.reports.clock_effects import EffectKind, clock_effects
+from cronhare.domain.cron import ClockChanges, CronExpression, Fold, Gap, clock_changes
 from cronhare.domain.cron.timeline import MINUTE
 from cronhare.domain.schedules.schedule import Recurring
 

@@ -1,0 +1,117 @@
+"""What several jobs files on one ledger must not share: schedules' names, tasks' numbers, queues.
+
+Our own workers find a task by source and name, and never run one of another file. Rows written by
+hand and messages of other programs have numbers alone. And a worker takes what its queue brings,
+but has one file, and refuses the runs of another.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.texts.words import listed
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """A task of *source*, found at *place*, that has a number."""
+
+    ref: TaskRef
+    source: str
+    place: str
+
+
+@attrs.frozen
+class Collision:
+    """Two tasks with one number."""
+
+    ref: TaskRef
+    ours: str
+    theirs: Holder
+
+    def __str__(self) -> str:
+        return (
+            f"{self.ours}: {self.ref} is also the number of {self.theirs.place} "
+            f"of {self.theirs.source}"
+        )
+
+
+@attrs.frozen
+class Namesake:
+    """A schedule, or what it is, whose name one of another source has, enabled or not."""
+
+    name: str
+    source: str
+    what: str = "schedules"
+
+    def __str__(self) -> str:
+        thing = self.what.removesuffix("s")
+        return f"{self.what}.{self.name}: is the name of a {thing} of {self.source}, too"
+
+
+#: Why a file cannot be applied beside another one.
+Clash: TypeAlias = Collision | Namesake
+
+
+def clashes(
+    drafts: Iterable[ScheduleDraft],
+    tasks: Iterable[Task],
+    *,
+    names: Mapping[str, str],
+    holders: Iterable[Holder],
+) -> tuple[Clash, ...]:
+    """Find the names and numbers that a file shares with others.
+
+    *names* maps their schedules to sources. One that is disabled counts: its file would be refused
+    at its own next `apply`.
+    """
+    namesakes = (
+        Namesake(draft.name, source) for draft in drafts if (source := names.get(draft.name))
+    )
+    first: dict[TaskRef, Holder] = {}
+    for holder in holders:
+        first.setdefault(holder.ref, holder)
+    collisions = (
+        Collision(task.ref, f"tasks.{task.name}", first[task.ref])
+        for task in tasks
+        if task.ref in first
+    )
+    return (*namesakes, *collisions)
+
+
+def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
+    """Find the queues with schedules of several sources, from pairs of queue and source."""
+    sources: defaultdict[str, set[str]] = defaultdict(set)
+    for queue, source in used:
+        sources[queue].add(source)
+    return {queue: sorted(found) for queue, found in sorted(sources.items()) if len(found) > 1}
+
+
+def say_shared(queue: str, sources: Sequence[str]) -> str:
+    """Say what a shared queue leads to.
+
+    >>> say_shared("slow", ["jobs.toml", "user.toml"]).partition(":")[0]
+    'queue slow has schedules of jobs.toml and user.toml, and a worker has one file'
+    """
+    whose = f"{', '.join(sources[:-1])} and {sources[-1]}"
+    return (
+        f"queue {queue} has schedules of {whose}, and a worker has one file: the runs of every "
+        "other fail there, for good"
+    )
+
+
+def say_disabled(names: Sequence[str], source: str) -> str:
+    """Say which schedules a file no longer has, and how to tell apart two files of one name.
+
+    >>> say_disabled(["nightly"], "jobs.toml").partition(". ")[0]
+    'disabled, for they came from jobs.toml and are not in it: nightly'
+    """
+    return (
+        f"disabled, for they came from {source} and are not in it: {listed(names)}. If another "
+        "file of that name has them, give this one a name of its own in its first line: "
+        'source = "…"'
+    )

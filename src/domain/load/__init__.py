@@ -1,1 +1,0 @@
-"""The load of a day: how many runs are due in each minute, and what would spread them."""

@@ -1,0 +1,208 @@
+"""What the reports of the nodes show: who is missing, silent, off, or of another version."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cronhare.application.doctor.finding import Finding
+from cronhare.application.doctor.ledger import judge_activity, judge_unserved
+from cronhare.application.doctor.nodes import judge_awaited, judge_files
+from cronhare.domain.nodes import PRESUMED_DEAD_AFTER, NodeReport
+from cronhare.domain.schedules.catalog import FileVersion
+from cronhare.ports.inspection import Activity, LastClaim, Late, Owner, Severity
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+LONG_AGO = NOON - timedelta(days=1)
+ANT, BEE = "ant-7-0a1b2c3d4e5f6071", "bee-9-0a1b2c3d4e5f6072"
+
+
+def node(name: str = ANT, role: str = "worker", **fields: Any) -> NodeReport:  # noqa: ANN401 - its fields
+    known = {"host": name.partition("-")[0], "version": "1.4.0", "seen_at": NOON}
+    return NodeReport(name=name, role=role, started_at=NOON, **{**known, **fields})
+
+
+def told(*nodes: NodeReport, **facts: Any) -> list[tuple[Severity, str]]:  # noqa: ANN401 - of an Activity
+    """Judge the nodes, and leave out what is as it should be."""
+    activity = Activity(now=NOON, nodes=nodes, **facts)
+    return shown(list(judge_activity(activity)))
+
+
+def shown(findings: list[Finding]) -> list[tuple[Severity, str]]:
+    return [(each.severity, each.what) for each in findings if each.severity is not Severity.OK]
+
+
+def test_a_node_at_work_is_listed_with_what_it_runs() -> None:
+    scheduler, worker = node(ANT, "scheduler"), node(BEE, running=2, concurrency=8)
+
+    findings = list(judge_activity(Activity(now=NOON, nodes=[scheduler, worker])))
+
+    assert [(each.severity, each.what) for each in findings] == [
+        (Severity.OK, f"{ANT} (scheduler 1.4.0) last seen at 2026-03-01 12:00:00Z"),
+        (Severity.OK, f"{BEE} (worker 1.4.0) runs 2 tasks, last seen at 2026-03-01 12:00:00Z"),
+    ]
+
+
+def test_an_owner_that_reports_itself_is_listed_once() -> None:
+    owner = Owner(name=BEE, running=1, lease_until=NOON + 20 * SECOND)
+    activity = Activity(now=NOON, nodes=[node(BEE, "up", running=1)], owners=[owner])
+
+    assert len(list(judge_activity(activity))) == 1
+
+
+def test_an_owner_that_reports_itself_has_not_vanished() -> None:
+    owner = Owner(name=BEE, running=1, lease_until=NOON - timedelta(minutes=2))
+
+    [(severity, what)] = told(node(BEE, "up"), owners=[owner])
+
+    assert severity is Severity.ERROR
+    assert what.startswith(f"{BEE} does not renew the lease of 1 task: ")
+
+
+@pytest.mark.parametrize("role", ["scheduler", "up"])
+def test_where_a_scheduler_reports_itself_none_is_missed(role: str) -> None:
+    assert told(node(role=role, seen_at=NOON - PRESUMED_DEAD_AFTER)) == []
+
+
+def test_where_only_workers_report_themselves_no_scheduler_is_there() -> None:
+    assert told(node()) == [
+        (Severity.WARNING, "No scheduler reports itself: what falls due is not claimed")
+    ]
+
+
+def test_a_silent_node_is_told_and_is_no_scheduler_any_more() -> None:
+    seen_at = NOON - PRESUMED_DEAD_AFTER - SECOND
+
+    missing, silent = told(node(role="up", seen_at=seen_at))
+
+    assert missing[0] is Severity.WARNING
+    since = "2026-03-01 11:59:14Z: it was killed, or is cut off from the database"
+    assert silent == (Severity.NOTE, f"{ANT} (up) is silent since {since}")
+
+
+def test_a_scheduler_that_ended_in_good_order_has_no_report_and_is_missed() -> None:
+    claimed = LastClaim(NOON - timedelta(minutes=30), "gone-5")
+
+    [(found, _)] = told(node(), last_claim=claimed)
+
+    assert found is Severity.WARNING
+
+
+def test_of_a_ledger_where_nobody_has_reported_yet_nothing_is_said() -> None:
+    owner = Owner(name="ant-7", running=1, lease_until=NOON + SECOND)
+    activity = Activity(now=NOON, owners=[owner])
+
+    assert told(owners=[owner]) == []
+    assert list(judge_unserved(["mails"], activity, in_memory=False, jobs=None)) == []
+
+
+def test_what_is_late_is_held_back_from_a_scheduler_that_reports_itself() -> None:
+    late = [Late("tick", NOON - timedelta(minutes=2))]
+
+    [(severity, looked)] = told(node(role="scheduler"), overdue=late)
+    (_, unlooked), *_ = told(node(), overdue=late)
+
+    assert severity is Severity.ERROR
+    held = "another session holds all that is due"
+    assert looked.endswith(f": {ANT} is there: {held}, or it is refused")
+    assert unlooked.endswith(f": no scheduler reports itself, or {held}")
+
+
+def test_without_a_scheduler_what_is_late_says_so_once() -> None:
+    found = told(node(), overdue=[Late("tick", NOON - timedelta(minutes=2))])
+
+    assert [severity for severity, _ in found] == [Severity.ERROR]
+
+
+def test_hosts_whose_clocks_are_off_are_named_once_each() -> None:
+    off, on = timedelta(seconds=-3.2), SECOND
+    nodes = [
+        node(ANT, "up", clock_offset=off),
+        node("ant-8", clock_offset=off),
+        node(BEE, clock_offset=on),
+        node("cat-3", clock_offset=off, seen_at=NOON - timedelta(minutes=5)),
+    ]
+
+    [(severity, what)] = [each for each in told(*nodes) if "silent" not in each[1]]
+
+    assert severity is Severity.WARNING
+    assert what.startswith("Hosts are off the ledger's clock: ant by -3.200 s. ")
+
+
+def test_different_versions_at_work_are_a_note() -> None:
+    nodes = [node(ANT, "up"), node(BEE, version="1.3.0")]
+
+    assert told(*nodes) == [
+        (Severity.NOTE, f"Different versions are at work: 1.3.0 ({BEE}); 1.4.0 ({ANT})")
+    ]
+    assert told(nodes[0], node(BEE)) == []
+
+
+def unserved(*nodes: NodeReport, in_memory: bool = False, **facts: Any) -> list[str]:  # noqa: ANN401 - of an Activity
+    activity = Activity(now=NOON, nodes=nodes, **facts)
+    found = judge_unserved(["mails", "reports"], activity, in_memory=in_memory, jobs=None)
+    return [each.what for each in found]
+
+
+def test_a_queue_that_no_worker_serves_is_named() -> None:
+    scheduler = node(ANT, "scheduler", queues=("mails", "reports"))
+    silent = node("cat-3", queues=("mails",), seen_at=NOON - timedelta(minutes=5))
+
+    assert unserved(scheduler, silent, node(BEE, queues=("reports",))) == [
+        "No worker reports that it serves mails"
+    ]
+    assert unserved(scheduler, node(BEE, "up", queues=("reports", "mails"))) == []
+
+
+def test_a_cronhare_up_that_runs_is_given_the_queue_and_not_started_once_more() -> None:
+    at_work = Activity(now=NOON, nodes=[node(role="up")])
+
+    [shared] = judge_unserved(["mails"], at_work, in_memory=True, jobs="jobs.toml")
+    [alive] = judge_unserved(["cron_standalone.pump"], at_work, in_memory=True, jobs="jobs.toml")
+
+    ends = "to its jobs file, and start `cronhare up` anew"
+    assert shared.cure == f"add a schedule on that queue {ends}"
+    assert alive.cure == f"add the task {ends}"
+
+
+def test_rows_that_cannot_be_read_and_reports_that_were_not_looked_at_are_counted() -> None:
+    activity = Activity(now=NOON, unread_nodes=99_000, broken_nodes=1)
+
+    assert shown(list(judge_activity(activity))) == [
+        (Severity.NOTE, "99,000 other nodes reported themselves and are not looked at"),
+        (Severity.WARNING, "1 row of SchedulerNode cannot be read, and counts for nothing"),
+    ]
+
+
+def test_workers_with_another_version_of_the_file_are_named_with_what_to_do() -> None:
+    same, older = FileVersion("jobs.toml", "new"), FileVersion("jobs.toml", "old")
+    nodes = [
+        node(ANT, source="jobs.toml", digest="old"),
+        node(BEE, source="jobs.toml", digest="new"),
+        node("cat-1-0a1b2c3d4e5f6073", source="user.toml", digest="old"),
+        node("dog-1-0a1b2c3d4e5f6074"),
+        node("eel-1-0a1b2c3d4e5f6075", source="jobs.toml", digest="old", seen_at=LONG_AGO),
+    ]
+
+    [told] = judge_files(nodes, same, now=NOON)
+
+    assert told.severity is Severity.WARNING
+    assert told.what == f"{ANT}: with another version of jobs.toml than this one"
+    assert "systemctl reload, or kill -HUP 7 on ant; under nohup restart it)" in told.cure
+    assert [each.what.partition(":")[0] for each in judge_files(nodes, older, now=NOON)] == [BEE]
+
+
+def test_workers_are_to_be_reloaded_for_a_task_unless_each_has_the_file_that_was_read() -> None:
+    file = FileVersion("jobs.toml", "new")
+    same, older = (node(source="jobs.toml", digest=digest) for digest in ("new", "old"))
+    scheduler = node(BEE, "scheduler")
+
+    cures = [
+        finding.cure or ""
+        for read, nodes in ((file, [same, scheduler]), (file, [same, older]), (None, [same]))
+        for finding in judge_awaited(1, nodes, read, now=NOON)
+    ]
+
+    assert ["reload the workers" in cure for cure in cures] == [False, True, True]
+    assert "add one that it has not, or cancel the run" in cures[0]
