@@ -6,9 +6,9 @@ from typing import Protocol
 
 import attrs
 
-from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, RaisedAlert, Signs
+from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace
 from cronhare.domain.events.events import Event
-from cronhare.domain.events.judging import ScheduleSigns, SystemSigns
+from cronhare.domain.events.judging import ScheduleSigns, Signs, SystemSigns
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, RunEnd
 from cronhare.domain.events.targets import Target
 from cronhare.domain.execution import Execution
@@ -252,8 +252,8 @@ class EventStorePort(Protocol):
 class AlertChanges:
     """What `keep` has changed."""
 
-    raised: Collection[RaisedAlert] = ()
-    cleared: Collection[RaisedAlert] = ()
+    raised: Collection[Alert] = ()
+    cleared: Collection[Alert] = ()
 
 
 class AlertStorePort(Protocol):
@@ -327,11 +327,11 @@ class AlertStorePort(Protocol):
 
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
-    ) -> tuple[Sequence[RaisedAlert], bool]:
+    ) -> tuple[Sequence[Alert], bool]:
         """List alerts in the order of their places, at most *limit*, and say if others follow."""
 
-    def raised(self) -> Sequence[RaisedAlert]:
+    def raised(self) -> Sequence[Alert]:
         """List the alerts that hold, by their keys."""
 
-    def cleared(self) -> Sequence[RaisedAlert]:
+    def cleared(self) -> Sequence[Alert]:
         """List those that are cleared and not forgotten, nor raised again, by their keys."""

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from sqlite3 import Connection
 
-import attrs
 import msgspec
 
-from cronhare.domain.events.alerts import RaisedAlert, Signs, alert, judge, raised
+from cronhare.domain.events.alerts import raised
+from cronhare.domain.events.judging import Signs, alert, judge
 from cronhare.domain.events.rules import AlertPolicy, Rule
 
 #: How often each has run, in how many minutes, and how often it fails, in percent.
@@ -73,19 +73,24 @@ def write_alerts(ledger: Connection, late: int) -> None:
     now = datetime.now(UTC)
     subject, long = "nightly-invoices", "a-queue-that-somebody-gave-a-name-which-is-rather-long"
     for one in (
-        *judge(Signs(unresolved=104), AlertPolicy(runbook="https://wiki.example/dead-letters")),
-        alert(Rule.QUEUE, f"3 runs wait in {long}", value=3, subject=long),
-        attrs.evolve(
-            alert(Rule.NOT_FINISHED, _LATE, value=5_400, subject=subject),
+        *judge(
+            Signs(unresolved=104), AlertPolicy(runbook="https://wiki.example/dead-letters"), now
+        ),
+        alert(Rule.QUEUE, f"3 runs wait in {long}", now=now, value=3, subject=long),
+        alert(
+            Rule.NOT_FINISHED,
+            _LATE,
+            now=now,
+            value=5_400,
+            subject=subject,
             source="jobs.toml",
             scheduler_id=late,
         ),
     ):
-        found = RaisedAlert.of(one, now)
         at, data = _text(now), msgspec.json.encode(one.data).decode()
-        row = (found.key, at, at, data, one.subject, one.source, one.scheduler_id)
+        row = (one.key, at, at, data, one.subject, one.source, one.scheduler_id)
         ledger.execute(_ALERT, row)
-        key = raised(found, source="jobs.toml").id
+        key = raised(one, source="jobs.toml").id
         if one.rule != Rule.QUEUE:
             ledger.execute(_DELIVERY, (key, "ops", at, "delivered", 1, at, None))
             error = "POST https://hooks.example.org/…: 503 Service Unavailable"

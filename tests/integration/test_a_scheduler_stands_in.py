@@ -27,7 +27,7 @@ from cronhare.domain import nodes
 from cronhare.domain.events import alerts
 from cronhare.entrypoints.processes import scheduler
 
-alerting.EVERY = alerting.EVERY = timedelta(milliseconds=300)
+alerting.EVERY = timedelta(milliseconds=300)
 alerts.CLEAR_AFTER = relay.STAND_IN_AFTER = timedelta(seconds=1)
 nodes.PRESUMED_DEAD_AFTER = timedelta(seconds=7)
 relay.STAND_IN_EVERY = scheduler.LOOK_FOR_ALERTS_EVERY = 0.2

@@ -1,20 +1,11 @@
 """What every ledger promises of alerts."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import attrs
-
-from cronhare.domain.events.alerts import (
-    CLEAR_AFTER,
-    Alert,
-    AlertFilter,
-    AlertPlace,
-    RaisedAlert,
-    Signs,
-)
-from cronhare.domain.events.judging import OVERDUE_AFTER, ScheduleSigns, SystemSigns
+from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, AlertFilter, AlertPlace, key_of
+from cronhare.domain.events.judging import OVERDUE_AFTER, ScheduleSigns, Signs, SystemSigns
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.retry import Complete
@@ -36,11 +27,25 @@ from tests.integration.ledgers import (
 DAY = timedelta(days=1)
 
 
-def alert(rule: Rule = Rule.FAILED, value: int = 6) -> Alert:
-    return Alert(rule=rule, message="6 failed", data={"value": value, "why": "ß\n"})
+def alert(
+    rule: Rule = Rule.FAILED,
+    value: int = 6,
+    *,
+    subject: str = "",
+    source: str | None = None,
+    scheduler_id: int = 0,
+) -> Alert:
+    return Alert(
+        key=key_of(rule, subject, source),
+        raised_at=datetime(2026, 3, 2, tzinfo=UTC),  # the store knows better
+        data={"value": value, "why": "ß\n"},
+        subject=subject,
+        source=source,
+        scheduler_id=scheduler_id,
+    )
 
 
-def keys(alerts: Collection[RaisedAlert]) -> list[str]:
+def keys(alerts: Collection[Alert]) -> list[str]:
     return sorted(each.key for each in alerts)
 
 
@@ -235,7 +240,7 @@ def test_one_that_held_while_a_clock_was_ahead_is_over_when_that_is_set_right(
 def test_each_source_judges_and_clears_its_own_and_nobodys_are_over_after_a_day(
     ledger: Ledger,
 ) -> None:
-    late = attrs.evolve(alert(Rule.NOT_STARTED), subject="x" * 255, source="shop", scheduler_id=7)
+    late = alert(Rule.NOT_STARTED, subject="x" * 255, source="shop", scheduler_id=7)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE)
     assert ledger.alerts.begin(now=ledger.now, every=MINUTE, source="shop")
     assert not ledger.alerts.begin(now=ledger.now, every=MINUTE, source="shop")
@@ -453,8 +458,8 @@ def test_what_held_when_nobody_judged_is_not_over_before_somebody_has_seen_it(
 
 
 def test_a_page_has_what_holds_then_what_is_over_the_newest_first(ledger: Ledger) -> None:
-    of_schedule = attrs.evolve(alert(Rule.TOO_LONG), subject="books", scheduler_id=7, source="j")
-    lasting = [alert(Rule.NODE), alert(Rule.QUEUE), attrs.evolve(alert(Rule.QUEUE), subject="b")]
+    of_schedule = alert(Rule.TOO_LONG, subject="books", scheduler_id=7, source="j")
+    lasting = [alert(Rule.NODE), alert(Rule.QUEUE), alert(Rule.QUEUE, subject="b")]
 
     def hold(*held: Alert, source: str | None = None) -> None:
         ledger.clock.advance(MINUTE)

@@ -34,13 +34,13 @@ from cronhare.domain.events import alerts
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 
-alerting.EVERY = alerting.EVERY = timedelta(milliseconds=300)
+alerting.EVERY = timedelta(milliseconds=300)
 alerts.CLEAR_AFTER = timedelta(seconds=1)
 if "dies" in sys.argv:
     def judged(changes):
         if changes.raised:
             os.kill(os.getpid(), signal.SIGKILL)
-    alerting.say_changes = alerting.say_changes = judged
+    alerting.say_changes = judged
 
 async def main():
     container = Container(settings=Settings.read())

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cronhare.domain.events.alerts import Alert
+from cronhare.domain.events.judging import alert
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import State
 from cronhare.ports.records import Counts
@@ -124,7 +124,7 @@ def test_what_is_in_a_state_and_what_failed_is_counted_so_far(ledger: Ledger) ->
 
 def test_alerts_that_hold_are_counted_so_far(ledger: Ledger) -> None:
     ledger.alerts.begin(now=ledger.now, every=MINUTE)
-    one, *_ = held = [Alert(rule=rule, message="6 failed", data={"value": 6}) for rule in Rule]
+    one, *_ = held = [alert(rule, "6 failed", now=ledger.now, value=6) for rule in Rule]
     ledger.alerts.keep([one], now=ledger.now, ended_at=ledger.now)
     ledger.clock.advance(HOUR)
     ledger.alerts.keep(held[1:], now=ledger.now, ended_at=ledger.now)

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import attrs
 import pytest
 
-from cronhare.domain.events.alerts import alert, raised
+from cronhare.domain.events.alerts import raised
+from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.execution import State
@@ -305,18 +306,17 @@ def test_alerts_are_seen_with_where_to_look_and_who_was_told(house: House) -> No
     judged = house.see("/ui/alerts")
     assert ("No alert holds." in judged, "Nobody has judged" in judged) == (True, False)
     now = house.ledger.now
-    late = attrs.evolve(
-        alert(
-            Rule.TOO_LONG,
-            f"late {SCRIPT}",
-            value=90,
-            threshold=60,
-            subject=SCRIPT,
-        ),
+    late = alert(
+        Rule.TOO_LONG,
+        f"late {SCRIPT}",
+        now=now,
+        value=90,
+        threshold=60,
+        subject=SCRIPT,
         source="jobs.toml",
         scheduler_id=7,
     )
-    unserved = alert(Rule.QUEUE, "none serves it", value=3, subject="mail")
+    unserved = alert(Rule.QUEUE, "none serves it", now=now, value=3, subject="mail")
     for source, held in (("jobs.toml", late), (None, unserved)):
         house.ledger.alerts.begin(now=now, every=HOUR, source=source)
         [one] = house.ledger.alerts.keep([held], now=now, ended_at=now, source=source).raised

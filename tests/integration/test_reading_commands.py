@@ -10,7 +10,8 @@ import pytest
 from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.events.alerts import alert, trial
+from cronhare.domain.events.alerts import trial
+from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.texts.moments import say_moment
@@ -108,8 +109,8 @@ def test_alerts_are_chosen_by_what_they_are_and_say_first_how_bad(tmp_path: Path
     engine = open_engine(f"sqlite:///{tmp_path}/cronhare.sqlite3")
     store, now = SqlAlertStore(engine, SystemClock()), datetime.now(UTC)
     assert store.begin(now=now, every=timedelta(minutes=1))
-    queue = alert(Rule.QUEUE, "nobody", value=3, subject="mail")
-    store.keep([queue, alert(Rule.NODE, "silent", value=60)], now=now, ended_at=now)
+    queue = alert(Rule.QUEUE, "nobody", now=now, value=3, subject="mail")
+    store.keep([queue, alert(Rule.NODE, "silent", now=now, value=60)], now=now, ended_at=now)
     engine.dispose()
 
     def listed(*options: str) -> list[object]:

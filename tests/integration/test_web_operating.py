@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, RaisedAlert, alert, raised
+from cronhare.domain.events.alerts import CLEAR_AFTER, Alert, raised
+from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.rules import Rule
 from cronhare.domain.events.targets import ByEmail, EventKind, Subscriptions, Target
@@ -285,21 +286,17 @@ SUBSCRIPTIONS = Subscriptions(
         ),
     },
 )
-FAILING = Alert(
-    rule=Rule.FAILED,
-    message="6 failed cron tasks",
-    data={"rule": "failed", "value": 6, "threshold": 5, "alert": {"severity": "high"}},
-)
+FAILING = alert(Rule.FAILED, "", now=NOON, value=6, threshold=5)
 
 
-def hold(ledger: Ledger, *held: Alert, source: str | None = None) -> list[RaisedAlert]:
+def hold(ledger: Ledger, *held: Alert, source: str | None = None) -> list[Alert]:
     """Let these hold from now on, beside what holds of other sources."""
     ledger.clock.advance(MINUTE)
     ledger.alerts.begin(now=ledger.now, every=MINUTE, source=source)
     return [*ledger.alerts.keep(held, now=ledger.now, ended_at=ledger.now, source=source).raised]
 
 
-def tell(ledger: Ledger, one: RaisedAlert, target: str, error: str | None = None) -> None:
+def tell(ledger: Ledger, one: Alert, target: str, error: str | None = None) -> None:
     """Tell a target of an alert, or try so in vain."""
     event = raised(one, source="jobs.toml")
     ledger.events.add([OutboxRow.of(event, target, source="jobs.toml", now=ledger.now)])
@@ -349,12 +346,17 @@ def test_alerts_say_what_is_wrong_who_was_told_and_why_others_were_not(
 
 
 def test_alerts_are_chosen_and_come_page_by_page(web: Site, ledger: Ledger) -> None:
-    late = attrs.evolve(
-        alert(Rule.NOT_FINISHED, "late", value=90, subject="books"),
+    now = ledger.now
+    late = alert(
+        Rule.NOT_FINISHED,
+        "late",
+        now=now,
+        value=90,
+        subject="books",
         source="jobs.toml",
         scheduler_id=7,
     )
-    queues = [alert(Rule.QUEUE, "nobody", value=3, subject=f"q{n}") for n in "ab"]
+    queues = [alert(Rule.QUEUE, "nobody", now=now, value=3, subject=f"q{n}") for n in "ab"]
     hold(ledger, late, source="jobs.toml")
     hold(ledger, *queues, FAILING)
 

@@ -20,7 +20,7 @@ from cronhare.adapters.sql.dialects import servers as server_sessions
 from cronhare.adapters.sql.tables.schedules import LONGEST_RETENTION
 from cronhare.application import publish
 from cronhare.application.administration.views import work as metrics
-from cronhare.application.events import announce, find, relay
+from cronhare.application.events import announce, relay
 from cronhare.application.worker import attempt as worker_attempt
 from cronhare.application.worker import unhandled as parking
 from cronhare.domain import access as tokens
@@ -183,7 +183,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{relay.MOST_AT_A_TIME} of all",
         f"{relay.MOST_OF_FAILING} of those that have failed",
     ],
-    "events that wait for a target": [f"{find.MOST_WAITING:,}"],
+    "events that wait for a target": [f"{announce.MOST_WAITING:,}"],
     "events that were told": [f"{announce.KEPT_FOR // DAY} days"],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "an answer of a database's server": [

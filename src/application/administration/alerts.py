@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
-from cronhare.domain.events.alerts import AlertFilter, AlertPlace, RaisedAlert, say_unjudged
+from cronhare.domain.events.alerts import Alert, AlertFilter, AlertPlace, say_unjudged
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import EventKind, Subscribers, Subscriptions, why_untold
 from cronhare.ports.events import AlertStorePort, EventStorePort
@@ -71,7 +71,7 @@ class AlertDesk:
         if not found:
             self._names.expect_schedule(schedule)
 
-    def _told(self, found: Sequence[RaisedAlert]) -> Mapping[str, Sequence[OutboxRow]]:
+    def _told(self, found: Sequence[Alert]) -> Mapping[str, Sequence[OutboxRow]]:
         """Find who was told of alerts, by how the keys of their events begin."""
         told = defaultdict[str, list[OutboxRow]](list)
         begins = f"{EventKind.ALERT}:"
@@ -79,7 +79,7 @@ class AlertDesk:
             told[f"{row.event_key.removeprefix(begins).rpartition(':')[0]}:"].append(row)
         return told
 
-    def _shown(self, found: Sequence[RaisedAlert]) -> Iterator[AlertView]:
+    def _shown(self, found: Sequence[Alert]) -> Iterator[AlertView]:
         told, ours = self._told(found), self._subscribers.current
         source, tasks = ours.source or "", self._tasks_of_no_file(found, ours)
         failing, now = self._failing(chain.from_iterable(told.values())), self._now()
@@ -100,9 +100,7 @@ class AlertDesk:
         found = {(name, file): self._events.failing(name, source=file) for name, file in untried}
         return {place: row for place, row in found.items() if row is not None}
 
-    def _tasks_of_no_file(
-        self, found: Iterable[RaisedAlert], ours: Subscriptions
-    ) -> Mapping[int, str]:
+    def _tasks_of_no_file(self, found: Iterable[Alert], ours: Subscriptions) -> Mapping[int, str]:
         """Name the tasks of schedules of no file, if some of the alerts may be of such."""
         elsewhere = {None, *ours.task_of}
         if elsewhere.issuperset(each.told_as_of for each in found):

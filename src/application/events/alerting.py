@@ -6,7 +6,7 @@ a target that asks for alerts; those of schedules by the processes that have the
 
 import logging
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,12 +17,11 @@ from cronhare.domain.events.alerts import (
     JUDGED_WITHIN,
     TOLD_ANEW_AFTER,
     Alert,
-    RaisedAlert,
+    AlertFilter,
     cleared,
-    judge,
     raised,
 )
-from cronhare.domain.events.judging import judge_schedule, judge_system
+from cronhare.domain.events.judging import judge, judge_schedule, judge_system
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.rules import AlertConditions, AlertPolicy
 from cronhare.domain.events.targets import EventKind, Subscriptions
@@ -38,6 +37,23 @@ log = logging.getLogger(__name__)
 #: After a longer time between two looks the ledger may have been away, and with it all reports. A
 #: node that could not report itself for so long does so before it counts as ended.
 LONGEST_GAP: Final = timedelta(seconds=20)
+
+#: Seconds that one look may judge schedules, and how many it reads at a time. What else a process
+#: looks for waits so long, and `LONGEST_GAP` is never reached.
+TURN: Final = 2.0
+AT_ONCE: Final = 250
+
+#: Between two looks for the ids of schedules that may alert: one that is new waits so long.
+LOOK_UP_EVERY: Final = timedelta(minutes=5)
+
+#: Who was refused, as another judges, asks again after so long: that one may have been killed.
+ASK_AGAIN_AFTER: Final = timedelta(seconds=10)
+
+#: Schedules that are judged; of more the first.
+MOST_WATCHED: Final = 10_000
+
+#: Alerts of which it is asked at once whether they were told, and rows that are added at once.
+_AT_ONCE: Final = 500
 
 
 class LedgerJudge:
@@ -82,109 +98,72 @@ class LedgerJudge:
         self._judged_at = now
 
     def _held(self, now: datetime) -> Iterator[Alert]:
-        yield from judge(self._alerts.signs(now=now, retries=self._policy.retries), self._policy)
+        signs = self._alerts.signs(now=now, retries=self._policy.retries)
+        yield from judge(signs, self._policy, now)
         reports, since = self._nodes.nodes(now=now, limit=MOST_REPORTS).reports, self._watched_since
         at_work = served(reports, now, watched_since=since)
-        signs = self._alerts.system_signs(now=now, served=at_work)
-        yield from judge_system(attrs.evolve(signs, nodes=reports, watched_since=since), now)
-
-
-def say_changes(changes: AlertChanges) -> None:
-    """Log which alerts were raised, and which are over."""
-    for alert in changes.raised:
-        say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule)
-    for alert in changes.cleared:
-        about = f" of {alert.subject}" if alert.subject else ""
-        text = f"The alert {alert.rule}{about} is over"
-        say(log, logging.INFO, "alert.cleared", text, rule=alert.rule)
-
-
-#: Seconds that one look may judge schedules, and how many it reads at a time. What else a process
-#: looks for waits so long, and `LONGEST_GAP` is never reached.
-TURN: Final = 2.0
-AT_ONCE: Final = 250
+        waiting = self._alerts.system_signs(now=now, served=at_work)
+        yield from judge_system(attrs.evolve(waiting, nodes=reports, watched_since=since), now)
 
 
 class ScheduleJudgement:
-    """One judgement of schedules, as they are at *now*; kept once all have been looked at."""
+    """One judgement of the schedules of a file, as they are at *now*; kept once all are judged.
+
+    Very many take longer than a look may: several looks take a turn each.
+    """
 
     def __init__(
         self,
         alerts: AlertStorePort,
         watched: Mapping[int, AlertConditions],
         *,
-        source: str,
+        of: Subscriptions,
         now: datetime,
-        monotonic: Callable[[], float] = time.monotonic,
+        is_anew: bool,
     ) -> None:
-        """*monotonic* is a stopwatch."""
+        """*is_anew* says that it takes the place of one that a reload cut off.
+
+        It is not cut off once more: reloads may come more often than judging very many takes.
+        """
         self.now = now
         self._alerts = alerts
         self._watched = watched
-        self._source = source
-        self._monotonic = monotonic
-        self._began = monotonic()
+        self._of = of
+        self._is_anew = is_anew
+        self._began = time.monotonic()
         self._left = [*watched]
+        self._left_at = now
         self._held = list[Alert]()
 
-    def go_on(self) -> bool:
+    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
+        """Whether the next look came soon, and for the same file: else this is cut off."""
+        is_late = has_passed(JUDGED_WITHIN * EVERY, self._left_at, now)
+        return not is_late and (self._is_anew or subscriptions is self._of)
+
+    def take_turn(self, now: datetime) -> bool:
         """Judge for a turn; answers whether some are left."""
-        until = self._monotonic() + TURN
+        until, source = time.monotonic() + TURN, self._of.source or ""
         while self._left:
             page, self._left = self._left[:AT_ONCE], self._left[AT_ONCE:]
-            self._held += self._judged({id_: self._watched[id_] for id_ in page})
-            if self._monotonic() >= until:
+            usual = {id_ for id_ in page if self._watched[id_].longer_than_usual}
+            for signs in self._alerts.schedule_signs(page, usual=usual, now=self.now):
+                conditions = self._watched[signs.scheduler_id]
+                self._held += judge_schedule(signs, conditions, self.now, source=source)
+            if time.monotonic() >= until:
                 break
+        self._left_at = now
         return bool(self._left)
 
     def keep(self, *, ended_at: datetime) -> AlertChanges:
         """Note what held, unless another that began later has ended meanwhile."""
-        took = self._monotonic() - self._began
+        took, source = time.monotonic() - self._began, self._of.source or ""
         if took > EVERY.total_seconds():
             text = (
-                f"Judging {len(self._watched):,} schedules of {self._source} took {took:.0f} s: "
+                f"Judging {len(self._watched):,} schedules of {source} took {took:.0f} s: "
                 "their alerts come late. The ledger is slow, or fewer schedules should ask for them"
             )
             say(log, logging.WARNING, "alert.slow", text)
-        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=self._source)
-
-    def _judged(self, watched: Mapping[int, AlertConditions]) -> Iterator[Alert]:
-        usual = {id_ for id_, each in watched.items() if each.longer_than_usual}
-        for signs in self._alerts.schedule_signs(watched, usual=usual, now=self.now):
-            conditions = watched[signs.scheduler_id]
-            yield from judge_schedule(signs, conditions, self.now, source=self._source)
-
-
-@attrs.frozen
-class UnderWay:
-    """A judgement that a look has left half-way: of the subscriptions that it began with.
-
-    One that *is_anew* took the place of another that was cut off. It is not cut off for a reload
-    once more: these may come more often than judging very many takes.
-    """
-
-    judgement: ScheduleJudgement
-    of: Subscriptions
-    left_at: datetime
-    is_anew: bool = False
-
-    def goes_on(self, subscriptions: Subscriptions, now: datetime) -> bool:
-        """Tell whether the next look came soon, and may go on with this: else it is cut off."""
-        is_late = has_passed(JUDGED_WITHIN * EVERY, self.left_at, now)
-        return not is_late and (self.is_anew or subscriptions is self.of)
-
-
-#: Between two looks for the ids of schedules that may alert: one that is new waits so long.
-LOOK_UP_EVERY: Final = timedelta(minutes=5)
-
-#: Who was refused, as another judges, asks again after so long: that one may have been killed.
-ASK_AGAIN_AFTER: Final = timedelta(seconds=10)
-
-#: Schedules that are judged; of more the first.
-MOST_WATCHED: Final = 10_000
-
-#: Alerts of which it is asked at once whether they were told, and rows that are added at once.
-_AT_ONCE: Final = 500
+        return self._alerts.keep(self._held, now=self.now, ended_at=ended_at, source=source)
 
 
 class AlertWatch:
@@ -209,7 +188,7 @@ class AlertWatch:
         self._judged_at: datetime | None = None
         self._told_at: datetime | None = None
         self._told_of: Hashable = None
-        self._under_way: UnderWay | None = None
+        self._under_way: ScheduleJudgement | None = None
 
     def look(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Judge, if a minute has passed; tell the targets of what holds and is over, each once.
@@ -225,37 +204,33 @@ class AlertWatch:
         if under_way is None or not under_way.goes_on(subscriptions, now):
             under_way = self._begin(subscriptions, now, instead_of=under_way)
         if under_way is not None:
-            self._go_on(under_way, now)
+            if under_way.take_turn(now):
+                self._under_way = under_way
+            else:
+                say_changes(under_way.keep(ended_at=self._now()))
+                self._judged_at = under_way.now
         self._tell(subscriptions, now)
         return self._under_way is not None
 
     def _begin(
-        self, subscriptions: Subscriptions, now: datetime, *, instead_of: UnderWay | None
-    ) -> UnderWay | None:
+        self, subscriptions: Subscriptions, now: datetime, *, instead_of: ScheduleJudgement | None
+    ) -> ScheduleJudgement | None:
         """Begin to judge the schedules, if it is time, there are some, and no other judges them."""
-        if instead_of is None and not self._is_due(now):
+        is_time = has_passed(EVERY, self._judged_at, now)
+        if instead_of is None and not (
+            is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)
+        ):
             return None
         self._asked_at = now
         watched, source = self._watched.at(subscriptions, now), subscriptions.source or ""
         if not (watched or self._watched.were_some):
             return None
-        cut_off = None if instead_of is None else instead_of.judgement.now
+        cut_off = None if instead_of is None else instead_of.now
         if not self._alerts.begin(now=now, every=EVERY, source=source, instead_of=cut_off):
             return None
-        judgement = ScheduleJudgement(self._alerts, watched, source=source, now=now)
-        return UnderWay(judgement, subscriptions, now, is_anew=cut_off is not None)
-
-    def _is_due(self, now: datetime) -> bool:
-        is_time = has_passed(EVERY, self._judged_at, now)
-        return is_time and has_passed(ASK_AGAIN_AFTER, self._asked_at, now)
-
-    def _go_on(self, under_way: UnderWay, now: datetime) -> None:
-        judgement = under_way.judgement
-        if judgement.go_on():
-            self._under_way = attrs.evolve(under_way, left_at=now)
-            return
-        say_changes(judgement.keep(ended_at=self._now()))
-        self._judged_at = judgement.now
+        return ScheduleJudgement(
+            self._alerts, watched, of=subscriptions, now=now, is_anew=cut_off is not None
+        )
 
     def _tell(self, subscriptions: Subscriptions, now: datetime) -> None:
         """Tell what has changed, and once a minute all: a target may be new, or hear again."""
@@ -263,36 +238,34 @@ class AlertWatch:
         if revision == self._told_of and not has_passed(EVERY, self._told_at, now):
             return
         rows = [*self._rows(subscriptions, now)]
-        self._adder.begin()
         for at in range(0, len(rows), _AT_ONCE):  # each a transaction, which others wait for
-            self._adder.add(rows[at : at + _AT_ONCE])
-        self._events.tell_anew(rows, before=now - TOLD_ANEW_AFTER, now=now)
+            if not self._adder.add(rows[at : at + _AT_ONCE]):
+                break  # the ledger takes next to nothing
+        if rows:
+            self._events.tell_anew(rows, before=now - TOLD_ANEW_AFTER, now=now)
         self._told_of, self._told_at = revision, now
 
     def _rows(self, subscriptions: Subscriptions, now: datetime) -> Iterator[OutboxRow]:
         """Give what is told: of what is over only to those who were told that it held."""
         source = subscriptions.source or ""
-        for alert in self._alerts.raised():
+        found, _ = self._alerts.page(AlertFilter(cleared=True), after=None, limit=None)
+        over = [alert for alert in found if alert.cleared_at is not None]
+        for alert in found[: len(found) - len(over)]:
             for name in self._recipients(EventKind.ALERT, alert, subscriptions):
                 row = OutboxRow.of(raised(alert, source=source), name, source=source, now=now)
                 # To a target that is asked for the first time it is news, however long it has held.
                 yield attrs.evolve(row, occurred_at=now)
-        over = self._alerts.cleared()
-        told = self._told([raised(each, source=source).id for each in over])
-        for alert in over:
-            hearers = told.get(raised(alert, source=source).id, ())
+        keys = [raised(each, source=source).id for each in over]
+        told = dict[str, Collection[str]]()
+        for at in range(0, len(keys), _AT_ONCE):
+            told.update(self._events.told(keys[at : at + _AT_ONCE]))
+        for alert, key in zip(over, keys, strict=True):
             for name in self._recipients(EventKind.CLEARED, alert, subscriptions):
-                if name in hearers:
+                if name in told.get(key, ()):
                     yield OutboxRow.of(cleared(alert, source=source), name, source=source, now=now)
 
-    def _told(self, event_keys: Sequence[str]) -> Mapping[str, Collection[str]]:
-        found = dict[str, Collection[str]]()
-        for at in range(0, len(event_keys), _AT_ONCE):
-            found.update(self._events.told(event_keys[at : at + _AT_ONCE]))
-        return found
-
     def _recipients(
-        self, kind: EventKind, alert: RaisedAlert, subscriptions: Subscriptions
+        self, kind: EventKind, alert: Alert, subscriptions: Subscriptions
     ) -> Iterator[str]:
         if alert.source not in {None, subscriptions.source or ""}:
             return  # another file's: its processes tell its targets
@@ -344,3 +317,13 @@ def schedules_of_no_file(
     refs = subscriptions.watched_tasks
     found = alerts.of_no_file(refs, limit=MOST_WATCHED) if refs else {}
     return {id_: (name, refs[ref]) for id_, (name, ref) in found.items()}
+
+
+def say_changes(changes: AlertChanges) -> None:
+    """Log which alerts were raised, and which are over."""
+    for alert in changes.raised:
+        say(log, logging.WARNING, "alert.raised", alert.message, rule=alert.rule)
+    for alert in changes.cleared:
+        about = f" of {alert.subject}" if alert.subject else ""
+        text = f"The alert {alert.rule}{about} is over"
+        say(log, logging.INFO, "alert.cleared", text, rule=alert.rule)

@@ -1,4 +1,8 @@
-"""Looks round by round for what others want to know, and expires what nobody could be told."""
+"""Looks round by round for what others want to know, and expires what nobody could be told.
+
+Every process with a jobs file does so for its own source. Bad ends wait in the archive, which is
+written with them; what nobody wrote down is found again and again, and added once.
+"""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +25,7 @@ from cronhare.ports.system import ClockPort
 
 from ..logs import say
 from .alerting import AlertWatch
-from .find import Backlog, Finder, Pinger
+from .find import Finder, Pinger
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +38,9 @@ EXPIRE_EVERY: Final = timedelta(minutes=10)
 
 #: Rows that one transaction takes, and such transactions in a round.
 PAGE, PAGES = 500, 20
+
+#: So many events may wait for a target of a jobs file.
+MOST_WAITING: Final = 100_000
 
 #: A bad end of which this file knows neither schedule nor task is left to others for so long.
 UNKNOWN_LEFT_FOR: Final = timedelta(minutes=1)
@@ -64,9 +71,9 @@ class Announcer:
         self._alerts = alerts
         self._subscribers = subscribers
         self._clock = clock
-        self._backlog = Backlog(store)
-        self._finder = Finder(store=store, backlog=self._backlog)
+        self._finder = Finder(store)
         self._pinger = Pinger(store)
+        self._full = frozenset[str]()
         self._expired_at: datetime | None = None
 
     def round(self) -> float:
@@ -74,37 +81,64 @@ class Announcer:
         now, subscriptions = self._clock.now(), self._subscribers.current
         if subscriptions.source is None:
             return EVERY_FOR_NOBODY
-        full = self._backlog.full(subscriptions)
-        more = self._announce(subscriptions, full, now)
-        self._finder.look(subscriptions, full, now)
-        self._pinger.look(subscriptions, full, now)
+        self._look_for_full(subscriptions)
+        more = self._announce(subscriptions, now)
+        self._finder.look(subscriptions, self._full, now)
+        self._pinger.look(subscriptions, self._full, now)
         judges = self._alerts.look(subscriptions, now)
         self.expire(now)
         if more or judges:
             return 0.0
         return EVERY_FOR_NOBODY if subscriptions.is_empty else EVERY
 
-    def _announce(self, subscriptions: Subscriptions, full: Collection[str], now: datetime) -> bool:
+    def _look_for_full(self, subscriptions: Subscriptions) -> None:
+        """Find the targets for which too much waits: they are told of no more, all others are."""
+        waiting: Mapping[str, int] = {}
+        if not subscriptions.is_empty:
+            source = subscriptions.source or ""
+            waiting = self._store.waiting(subscriptions.names, source=source)
+        last = self._full
+        self._full = frozenset(name for name, rows in waiting.items() if rows >= MOST_WAITING)
+        for name in sorted(self._full - last):
+            text = (
+                f"{MOST_WAITING:,} events wait for {name}: its other failures wait in the archive, "
+                "for a day at most; of arrivals, skips and late starts it is told no more"
+            )
+            say(log, logging.WARNING, "event.full", text)
+        for name in sorted(last - self._full):
+            text = (
+                f"{name} is told of events again; of arrivals, skips and late starts it missed some"
+            )
+            say(log, logging.WARNING, "event.full", text)
+
+    def _announce(self, subscriptions: Subscriptions, now: datetime) -> bool:
         """Take bad ends page by page; answers whether there may be more.
 
-        What a *full* target is to be told of too is kept in the archive for it.
+        What a full target is to be told of too is kept in the archive for it.
         """
         source, once = subscriptions.source or "", subscriptions.told_once
         for _ in range(PAGES):
             found = self._store.bad_ends(
                 source=source, refs=subscriptions.refs.keys(), now=now, limit=PAGE
             )
-            known = [one for one in found if _is_known(one, subscriptions)]
-            strange = [one for one in found if not _is_known(one, subscriptions)]
-            if strange:
-                later = {one.id: () for one in strange}
-                self._store.announce(later, now=now, until=now + UNKNOWN_LEFT_FOR)
-            rows = {one.id: _rows_of(one, subscriptions, now) for one in known}
-            kept = {id_: its for id_, its in rows.items() if _is_for(full, its)}
-            taken = {id_: its for id_, its in rows.items() if id_ not in kept}
-            self._announce_page(taken, now, until=None, once=once)
-            others = {id_: _for_others(full, its) for id_, its in kept.items()}
-            self._announce_page(others, now, until=now + LEFT_TO_WAIT, once=once)
+            strange, kept, taken = (dict[int, Sequence[OutboxRow]]() for _ in range(3))
+            for one in found:
+                # One without a source was asked for by the numbers of our tasks.
+                if one.source is not None and not subscriptions.knows(
+                    one.schedule_name, one.task_name
+                ):
+                    strange[one.id] = ()
+                    continue
+                rows = _rows_of(one, subscriptions, now)
+                others = [row for row in rows if row.target not in self._full]
+                (taken if len(others) == len(rows) else kept)[one.id] = others
+            for these, until in (
+                (strange, now + UNKNOWN_LEFT_FOR),
+                (taken, None),
+                (kept, now + LEFT_TO_WAIT),
+            ):
+                if these:
+                    self._announce_page(these, now, until=until, once=once)
             if len(found) < PAGE:
                 return False
         return True
@@ -118,18 +152,17 @@ class Announcer:
         once: Collection[str],
     ) -> None:
         """Announce a page; of what the ledger refuses of it, that one end alone is not told."""
-        if not rows:
-            return
         try:
             self._store.announce(rows, now=now, until=until, once=once)
-        except LedgerRefused:
-            for id_, its in rows.items():
-                try:
-                    self._store.announce({id_: its}, now=now, until=until, once=once)
-                except LedgerRefused as refusal:
-                    text = f"Nobody is told of failure {id_}: {refusal}"
-                    say(log, logging.ERROR, "event.refused", text)
-                    self._store.announce({id_: ()}, now=now, until=None)
+        except LedgerRefused as refusal:
+            if len(rows) > 1:
+                for id_, its in rows.items():
+                    self._announce_page({id_: its}, now, until=until, once=once)
+                return
+            [id_] = rows
+            text = f"Nobody is told of failure {id_}: {refusal}"
+            say(log, logging.ERROR, "event.refused", text)
+            self._store.announce({id_: ()}, now=now, until=None)
 
     def expire(self, now: datetime) -> None:
         """Give up what nobody could be told of, and say so once.
@@ -138,7 +171,7 @@ class Announcer:
         """
         if not has_passed(EXPIRE_EVERY, self._expired_at, now):
             return
-        if not self._regain(now):
+        if all(self._store.regain(farthest=now + FARTHEST, now=now) for _ in range(PAGES)):
             return  # the next round goes on
         failures = rows = 0
         for _ in range(PAGES):
@@ -153,37 +186,21 @@ class Announcer:
             if not expired.more:
                 self._expired_at = now  # else the next round goes on
                 break
-        _say_expired(failures, rows)
-
-    def _regain(self, now: datetime) -> bool:
-        """Bring back what a clock that was ahead put off; answers whether that is all."""
-        return any(not self._store.regain(farthest=now + FARTHEST, now=now) for _ in range(PAGES))
-
-
-def _say_expired(failures: int, rows: int) -> None:
-    if failures:
-        text = (
-            f"Nobody was told of {counted(failures, 'failure')} within a day: no worker with the "
-            "jobs file of its schedule was there to say who wants to know, or a target had too "
-            "much to hear"
-        )
-        say(log, logging.WARNING, "event.expired", text)
-    if rows:
-        those = counted(rows, "event")
-        text = f"{those} could not be told within a day; `cronhare events list` has them"
-        say(log, logging.WARNING, "event.expired", text)
-
-
-def _is_known(row: Archived, subscriptions: Subscriptions) -> bool:
-    if row.source is None:
-        return True  # it was asked for by the numbers of our tasks
-    return subscriptions.knows(row.schedule_name, row.task_name)
+        if failures:
+            text = (
+                f"Nobody was told of {counted(failures, 'failure')} within a day: no worker with "
+                "the jobs file of its schedule was there to say who wants to know, or a target had "
+                "too much to hear"
+            )
+            say(log, logging.WARNING, "event.expired", text)
+        if rows:
+            those = counted(rows, "event")
+            text = f"{those} could not be told within a day; `cronhare events list` has them"
+            say(log, logging.WARNING, "event.expired", text)
 
 
 def _rows_of(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequence[OutboxRow]:
-    event = events.bad_end(row)
-    source = subscriptions.source or ""
-    task = row.task_name
+    event, source, task = events.bad_end(row), subscriptions.source or "", row.task_name
     if row.source is None:
         task = subscriptions.named(row.task_type, row.task_id)
     recipients = subscriptions.recipients(event.kind, row.schedule_name, task)
@@ -192,11 +209,3 @@ def _rows_of(row: Archived, subscriptions: Subscriptions, now: datetime) -> Sequ
         *(OutboxRow.of(event, target.name, source=source, now=now) for target in recipients),
         *(OutboxRow.expecting(event, target.name, source=source, now=now) for target in hoping),
     ]
-
-
-def _for_others(full: Collection[str], rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
-    return [row for row in rows if row.target not in full]
-
-
-def _is_for(full: Collection[str], rows: Sequence[OutboxRow]) -> bool:
-    return any(row.target in full for row in rows)

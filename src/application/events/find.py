@@ -1,10 +1,13 @@
-"""Finds what others want to know, and adds it to the outbox: one row for each target."""
+"""Finds what nobody wrote an event for, and adds it to the outbox: one row for each target.
+
+A kind of event is a row of `KINDS`: how it is found, and what is told of it.
+"""
 
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -22,9 +25,8 @@ from cronhare.domain.events.outbox import (
 from cronhare.domain.events.targets import EventKind, Subscriptions
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.nodes import has_passed
-from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerRefused
-from cronhare.ports.events import EventStorePort
+from cronhare.ports.events import EventStorePort, Page
 
 from ..logs import say
 
@@ -33,10 +35,31 @@ log = logging.getLogger(__name__)
 #: Refused events of which it is remembered that they were said; then all are said again.
 MOST_SAID: Final = 10_000
 
-
-#: Refusals of a look's events of one kind, while the refused ones are searched for: few events
-#: are found in so many, and a ledger that takes none at all is asked no further.
+#: Refusals while the refused rows are searched for: few are found in so many, and a ledger that
+#: takes none at all is asked no further.
 MOST_REFUSALS: Final = 50
+
+#: Between two looks.
+FIND_EVERY: Final = timedelta(seconds=10)
+
+#: Events that a look finds of a kind, and runs that it looks at, in pages; the next one goes on.
+MOST_FOUND: Final = 10_000
+PAGES: Final = 10
+
+#: Arrivals of a page: each run is one, and has its params.
+ARRIVALS_AT_ONCE: Final = 1_000
+
+#: Recoveries that a look asks for, one by one.
+MOST_EXPECTED: Final = 500
+
+#: Rows that are written late are found by looking back so far.
+OVERLAP: Final = timedelta(minutes=2)
+
+#: Runs to be pinged of that a look finds; the next one finds the others.
+MOST_PINGED: Final = 1_000
+
+#: Runs of which it is remembered that they were added: others are added again, to no effect.
+MOST_REMEMBERED: Final = 10_000
 
 
 class Adder:
@@ -45,11 +68,6 @@ class Adder:
     def __init__(self, store: EventStorePort) -> None:
         self._store = store
         self._said: set[tuple[str, str]] = set()
-        self._refusals_left = MOST_REFUSALS
-
-    def begin(self) -> None:
-        """Begin a look for events of one kind."""
-        self._refusals_left = MOST_REFUSALS
 
     def add(self, rows: Sequence[OutboxRow]) -> bool:
         """Add what is not there yet, in halves where the ledger refuses the whole.
@@ -57,36 +75,29 @@ class Adder:
         Those that were refused before come last, lest they use up the refusals that are left.
         False says that others were not tried by themselves: they are to be added once more.
         """
-        refused = [row for row in rows if _place(row) in self._said]
-        is_over = self._add([row for row in rows if _place(row) not in self._said])
-        if self._refusals_left > 0:
-            self._add(refused)
-        return is_over
-
-    def _add(self, rows: Sequence[OutboxRow]) -> bool:
-        if not rows:
-            return True
-        try:
-            self._store.add(rows)
-        except LedgerRefused as refusal:
-            self._refusals_left -= 1
-            if len(rows) == 1:
-                self.refused(rows[0], refusal)
-                return True
-            half = len(rows) // 2
-            return all(
-                self._refusals_left > 0 and self._add(part) for part in (rows[:half], rows[half:])
-            )
-        return True
+        new = [row for row in rows if _place(row) not in self._said]
+        parts, left = [[row for row in rows if _place(row) in self._said], new], MOST_REFUSALS
+        while parts and left:
+            if not (part := parts.pop()):
+                continue
+            try:
+                self._store.add(part)
+            except LedgerRefused as refusal:
+                left -= 1
+                if len(part) == 1:
+                    self.refused(part[0], refusal)
+                else:
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+        return all(_place(row) in self._said for part in parts for row in part)
 
     def refused(self, row: OutboxRow, refusal: LedgerRefused) -> None:
         """Say who is not told of what."""
-        place = _place(row)
-        if place in self._said:
+        if _place(row) in self._said:
             return
         if len(self._said) >= MOST_SAID:
             self._said.clear()
-        self._said.add(place)
+        self._said.add(_place(row))
         text = f"{row.target} is not told of {row.event_key}: {refusal}"
         say(log, logging.ERROR, "event.refused", text, schedule=row.schedule_name)
 
@@ -95,63 +106,56 @@ def _place(row: OutboxRow) -> tuple[str, str]:
     return row.event_key, row.target
 
 
-#: So many events may wait for a target of a jobs file.
-MOST_WAITING: Final = 100_000
+@attrs.frozen(kw_only=True)
+class Look:
+    """What a look asks for: schedules by their ids, and how late their runs may begin."""
+
+    store: EventStorePort
+    ids: Mapping[int, str]
+    allowed: Mapping[int, timedelta]
+    now: datetime
 
 
-@attrs.define(eq=False)
-class Backlog:
-    """Knows which targets are full, and counts what they are not told of.
-
-    Bad ends wait in the archive meanwhile; arrivals, skips and late starts are left out.
-    """
-
-    _store: EventStorePort
-    _left_out: dict[str, set[str]] = attrs.field(init=False, factory=dict[str, set[str]])
-
-    def full(self, subscriptions: Subscriptions) -> Collection[str]:
-        """Name the targets that are full now; what changes is said once."""
-        if subscriptions.is_empty:
-            return ()
-        waiting = self._store.waiting(subscriptions.names, source=subscriptions.source or "")
-        full = {name for name, rows in waiting.items() if rows >= MOST_WAITING}
-        for name in sorted(full - self._left_out.keys()):
-            self._left_out[name] = set()
-            text = (
-                f"{MOST_WAITING:,} events wait for {name}: its other failures wait in the archive, "
-                "for a day at most; of arrivals, skips and late starts it is told no more"
-            )
-            say(log, logging.WARNING, "event.full", text)
-        for name in sorted(self._left_out.keys() - full):
-            missed = counted(len(self._left_out.pop(name)), "arrival, skip or late start")
-            text = f"{name} is told of events again; of {missed} it was not told"
-            say(log, logging.WARNING, "event.full", text)
-        return full
-
-    def leave_out(self, target: str, event_id: str) -> None:
-        """Count an event that a full target is not told of, each once."""
-        if len(missed := self._left_out[target]) < MOST_WAITING:
-            missed.add(event_id)
+#: Asks for a page, by `since`, `after` and `limit`; and what is told of a run, if anything is.
+Query: TypeAlias = Callable[..., Page]
+Maker: TypeAlias = Callable[[Look, Execution], Event | None]
 
 
-#: Between two looks.
-FIND_EVERY: Final = timedelta(seconds=10)
+@attrs.frozen(kw_only=True)
+class Kind:
+    """A kind of event that is found by looking, in pages of *at_once*."""
 
-#: Events that a look finds of a kind; the next one goes on from there.
-MOST_FOUND: Final = 10_000
+    kind: EventKind
+    query: Query
+    maker: Maker
+    at_once: int = MOST_FOUND
 
-#: Arrivals of a page, and pages of a look: each run is one, and has its params.
-ARRIVALS_AT_ONCE: Final = 1_000
-ARRIVAL_PAGES: Final = MOST_FOUND // ARRIVALS_AT_ONCE
 
-#: Pages of as many runs that a look for late starts looks at: most runs begin in time.
-LATE_PAGES: Final = 10
+def _late_ones(look: Look, **page: Any) -> Page:  # noqa: ANN401 - see `Query`
+    by = min(look.allowed.values())
+    return look.store.begun_late(look.ids.keys(), by=by, now=look.now, **page)
 
-#: Recoveries that a look asks for, one by one.
-MOST_EXPECTED: Final = 500
 
-#: Rows that are written late are found by looking back so far.
-OVERLAP: Final = timedelta(minutes=2)
+def _late(look: Look, run: Execution) -> Event | None:
+    lateness = (run.started_at or look.now) - run.due_at
+    is_late = lateness > look.allowed[run.scheduler_id]
+    return events.late(run, now=look.now) if is_late else None
+
+
+KINDS: Final = (
+    Kind(
+        kind=EventKind.ARRIVED,
+        query=lambda look, **page: look.store.arrivals(look.ids.keys(), **page),
+        maker=lambda _look, run: events.arrived(run),
+        at_once=ARRIVALS_AT_ONCE,
+    ),
+    Kind(
+        kind=EventKind.SKIPPED,
+        query=lambda look, **page: look.store.skips(look.ids.keys(), **page),
+        maker=lambda _look, run: events.skipped(run),
+    ),
+    Kind(kind=EventKind.LATE, query=_late_ones, maker=_late),
+)
 
 
 @attrs.define(eq=False)
@@ -166,27 +170,17 @@ class _Sweep:
     after: int = 0
     is_over: bool = False
 
-    @classmethod
-    def first(cls, now: datetime) -> "_Sweep":
-        return cls(now, now - EXPIRES_AFTER)
-
     def at(self, now: datetime) -> "_Sweep":
         """Give this one until it is over, then the next."""
         return _Sweep(now, min(self.began, now) - OVERLAP) if self.is_over else self
-
-    def turn(self, after: int | None) -> None:
-        """Go on *after* a page, if it was not the last."""
-        self.after, self.is_over = after or 0, after is None
 
 
 class Finder:
     """Looks every `FIND_EVERY`, and adds what it finds to the outbox."""
 
-    def __init__(self, *, store: EventStorePort, backlog: Backlog) -> None:
-        """*backlog* counts what full targets are not told of."""
+    def __init__(self, store: EventStorePort) -> None:
         self._store = store
         self._adder = Adder(store)
-        self._backlog = backlog
         self._looked_at: datetime | None = None
         self._sweeps: dict[EventKind, _Sweep] = {}
         self._expected_after = 0
@@ -195,64 +189,36 @@ class Finder:
         """Look, if it is time; *full* targets are left out."""
         if not has_passed(FIND_EVERY, self._looked_at, now):
             return
-        self._find_arrivals(subscriptions, full, now)
-        self._find_skips(subscriptions, full, now)
-        self._find_late(subscriptions, full, now)
+        for kind in KINDS:
+            self._find(kind, subscriptions, full, now)
         self._find_recoveries(subscriptions.source or "", now)
         self._looked_at = now
 
-    def _find_arrivals(
-        self, subscriptions: Subscriptions, full: Collection[str], now: datetime
+    def _find(
+        self, kind: Kind, subscriptions: Subscriptions, full: Collection[str], now: datetime
     ) -> None:
-        sweep, ids = self._begin(EventKind.ARRIVED, subscriptions, now)
+        """Go on with the sweep of a kind; where nobody wants to know of it, that is over."""
+        first = _Sweep(now, now - EXPIRES_AFTER)
+        sweep = self._sweeps[kind.kind] = self._sweeps.get(kind.kind, first).at(now)
+        names, source = subscriptions.wanting(kind.kind), subscriptions.source or ""
+        ids = self._store.schedule_ids(names, source=source) if names else {}
         if not ids:
+            sweep.after, sweep.is_over = 0, True
             return
-        for _ in range(ARRIVAL_PAGES):
-            page = self._store.arrivals(
-                ids, since=sweep.since, after=sweep.after, limit=ARRIVALS_AT_ONCE
-            )
-            arrived = [events.arrived(one) for one in page.found]
-            if not self._add(arrived, subscriptions, full, now):
-                return
-            sweep.turn(page.next)
-            if sweep.is_over:
-                return
-
-    def _find_skips(
-        self, subscriptions: Subscriptions, full: Collection[str], now: datetime
-    ) -> None:
-        sweep, ids = self._begin(EventKind.SKIPPED, subscriptions, now)
-        if not ids:
-            return
-        page = self._store.skips(ids, since=sweep.since, after=sweep.after, limit=MOST_FOUND)
-        if self._add([events.skipped(one) for one in page.found], subscriptions, full, now):
-            sweep.turn(page.next)
-
-    def _find_late(
-        self, subscriptions: Subscriptions, full: Collection[str], now: datetime
-    ) -> None:
-        sweep, ids = self._begin(EventKind.LATE, subscriptions, now)
-        if not ids:
-            return
-        allowed = {name: subscriptions.late_after(name) for name in ids.values()}
-        found = 0
-        for _ in range(LATE_PAGES):
-            page = self._store.begun_late(
-                ids,
-                by=min(allowed.values()),
-                now=now,
-                since=sweep.since,
-                after=sweep.after,
-                limit=MOST_FOUND,
-            )
-            late = [
-                events.late(one, now=now)
-                for one in page.found
-                if _lateness(one, now) > allowed[ids[one.scheduler_id]]
+        allowed = {id_: subscriptions.late_after(name) for id_, name in ids.items()}
+        look, found = Look(store=self._store, ids=ids, allowed=allowed, now=now), 0
+        for _ in range(PAGES):
+            page = kind.query(look, since=sweep.since, after=sweep.after, limit=kind.at_once)
+            told = [each for each in (kind.maker(look, run) for run in page.found) if each]
+            rows = [
+                OutboxRow.of(event, target.name, source=source, now=now)
+                for event in told
+                for target in subscriptions.recipients(event.kind, event.schedule, None)
+                if target.name not in full
             ]
-            if not self._add(late, subscriptions, full, now):
-                return
-            sweep.turn(page.next)
+            if not self._adder.add(rows):
+                return  # the next look comes back to this page
+            sweep.after, sweep.is_over = page.next or 0, page.next is None
             found += len(page.found)
             if sweep.is_over or found >= MOST_FOUND:
                 return
@@ -261,74 +227,24 @@ class Finder:
         """Look for those that are expected, some at a time and again from the first of them."""
         rows = self._store.expected(source=source, after=self._expected_after, limit=MOST_EXPECTED)
         for expected in rows:
+            failed_at = expected.occurred_at
             try:
-                self._find_recovery(expected, now)
+                success = self._store.first_success(expected.scheduler_id, after=failed_at, by=now)
+                if success is not None:
+                    event = events.recovered(
+                        success, failed_at=failed_at, failed_execution_id=expected.execution_id
+                    )
+                    self._store.recover(expected, event, now=now)
             except LedgerRefused as refusal:
                 self._adder.refused(expected, refusal)
         self._expected_after = rows[-1].id if len(rows) == MOST_EXPECTED else 0
 
-    def _find_recovery(self, expected: OutboxRow, now: datetime) -> None:
-        success = self._store.first_success(
-            expected.scheduler_id, after=expected.occurred_at, by=now
-        )
-        if success is not None:
-            self._store.recover(
-                expected,
-                events.recovered(
-                    success,
-                    failed_at=expected.occurred_at,
-                    failed_execution_id=expected.execution_id,
-                ),
-                now=now,
-            )
-
-    def _begin(
-        self, kind: EventKind, subscriptions: Subscriptions, now: datetime
-    ) -> tuple[_Sweep, Mapping[int, str]]:
-        """Give where the look for a kind goes on, and the schedules of which somebody is told it.
-
-        Where nobody is, the sweep is over.
-        """
-        self._adder.begin()
-        sweep = self._sweeps.get(kind, _Sweep.first(now)).at(now)
-        self._sweeps[kind] = sweep
-        names = subscriptions.wanting(kind)
-        ids = self._store.schedule_ids(names, source=subscriptions.source or "") if names else {}
-        if not ids:
-            sweep.turn(None)
-        return sweep, ids
-
-    def _add(
-        self,
-        found: Sequence[Event],
-        subscriptions: Subscriptions,
-        full: Collection[str],
-        now: datetime,
-    ) -> bool:
-        """Add a page of them; False: the next look is to come back to it."""
-        source, rows = subscriptions.source or "", list[OutboxRow]()
-        for event in found:
-            for target in subscriptions.recipients(event.kind, event.schedule, None):
-                if target.name in full:
-                    self._backlog.leave_out(target.name, event.id)
-                else:
-                    rows.append(OutboxRow.of(event, target.name, source=source, now=now))
-        return self._adder.add(rows)
-
-
-def _lateness(execution: Execution, now: datetime) -> timedelta:
-    return (execution.started_at or now) - execution.due_at
-
-
-#: Runs that a look finds; the next one finds the others.
-MOST_PINGED: Final = 1_000
-
-#: Runs of which it is remembered that they were added: others are added again, to no effect.
-MOST_REMEMBERED: Final = 10_000
-
 
 class Pinger:
-    """Looks in each round of the announcer: a service measures from the start to the end."""
+    """Finds runs that have begun or ended of which a service is pinged, in each round.
+
+    A service measures from the start to the end.
+    """
 
     def __init__(self, store: EventStorePort) -> None:
         self._store = store
@@ -356,10 +272,8 @@ class Pinger:
                 rows.append(end_of(run, end, target, source=source, now=now))
             elif run.state is State.RUNNING and run.attempt == 1:
                 rows.append(start_of(run, target, source=source, now=now))
-        self._adder.begin()
         self._adder.add(rows)
         self._after = page.next or 0
-        for run in found:
-            self._added[run.id, run.version] = None
+        self._added.update(dict.fromkeys((run.id, run.version) for run in found))
         while len(self._added) > MOST_REMEMBERED:
             self._added.popitem(last=False)

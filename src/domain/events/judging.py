@@ -1,19 +1,39 @@
-"""When a schedule's runs, or what works on the ledger, raise an alert."""
+"""When the ledger, what works on it, or a schedule's runs raise an alert (S0.9, S2.7).
+
+The ids are lines of docs/compatibility.md.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
+from operator import attrgetter
 from statistics import median
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import attrs
 
+from ..execution import Execution
 from ..nodes import NodeReport, present
 from ..schedules.keys import is_standalone
 from ..texts.moments import say_duration, say_moment
 from ..texts.words import counted, listed
-from .alerts import CLEAR_AFTER, Alert, alert
-from .rules import AlertConditions, Deadline, Rule
+from .alerts import CLEAR_AFTER, Alert, key_of
+from .events import describe_task
+from .rules import ABOUT, AlertConditions, AlertPolicy, Rule
+
+#: The newest executions that are looked at, of a day at the most.
+NEWEST: Final = 1_000
+LOOKS_BACK: Final = timedelta(days=1)
+
+#: Fewer runs have no rate.
+FEWEST_RUNS: Final = 10
+
+#: So many unresolved failures are counted: more make no other alert.
+MOST_COUNTED: Final = 100_000
+
+#: The original's words (S2.7).
+GROWING: Final = "Dead Letter Queue Growing"
 
 #: The last runs that say what is usual, and how few say nothing.
 USUAL_RUNS: Final = 20
@@ -24,6 +44,103 @@ OUTPUT_LOOKED_FOR: Final = timedelta(days=1)
 
 #: No run is told of as long that took less: everything varies.
 SHORTEST_LONG: Final = timedelta(seconds=10)
+
+
+def alert(
+    rule: Rule,
+    message: str,
+    *,
+    now: datetime,
+    value: float,
+    threshold: float | None = None,
+    subject: str = "",
+    source: str | None = None,
+    scheduler_id: int = 0,
+    execution: int | None = None,
+    task: Mapping[str, Any] | None = None,
+    **more: Any,  # noqa: ANN401 - JSON
+) -> Alert:
+    """Make an alert: its document has the parts that the original's has (S0.9)."""
+    said = {"severity": ABOUT[rule].severity, "message": message, "task": task}
+    data: dict[str, Any] = {"rule": rule.value, "value": value, "threshold": threshold, **more}
+    if subject and not scheduler_id:
+        data["subject"] = subject
+    if execution is not None:
+        data["executionId"] = execution
+    # Of what is retried too often there is one alert, about whichever is the worst.
+    about = "" if rule is Rule.RETRIES else subject
+    return Alert(
+        key=key_of(rule, about, source),
+        raised_at=now,
+        held_at=now,
+        data={**data, "alert": said},
+        subject=subject,
+        source=source,
+        scheduler_id=scheduler_id,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Signs:
+    """What the ledger says: unresolved failures, and of its newest runs how many were retried.
+
+    *worst* is the newest that was retried too often and is not over, or only since `CLEAR_AFTER`;
+    there are *too_often* of them.
+    """
+
+    unresolved: int = 0
+    runs: int = 0
+    retried: int = 0
+    too_often: int = 0
+    worst: Execution | None = None
+
+
+def judge(signs: Signs, policy: AlertPolicy, now: datetime) -> Iterator[Alert]:
+    """Say of what of the ledger people are to be alerted."""
+    depth = signs.unresolved
+    if 0 < policy.failed < depth:
+        message = f"{depth} failed cron tasks"
+        yield alert(Rule.FAILED, message, now=now, value=depth, threshold=policy.failed)
+    for rule, limit in ((Rule.GROWING, policy.warning), (Rule.CRITICAL, policy.critical)):
+        if 0 < limit < depth:
+            message = f"DLQ has {depth} jobs (threshold: {limit})"
+            growing = {
+                "severity": ABOUT[rule].severity,
+                "title": GROWING,
+                "message": message,
+                "depth": depth,
+                "threshold": limit,
+                "runbook": policy.runbook,
+            }
+            yield alert(
+                rule, message, now=now, value=depth, threshold=limit, deadLetterQueue=growing
+            )
+    if policy.retries and (worst := signs.worst) is not None:
+        more = signs.too_often - 1
+        others = f", and {counted(more, 'other')} likewise" if more > 0 else ""
+        message = (
+            f"Execution {worst.id} of {worst.schedule_name} was retried "
+            f"{counted(worst.deaths, 'time')} (threshold: {policy.retries}){others}"
+        )
+        yield alert(
+            Rule.RETRIES,
+            message,
+            now=now,
+            value=worst.deaths,
+            threshold=policy.retries,
+            subject=worst.schedule_name,
+            scheduler_id=worst.scheduler_id,
+            execution=worst.id,
+            task=describe_task(worst.task, worst.scheduler_id, worst.params),
+        )
+    if policy.retry_rate and signs.runs >= FEWEST_RUNS:
+        rate, most = signs.retried / signs.runs, policy.retry_rate
+        if rate > most:
+            message = (
+                f"{signs.retried} of {counted(signs.runs, 'run')} were retried: {rate:.1%} "
+                f"(threshold: {most:.1%})"
+            )
+            yield alert(Rule.RETRY_RATE, message, now=now, value=round(rate, 4), threshold=most)
 
 
 @attrs.frozen(kw_only=True)
@@ -74,88 +191,53 @@ def may_be_long(run: RunSigns | None, now: datetime) -> bool:
 def judge_schedule(
     signs: ScheduleSigns, conditions: AlertConditions, now: datetime, *, source: str
 ) -> Iterator[Alert]:
-    """Say of what people are to be alerted."""
-    for found in (
-        _late(Rule.NOT_STARTED, signs, conditions.not_started_by, signs.waiting, now),
-        _late(Rule.NOT_FINISHED, signs, conditions.not_finished_by, signs.unfinished, now),
-        _long(signs, conditions.longer_than_usual or 0.0, now),
-        _short(signs, conditions.least_output or 0),
+    """Say of what of a schedule people are to be alerted."""
+    of_it = partial(
+        alert, now=now, source=source, subject=signs.name, scheduler_id=signs.scheduler_id
+    )
+    for rule, deadline, run in (
+        (Rule.NOT_STARTED, conditions.not_started_by, signs.waiting),
+        (Rule.NOT_FINISHED, conditions.not_finished_by, signs.unfinished),
     ):
-        if found is not None:
-            yield attrs.evolve(
-                found, source=source, subject=signs.name, scheduler_id=signs.scheduler_id
-            )
-
-
-def _late(
-    rule: Rule,
-    signs: ScheduleSigns,
-    deadline: Deadline | None,
-    run: RunSigns | None,
-    now: datetime,
-) -> Alert | None:
-    if deadline is None or not deadline.is_set:
-        return None
-    known = [each for each in (signs.unclaimed, None if run is None else run.due_at) if each]
-    if not known or (by := deadline.of(min(known), signs.zone)) >= now:
-        return None
-    due = min(known)
-    what = "begun" if rule is Rule.NOT_STARTED else "ended"
-    claimed = run is not None and run.due_at == due
-    how = "" if claimed else ", nor claimed by a scheduler"
-    message = (
-        f"{signs.name}, due at {say_moment(due)}, was to have {what} by {say_moment(by)}, and has "
-        f"not{how}"
-    )
-    late = round((now - by).total_seconds())
-    return alert(
-        rule,
-        message,
-        value=late,
-        execution=run.id if run is not None and claimed else None,
-    )
-
-
-def _long(signs: ScheduleSigns, factor: float, now: datetime) -> Alert | None:
-    if not factor or len(signs.usual) < FEWEST_USUAL:
-        return None
-    usual = timedelta(seconds=median(each.total_seconds() for each in signs.usual))
-    limit = max(usual * factor, SHORTEST_LONG)
-    for run, verb in ((signs.running, "runs for"), (signs.last, "took")):
-        if run is None or run.started_at is None or not may_be_long(run, now):
+        known = [each for each in (signs.unclaimed, run.due_at if run else None) if each]
+        if deadline is None or not deadline.is_set or not known:
             continue
-        took = (run.finished_at or now) - run.started_at
-        if took > limit:
+        due = min(known)
+        if (by := deadline.of(due, signs.zone)) < now:
+            what = "begun" if rule is Rule.NOT_STARTED else "ended"
+            claimed = run if run is not None and run.due_at == due else None
+            how = "" if claimed else ", nor claimed by a scheduler"
             message = (
-                f"{signs.name} {verb} {_said(took)}, and its last {len(signs.usual)} runs took "
-                f"{_said(usual)} at the median"
+                f"{signs.name}, due at {say_moment(due)}, was to have {what} by "
+                f"{say_moment(by)}, and has not{how}"
             )
-            value = round(took.total_seconds(), 3)
-            threshold = round(limit.total_seconds(), 3)
-            return alert(
-                Rule.TOO_LONG,
-                message,
-                value=value,
-                threshold=threshold,
-                execution=run.id,
-            )
-    return None
-
-
-def _short(signs: ScheduleSigns, least: int) -> Alert | None:
+            late = round((now - by).total_seconds())
+            yield of_it(rule, message, value=late, execution=claimed.id if claimed else None)
+    factor, least = conditions.longer_than_usual, conditions.least_output
+    if factor and len(signs.usual) >= FEWEST_USUAL:
+        usual = timedelta(seconds=median(each.total_seconds() for each in signs.usual))
+        limit = max(usual * factor, SHORTEST_LONG)
+        for run, verb in ((signs.running, "runs for"), (signs.last, "took")):
+            if run is None or run.started_at is None or not may_be_long(run, now):
+                continue
+            took = (run.finished_at or now) - run.started_at
+            if took > limit:
+                message = (
+                    f"{signs.name} {verb} {_said(took)}, and its last {len(signs.usual)} runs "
+                    f"took {_said(usual)} at the median"
+                )
+                yield of_it(
+                    Rule.TOO_LONG,
+                    message,
+                    value=round(took.total_seconds(), 3),
+                    threshold=round(limit.total_seconds(), 3),
+                    execution=run.id,
+                )
+                break
     run = signs.last
-    if not least or run is None or not run.has_succeeded or run.output is None:
-        return None
-    if run.output >= least:
-        return None
-    message = f"{signs.name} wrote {run.output:,} bytes, and is to write {least:,} at least"
-    return alert(
-        Rule.TOO_SHORT,
-        message,
-        value=run.output,
-        threshold=least,
-        execution=run.id,
-    )
+    if least and run and run.has_succeeded and run.output is not None and run.output < least:
+        message = f"{signs.name} wrote {run.output:,} bytes, and is to write {least:,} at least"
+        yield of_it(Rule.TOO_SHORT, message, value=run.output, threshold=least, execution=run.id)
 
 
 def _said(span: timedelta) -> str:
@@ -203,87 +285,71 @@ class SystemSigns:
 
 
 def judge_system(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
-    """Say of what people are to be alerted."""
-    yield from _scheduler(signs, now)
+    """Say of what people are to be alerted that works on the ledger."""
+    there = present(signs.nodes, now, watched_since=signs.watched_since)
+    due = signs.earliest_due
+    if due is not None and signs.is_overdue(due, now):
+        schedulers = sum(bool(node.schedules) for node in there)
+        who = (
+            f"though {counted(schedulers, 'scheduler')} reported lately"
+            if schedulers
+            else "and no scheduler reports itself"
+        )
+        message = f"Nothing that was due since {say_moment(due)} is claimed, {who}"
+        late = round((now - due).total_seconds())
+        yield alert(Rule.SCHEDULER, message, now=now, value=late)
     unsent = {
-        name: queue for name, queue in signs.unsent.items() if signs.is_overdue(queue.since, now)
+        name: each for name, each in signs.unsent.items() if signs.is_overdue(each.since, now)
     }
-    yield from _unsent({name: unsent[name] for name in unsent if not _is_missing(name, signs, now)})
-    missing = {name: unsent[name] for name in unsent if _is_missing(name, signs, now)}
+    # A worker of its own that is not there has made no queue.
+    served = {queue for node in there for queue in node.queues}
+    missing = {
+        name: unsent.pop(name) for name in [*unsent] if is_standalone(name) and name not in served
+    }
+    if unsent:
+        yield _unsent(unsent, now)
     for name, queue in sorted({**missing, **signs.unserved}.items()):
         where = f"{'for' if name in missing else 'in'} the queue {name}"
         message = (
             f"{counted(queue.runs, 'run')} {where} since {say_moment(queue.since)}, "
-            f"and {_who_does_not_serve(name, signs, now)}"
+            f"and {_who_does_not_serve(name, signs, there, now)}"
         )
-        yield alert(Rule.QUEUE, message, subject=name, value=queue.runs)
-    yield from _silent(signs, now)
-
-
-def _is_missing(queue: str, signs: SystemSigns, now: datetime) -> bool:
-    """Whether a queue is that of a worker of its own, which is not there, and made none."""
-    there = present(signs.nodes, now, watched_since=signs.watched_since)
-    return is_standalone(queue) and not any(queue in node.queues for node in there)
-
-
-def _unsent(unsent: Mapping[str, QueueSigns]) -> Iterator[Alert]:
-    if not unsent:
-        return
-    runs, first = sum(each.runs for each in unsent.values()), min(unsent.values(), key=_since)
-    run = "" if first.execution is None else f" (execution {first.execution})"
-    message = (
-        f"{counted(runs, 'run')}{run} for {listed(sorted(unsent), most=MOST_NAMED)} could not be "
-        f"handed to the broker since {say_moment(first.since)}: it is away, or has no such queue"
-    )
-    yield alert(Rule.UNSENT, message, value=runs, execution=first.execution)
-
-
-def _since(signs: QueueSigns) -> datetime:
-    return signs.since
-
-
-def _scheduler(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
-    due = signs.earliest_due
-    if due is None or not signs.is_overdue(due, now):
-        return
-    nodes = present(signs.nodes, now, watched_since=signs.watched_since)
-    there = [node.name for node in nodes if node.schedules]
-    who = (
-        f"though {counted(len(there), 'scheduler')} reported lately"
-        if there
-        else "and no scheduler reports itself"
-    )
-    message = f"Nothing that was due since {say_moment(due)} is claimed, {who}"
-    late = round((now - due).total_seconds())
-    yield alert(Rule.SCHEDULER, message, value=late)
-
-
-def _who_does_not_serve(queue: str, signs: SystemSigns, now: datetime) -> str:
-    watched = signs.watched_since
-    there = present(signs.nodes, now, watched_since=watched)
-    cut_off = [
-        node.name
-        for node in there
-        if queue in node.queues and node.is_disconnected(now, watched_since=watched)
-    ]
-    if not cut_off:
-        return "no worker serves it"
-    verb = "is" if len(cut_off) == 1 else "are"
-    return f"{listed(cut_off, most=MOST_NAMED)} {verb} cut off from the broker, or it is away"
-
-
-def _silent(signs: SystemSigns, now: datetime) -> Iterator[Alert]:
-    """Alert of nodes that were killed or cut off, and that no other has taken the place of."""
-    living = present(signs.nodes, now, watched_since=signs.watched_since)
+        yield alert(Rule.QUEUE, message, now=now, subject=name, value=queue.runs)
     for node in signs.nodes:
-        if node in living or node.seen_at > now or _has_successor(node, living):
+        # It was killed or cut off, and no other has taken its place.
+        if node in there or node.seen_at > now or _has_successor(node, there):
             continue
         message = (
             f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was killed, "
             "or is cut off from the database"
         )
         silent = round((now - node.seen_at).total_seconds())
-        yield alert(Rule.NODE, message, subject=node.name, value=silent)
+        yield alert(Rule.NODE, message, now=now, subject=node.name, value=silent)
+
+
+def _unsent(unsent: Mapping[str, QueueSigns], now: datetime) -> Alert:
+    runs = sum(each.runs for each in unsent.values())
+    first = min(unsent.values(), key=attrgetter("since"))
+    run = "" if first.execution is None else f" (execution {first.execution})"
+    message = (
+        f"{counted(runs, 'run')}{run} for {listed(sorted(unsent), most=MOST_NAMED)} could not be "
+        f"handed to the broker since {say_moment(first.since)}: it is away, or has no such queue"
+    )
+    return alert(Rule.UNSENT, message, now=now, value=runs, execution=first.execution)
+
+
+def _who_does_not_serve(
+    queue: str, signs: SystemSigns, there: Sequence[NodeReport], now: datetime
+) -> str:
+    cut_off = [
+        node.name
+        for node in there
+        if queue in node.queues and node.is_disconnected(now, watched_since=signs.watched_since)
+    ]
+    if not cut_off:
+        return "no worker serves it"
+    verb = "is" if len(cut_off) == 1 else "are"
+    return f"{listed(cut_off, most=MOST_NAMED)} {verb} cut off from the broker, or it is away"
 
 
 def _has_successor(node: NodeReport, living: Sequence[NodeReport]) -> bool:

@@ -16,8 +16,8 @@ from ..execution import Execution, State
 from ..retries.policy import exponential
 from ..texts.moments import say_moment
 from ..texts.words import counted
-from .alerts import AlertSeverity
 from .events import Event, bounded, id_of
+from .rules import AlertSeverity
 from .targets import DIGEST, EventKind, type_of
 
 #: Who has not heard of an event after so many tries, or so long, is told no more.

@@ -1,9 +1,13 @@
-"""Of what people may be alerted, and what a schedule says of that."""
+"""Of what people may be alerted, and what a schedule and the settings say of that.
+
+The ids are lines of docs/compatibility.md.
+"""
 
 import enum
 import re
+from collections.abc import Mapping
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -42,6 +46,47 @@ class Rule(enum.StrEnum):
     NOT_FINISHED = "not-finished"
     TOO_LONG = "too-long"
     TOO_SHORT = "too-short"
+
+
+class AlertSeverity(enum.StrEnum):
+    """How bad an alert is, the worst first: the original's words (S0.9, S2.7)."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    WARNING = "warning"
+
+
+class About(NamedTuple):
+    """How bad an alert is, what it is called in a list, and where to read on."""
+
+    severity: AlertSeverity
+    title: str
+    runbook: str
+
+
+RUNBOOK: Final = "docs/operators.md: What failed, and of which schedule?"
+_WAITING: Final = "docs/operators.md: Why is it stuck?"
+_WORKERS: Final = "docs/operators.md: Who works on it?"
+_NOT_RUN: Final = "docs/operators.md: Why did it not run?"
+_OUTPUT: Final = "docs/alerts.md: Of one schedule"
+_CRITICAL, _HIGH, _WARNING = AlertSeverity
+
+#: What is the same of each alert by a rule.
+ABOUT: Final[Mapping[str, About]] = {
+    Rule.FAILED: About(_HIGH, "Failures wait for somebody", RUNBOOK),
+    Rule.GROWING: About(_WARNING, "Many failures wait for somebody", RUNBOOK),
+    Rule.CRITICAL: About(_CRITICAL, "Very many failures wait for somebody", RUNBOOK),
+    Rule.RETRIES: About(_HIGH, "An execution is retried again and again", _WAITING),
+    Rule.RETRY_RATE: About(_HIGH, "Many runs are retried", RUNBOOK),
+    Rule.SCHEDULER: About(_CRITICAL, "No scheduler claims what is due", _WORKERS),
+    Rule.UNSENT: About(_CRITICAL, "Runs cannot be handed to the broker", _WAITING),
+    Rule.QUEUE: About(_CRITICAL, "No worker serves a queue", _WORKERS),
+    Rule.NODE: About(_HIGH, "A node is silent", _WORKERS),
+    Rule.NOT_STARTED: About(_HIGH, "Not begun in time", _NOT_RUN),
+    Rule.NOT_FINISHED: About(_HIGH, "Not ended in time", _WAITING),
+    Rule.TOO_LONG: About(_WARNING, "It takes longer than usual", _WAITING),
+    Rule.TOO_SHORT: About(_WARNING, "It wrote less than it is to", _OUTPUT),
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -157,8 +202,6 @@ DeadlineAsWritten = Annotated[Any, Reads(_deadline)]
 FactorAsWritten = Annotated[Any, Reads(_factor)]
 SizeAsWritten = Annotated[Any, Reads(_size)]
 
-
-RUNBOOK: Final = "docs/operators.md: What failed, and of which schedule?"
 
 LONGEST_RUNBOOK: Final = 2_048
 

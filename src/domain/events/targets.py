@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
+from functools import cached_property
 from pathlib import PurePath
 from typing import Final, TypeAlias
 
@@ -196,7 +197,7 @@ class Subscriptions:
     refs: Mapping[TaskRef, str] = attrs.field(factory=dict[TaskRef, str])
     pings: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
 
-    @property
+    @cached_property
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
         return not (self.alerted or self.pings or any(self._is_set()))
@@ -264,7 +265,7 @@ class Subscriptions:
             return self.targets[name]
         return self._commands.get(name)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all targets."""
         return (*self.targets, *self._commands)
@@ -288,7 +289,7 @@ class Subscriptions:
         if (command := own.on_failure or its.on_failure) is not None:
             yield command
 
-    @property
+    @cached_property
     def _commands(self) -> Mapping[str, Target]:
         settings = (*self.schedules.values(), *self.tasks.values())
         given = (*(each.on_failure for each in settings), *self.pings.values())

@@ -11,7 +11,8 @@ from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.application.administration.alerts import AlertDesk
 from cronhare.application.events import alerting
 from cronhare.application.events.alerting import ScheduleJudgement
-from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY, Alert
+from cronhare.domain.events.alerts import CLEAR_AFTER, EVERY
+from cronhare.domain.events.judging import alert
 from cronhare.domain.events.outbox import OutboxRow, OutboxState
 from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
 from cronhare.domain.events.targets import (
@@ -81,11 +82,8 @@ def documents(post: Outpost, rule: str) -> list[tuple[str, str, str]]:
 
 def note_alert(made: House) -> None:
     """Let a neighbour have judged that there are too many failures."""
-    text = "6 failed cron tasks"
-    said = {"severity": "high", "message": text, "task": None}
-    data = {"rule": "failed", "value": 6, "threshold": 5, "alert": said}
-    alert = Alert(rule=Rule.FAILED, message=text, data=data)
-    SqlAlertStore(made.engine, made.clock).keep([alert], now=made.now, ended_at=made.now)
+    one = alert(Rule.FAILED, "6 failed cron tasks", now=made.now, value=6, threshold=5)
+    SqlAlertStore(made.engine, made.clock).keep([one], now=made.now, ended_at=made.now)
 
 
 async def test_what_another_notes_after_our_look_is_told_at_the_next() -> None:

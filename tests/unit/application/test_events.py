@@ -13,7 +13,7 @@ import pytest
 from cronhare.adapters.sql.events.alerts import SqlAlertStore
 from cronhare.adapters.sql.events.outbox import SqlEventStore
 from cronhare.adapters.sql.nodes import SqlNodeStore
-from cronhare.application.events import announce, find, relay
+from cronhare.application.events import announce, relay
 from cronhare.application.events.alerting import AlertWatch, LedgerJudge
 from cronhare.application.events.announce import Announcer
 from cronhare.application.events.relay import OutboxRelay
@@ -324,7 +324,7 @@ async def test_many_targets_that_hang_leave_places_for_those_that_hear() -> None
 async def test_a_full_target_hears_of_failures_later_and_its_neighbour_of_all_at_once(
     monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:
-    monkeypatch.setattr(find, "MOST_WAITING", 1)
+    monkeypatch.setattr(announce, "MOST_WAITING", 1)
     made = house()
     those = {*EventKind} - {EventKind.ARRIVED, EventKind.ALERT}
     wants = subscriptions(target("ops", *those), target("dead", *those), late_after=MINUTE)

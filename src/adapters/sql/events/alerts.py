@@ -1,6 +1,6 @@
 """Alerts in SQL: a row for each that holds or did of late, and who judged them last."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -25,7 +25,6 @@ from cronhare.domain.events.alerts import (
     Alert,
     AlertFilter,
     AlertPlace,
-    RaisedAlert,
     counts_as_held,
     is_forgotten,
     is_over,
@@ -109,7 +108,12 @@ class SqlAlertStore(Store, Signals):
             known = {each.key: each for each in _read(connection.execute(_ALERTS))}
             open_ = {key for key, each in known.items() if each.cleared_at is None}
             holding = sorted(open_ & by_key.keys())
-            raised = [RaisedAlert.of(by_key[key], now) for key in by_key if key not in open_]
+            same = {key for key in holding if _is_same(known[key], by_key[key])}
+            raised = [
+                attrs.evolve(each, raised_at=now, held_at=now)
+                for key, each in by_key.items()
+                if key not in open_
+            ]
             cleared = [
                 attrs.evolve(known[key], cleared_at=now)
                 for key in sorted(open_ - by_key.keys())
@@ -119,14 +123,16 @@ class SqlAlertStore(Store, Signals):
             gone |= {key for key, each in known.items() if is_forgotten(each, now)}
             for change, keys in (
                 (delete(alerts), gone),
-                (update(alerts).values(held_at=now), holding),
+                (update(alerts).values(held_at=now), same),
                 (update(alerts).values(cleared_at=now), [each.key for each in cleared]),
             ):
                 for part in batches(sorted(keys), _AT_ONCE):
                     connection.execute(change.where(alerts.c.rule.in_(part)))
             for key in holding:
-                if new := _changes(by_key[key], known[key]):
-                    connection.execute(update(alerts).where(alerts.c.rule == key).values(new))
+                if key not in same:
+                    new = attrs.evolve(by_key[key], raised_at=known[key].raised_at, held_at=now)
+                    changed = update(alerts).where(alerts.c.rule == key)
+                    connection.execute(changed.values(_values(new)))
             if raised:
                 connection.execute(insert(alerts), [_values(each) for each in raised])
         return AlertChanges(raised=raised, cleared=cleared)
@@ -144,7 +150,7 @@ class SqlAlertStore(Store, Signals):
     @repeatable
     def page(
         self, which: AlertFilter, *, after: AlertPlace | None, limit: int | None
-    ) -> tuple[Sequence[RaisedAlert], bool]:
+    ) -> tuple[Sequence[Alert], bool]:
         is_over = case((alerts.c.cleared_at.is_(None), 0), else_=1)
         at = func.coalesce(alerts.c.cleared_at, alerts.c.raised_at)
         rules = sorted(which.rules)
@@ -168,14 +174,14 @@ class SqlAlertStore(Store, Signals):
         return found[:limit], bool(found) and len(rows) == most
 
     @repeatable
-    def raised(self) -> Sequence[RaisedAlert]:
+    def raised(self) -> Sequence[Alert]:
         return self._listed(alerts.c.cleared_at.is_(None))
 
     @repeatable
-    def cleared(self) -> Sequence[RaisedAlert]:
+    def cleared(self) -> Sequence[Alert]:
         return self._listed(alerts.c.cleared_at.is_not(None))
 
-    def _listed(self, which: ColumnElement[bool]) -> Sequence[RaisedAlert]:
+    def _listed(self, which: ColumnElement[bool]) -> Sequence[Alert]:
         with self._database.read("reading alerts") as connection:
             return _read(connection.execute(_ALERTS.where(which)))
 
@@ -184,20 +190,24 @@ def _of(source: str | None) -> ColumnElement[bool]:
     return judgements.c.source == (source or "")
 
 
-def _is_over(alert: RaisedAlert, now: datetime, source: str | None) -> bool:
+def _is_over(alert: Alert, now: datetime, source: str | None) -> bool:
     held_at = alert.held_at or alert.raised_at
     if alert.source == source:
         return is_over(held_at, now)
     return held_at < now - CLEARED_KEPT  # nobody with its file judges it any more
 
 
-def _changes(alert: Alert, known: RaisedAlert) -> Mapping[str, Any]:
-    """Give what is written of one that does not hold as it did: most do, each minute."""
-    was, now = _values(known), _values(known.held(alert, known.raised_at))
-    return {name: new for name, new in now.items() if name != "held_at" and new != was[name]}
+def _is_same(known: Alert, alert: Alert) -> bool:
+    """Whether it holds as it did."""
+    subject = alert.subject[:LONGEST_NAME]
+    return (known.data, known.subject, known.scheduler_id) == (
+        alert.data,
+        subject,
+        alert.scheduler_id,
+    )
 
 
-def _values(alert: RaisedAlert) -> dict[str, Any]:
+def _values(alert: Alert) -> dict[str, Any]:
     return {
         "rule": alert.key,
         "raised_at": alert.raised_at,
@@ -210,7 +220,7 @@ def _values(alert: RaisedAlert) -> dict[str, Any]:
     }
 
 
-def _read(rows: Iterable[Row[Any]]) -> list[RaisedAlert]:
+def _read(rows: Iterable[Row[Any]]) -> list[Alert]:
     """Read the rows that fit; they have all columns."""
     found = []
     for row in ALERT.readable(rows):
@@ -220,5 +230,5 @@ def _read(rows: Iterable[Row[Any]]) -> list[RaisedAlert]:
         except msgspec.DecodeError as error:
             BrokenRow(ALERT, row, f"data: {error}").tell()
             continue
-        found.append(RaisedAlert(key=fields.pop("rule"), data=data, **fields))
+        found.append(Alert(key=fields.pop("rule"), data=data, **fields))
     return found

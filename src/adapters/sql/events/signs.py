@@ -24,12 +24,16 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.cron.zones import find_zone
-from cronhare.domain.events.alerts import CLEAR_AFTER, LOOKS_BACK, MOST_COUNTED, NEWEST, Signs
+from cronhare.domain.events.alerts import CLEAR_AFTER
 from cronhare.domain.events.judging import (
+    LOOKS_BACK,
+    MOST_COUNTED,
+    NEWEST,
     OUTPUT_LOOKED_FOR,
     USUAL_RUNS,
     RunSigns,
     ScheduleSigns,
+    Signs,
     may_be_long,
 )
 from cronhare.domain.execution import State

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import attrs
 import msgspec
 
-from cronhare.domain.events.alerts import AlertText, RaisedAlert
+from cronhare.domain.events.alerts import Alert
 from cronhare.domain.events.events import LONGEST_NAME
 from cronhare.domain.events.outbox import OutboxRow, OutboxState, say_next_try
 from cronhare.domain.texts.printable import printable_json, shortened
@@ -90,7 +90,7 @@ class AlertView:
     data: Any
 
     @classmethod
-    def of(cls, alert: RaisedAlert, told: Sequence[ToldView], untold: Mapping[str, str]) -> Self:
+    def of(cls, alert: Alert, told: Sequence[ToldView], untold: Mapping[str, str]) -> Self:
         """Show an alert, with the targets that are told, and why others are not."""
         schedule, source = alert.schedule, alert.source
         return cls(
@@ -107,7 +107,11 @@ class AlertView:
             told=tuple(told),
             untold=tuple(UntoldView(target=name, why=why) for name, why in untold.items()),
             data=_fitting(alert.data),
-            **attrs.asdict(AlertText.of(alert)),
+            severity=alert.severity,
+            title=alert.title,
+            value=alert.data.get("value"),
+            threshold=alert.data.get("threshold"),
+            runbook=alert.runbook,
         )
 
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 import attrs
 import typer
 
-from cronhare.domain.events.alerts import AlertFilter, AlertSeverity, say_measured, trial
+from cronhare.domain.events.alerts import AlertFilter, say_measured, trial
 from cronhare.domain.events.outbox import OutboxRow
-from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.events.targets import Target
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import echo

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator
 
 from cronhare.application.administration.views.alerts import AlertView
 from cronhare.domain.access import Scope
-from cronhare.domain.events.alerts import AlertFilter, AlertPlace, AlertSeverity
-from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.alerts import AlertFilter, AlertPlace
+from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.texts.moments import iso_moment
 
 from ..asking import Asking

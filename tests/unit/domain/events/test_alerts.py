@@ -7,25 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from cronhare.domain.events.alerts import (
-    FEWEST_RUNS,
-    GROWING,
-    RUNBOOKS,
-    SEVERITY_OF,
-    TITLES,
-    Alert,
-    AlertText,
-    RaisedAlert,
-    Signs,
-    judge,
-    raised,
-)
-from cronhare.domain.events.rules import AlertPolicy, Rule
+from cronhare.domain.events.alerts import Alert, raised
+from cronhare.domain.events.judging import FEWEST_RUNS, GROWING, Signs, judge
+from cronhare.domain.events.rules import ABOUT, AlertPolicy, Rule
 from tests.unit.executions import NOON, execution
 
 
 def alerts(policy: AlertPolicy | None = None, **signs: Any) -> dict[str, Alert]:  # noqa: ANN401
-    return {each.rule: each for each in judge(Signs(**signs), policy or AlertPolicy())}
+    return {each.rule: each for each in judge(Signs(**signs), policy or AlertPolicy(), NOON)}
 
 
 @pytest.mark.parametrize(
@@ -82,9 +71,8 @@ def test_a_task_that_is_retried_too_often_is_named() -> None:
     assert alert.data["alert"]["severity"] == "high"
     assert alert.data["alert"]["task"]["scheduler_id"] == worst.scheduler_id
     assert alert.data["executionId"] == worst.id
-    one = RaisedAlert.of(alert, NOON)
-    assert (one.key, one.schedule, one.told_as_of) == ("retries", worst.schedule_name, None)
-    assert raised(one, source="a").schedule == worst.schedule_name
+    assert (alert.key, alert.schedule, alert.told_as_of) == ("retries", worst.schedule_name, None)
+    assert raised(alert, source="a").schedule == worst.schedule_name
 
 
 def test_a_rate_of_retries_alerts_above_a_fifth_of_enough_runs() -> None:
@@ -102,7 +90,7 @@ def test_what_is_off_alerts_of_nothing() -> None:
 
 
 def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> None:
-    alert = RaisedAlert(key="failed", raised_at=NOON, data={"rule": "failed"})
+    alert = Alert(key="failed", raised_at=NOON, data={"rule": "failed"})
 
     event, again, other = (raised(alert, source=source) for source in ("a", "a", "b"))
 
@@ -112,8 +100,8 @@ def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> N
 
 
 def test_each_rule_has_a_title_and_a_runbook_that_is_there() -> None:
-    assert TITLES.keys() == RUNBOOKS.keys() == SEVERITY_OF.keys() == {*Rule}
-    for runbook in RUNBOOKS.values():
+    assert ABOUT.keys() == {*Rule}
+    for _, _, runbook in ABOUT.values():
         page, heading = runbook.split(": ")
         text = (Path(__file__).parents[4] / page).read_text()
         assert re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), runbook
@@ -121,23 +109,13 @@ def test_each_rule_has_a_title_and_a_runbook_that_is_there() -> None:
 
 def test_the_text_of_an_alert_is_what_was_told_or_what_its_rule_says() -> None:
     policy = AlertPolicy(runbook="https://wiki.example/dlq")
-    told = {
-        rule: AlertText.of(RaisedAlert.of(each, NOON))
-        for rule, each in alerts(policy, unresolved=101).items()
-    }
+    told = alerts(policy, unresolved=101, runs=10, retried=9, worst=execution(deaths=3))
 
-    for one in alerts(
-        policy, unresolved=101, runs=10, retried=9, worst=execution(deaths=3)
-    ).values():
+    for one in told.values():
         said = {**one.data["alert"], **one.data.get("deadLetterQueue", {})}
-        assert said["severity"] == SEVERITY_OF[one.rule]
-        assert one.data["alert"]["severity"] == SEVERITY_OF[one.rule], "who is told hears the same"
-    assert told["failed"] == AlertText(
-        severity="high",
-        title=TITLES[Rule.FAILED],
-        value=101,
-        threshold=5,
-        runbook=RUNBOOKS[Rule.FAILED],
-    )
-    assert (told["critical"].severity, told["critical"].title) == ("critical", GROWING)
-    assert told["critical"].runbook == "https://wiki.example/dlq"
+        assert said["severity"] == one.severity == ABOUT[one.rule].severity
+        assert one.data["alert"]["severity"] == one.severity, "who is told hears the same"
+    usual, growing = told[Rule.FAILED], told[Rule.CRITICAL]
+    assert (usual.title, usual.runbook) == (ABOUT[Rule.FAILED].title, ABOUT[Rule.FAILED].runbook)
+    assert (growing.severity, growing.title) == ("critical", GROWING)
+    assert growing.runbook == "https://wiki.example/dlq"

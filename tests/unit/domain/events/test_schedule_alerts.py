@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cronhare.domain.events.alerts import CLEAR_AFTER, SEVERITY_OF, Alert
+from cronhare.domain.events.alerts import CLEAR_AFTER, Alert
 from cronhare.domain.events.judging import FEWEST_USUAL, RunSigns, ScheduleSigns, judge_schedule
-from cronhare.domain.events.rules import AlertConditions, Deadline, Rule
+from cronhare.domain.events.rules import ABOUT, AlertConditions, Deadline, Rule
 from tests.unit.executions import NOON
 
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -24,7 +24,7 @@ def alerts(conditions: AlertConditions, now: datetime, **signs: Any) -> list[Ale
     of = ScheduleSigns(scheduler_id=3, name="nightly", zone=UTC, **signs)
     found = [*judge_schedule(of, conditions, now, source="shop")]
     for each in found:
-        assert each.data["alert"]["severity"] == SEVERITY_OF[each.rule]
+        assert each.data["alert"]["severity"] == ABOUT[each.rule].severity
     return found
 
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.events.alerts import SEVERITY_OF
 from cronhare.domain.events.judging import OVERDUE_AFTER, QueueSigns, SystemSigns, judge_system
-from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.rules import ABOUT, Rule
 from cronhare.domain.nodes import DISCONNECTED_AFTER, PRESUMED_DEAD_AFTER, NodeReport, served
 from tests.unit.executions import NOON
 
@@ -22,7 +21,7 @@ def node(name: str = "web-1-7", *, seen: datetime = NOON, **changes: Any) -> Nod
 def messages(**signs: Any) -> dict[str, str]:  # noqa: ANN401
     found = [*judge_system(SystemSigns(**signs), NOON)]
     for each in found:
-        assert each.data["alert"]["severity"] == SEVERITY_OF[each.rule]
+        assert each.data["alert"]["severity"] == ABOUT[each.rule].severity
     return {f"{each.rule}:{each.subject}": each.message for each in found}
 
 

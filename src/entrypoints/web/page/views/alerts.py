@@ -12,14 +12,8 @@ from starlette.routing import BaseRoute
 
 from cronhare.application.administration.reading.lookup import NotFound
 from cronhare.application.administration.views.alerts import AlertView
-from cronhare.domain.events.alerts import (
-    AlertFilter,
-    AlertPlace,
-    AlertSeverity,
-    nobody_judged,
-    say_measured,
-)
-from cronhare.domain.events.rules import Rule
+from cronhare.domain.events.alerts import AlertFilter, AlertPlace, nobody_judged, say_measured
+from cronhare.domain.events.rules import AlertSeverity, Rule
 from cronhare.domain.texts.printable import echo
 
 from ...problems import Problem
