@@ -7,8 +7,9 @@ rarely, one event at a time, until it hears again. Of many events of a kind it m
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -45,132 +46,7 @@ from ..ledger_threads import LedgerThreads
 from ..logs import say
 from ..outages import Outage
 
-
-class Digests:
-    """Remembers what this process told whom within the window; another tells by itself."""
-
-    def __init__(self) -> None:
-        self._told: dict[tuple[str, str], deque[float]] = defaultdict(deque)
-
-    def turns(
-        self, target: str, most: int, pending: Mapping[str, int], at: float, places: int
-    ) -> Iterator[tuple[str, Turn, int]]:
-        """Give the kinds that are told now, how, and at most how many events; within *places*."""
-        for kind, waiting in pending.items():
-            if places <= 0:
-                return
-            turn = decide(waiting, lately=self._lately(target, kind, at), most=most)
-            if turn is Turn.TOGETHER:
-                places -= 1
-                yield kind, turn, MOST_TOGETHER
-            elif turn is Turn.EACH:
-                limit = min(waiting, places)
-                places -= limit
-                yield kind, turn, limit
-
-    def note(self, target: str, kind: str, at: float, *, count: int) -> None:
-        """Note that a target is told of so many events."""
-        self._told[target, kind].extend([at] * count)
-
-    def _lately(self, target: str, kind: str, at: float) -> int:
-        told = self._told[target, kind]
-        while told and told[0] <= at - WINDOW.total_seconds():
-            told.popleft()
-        return len(told)
-
-
 log = logging.getLogger(__name__)
-
-#: Seconds before a result is noted again that the ledger could not take, at first and at the most.
-NOTED_AGAIN_AFTER: Final = 0.5
-NOTED_AGAIN_AT_LATEST: Final = 5.0
-
-
-class Settler:
-    """Notes results of what was taken; *ask* is for the ledger, and for its *clock*."""
-
-    def __init__(self, *, store: EventStorePort, clock: ClockPort, ask: LedgerThreads) -> None:
-        self._store = store
-        self._clock = clock
-        self._ask = ask
-
-    async def is_ours(self, row: OutboxRow, *, telling: timedelta) -> bool:
-        """Whether telling, which takes so long at most, is over before another may take it up.
-
-        It is not where this process stood still after it had taken the event, and went on later.
-        """
-        until = row.next_try_at
-        if until is None or await self._ask(self._clock.now) + telling <= until:
-            return True
-        text = (
-            f"{row.target} is not told of {row.event_key}: this process stood still after it had "
-            "taken it, so another one may have it"
-        )
-        say(log, logging.INFO, "event.not-delivered", text, **_place(row))
-        return False
-
-    async def delivered(self, row: OutboxRow) -> None:
-        """Note that it was told."""
-        text = f"Told {row.target} of {row.event_key}"
-        say(log, logging.DEBUG, "event.delivered", text, **_place(row))
-        await self._settle(row, OutboxState.DELIVERED)
-
-    async def not_delivered(self, row: OutboxRow, failure: NotDelivered) -> None:
-        """Note that it was not: it is tried again, or given up."""
-        wait = None if failure.for_good else wait_after(row.tries, asked=failure.asked)
-        text = f"{row.target} was not told of {row.event_key}: {failure}"
-        if wait is None:
-            text = f"{text}. Given up after try {row.tries}"
-            say(log, logging.WARNING, "event.given-up", text, **_place(row))
-            await self._settle(row, OutboxState.GIVEN_UP, error=str(failure))
-            return
-        text = f"{text}. Try {row.tries + 1} in {wait.total_seconds():g} s"
-        say(log, logging.INFO, "event.not-delivered", text, **_place(row))
-        await self._settle(row, OutboxState.WAITING, error=str(failure), wait=wait)
-
-    async def _settle(
-        self,
-        row: OutboxRow,
-        state: OutboxState,
-        *,
-        error: str | None = None,
-        wait: timedelta | None = None,
-    ) -> None:
-        """Note it; while the ledger is away again, until another process may take the event up."""
-
-        def note() -> bool:
-            now = self._clock.now()
-            next_ = None if wait is None else now + wait
-            return self._store.settle(row, state, now=now, next_try_at=next_, error=error)
-
-        pauses = Waits(NOTED_AGAIN_AFTER, NOTED_AGAIN_AT_LATEST)
-        while (unknown := await self._failure(note)) is not None:
-            is_away = isinstance(unknown, LedgerUnavailable)
-            if not is_away or await self._ask(lambda: self._has_lapsed(row)):
-                text = f"Whether {row.target} was told is not noted, and told again: {unknown}"
-                say(log, logging.WARNING, "event.unknown", text, **_place(row))
-                return
-            await asyncio.sleep(pauses.next())
-
-    async def _failure(
-        self, note: Callable[[], object]
-    ) -> LedgerUnavailable | LedgerRefused | None:
-        try:
-            await self._ask(note)
-        except (LedgerUnavailable, LedgerRefused) as unknown:
-            return unknown
-        return None
-
-    def _has_lapsed(self, row: OutboxRow) -> bool:
-        return row.next_try_at is None or self._clock.now() >= row.next_try_at
-
-
-def _place(row: OutboxRow) -> dict[str, Any]:
-    place: dict[str, Any] = {"schedule": row.schedule_name}
-    if row.execution_id is not None:
-        place["execution"] = row.execution_id
-    return place
-
 
 #: Seconds between two looks, where nobody is to be told of anything; where somebody is, a look
 #: takes one statement. And the first wait after a target has failed.
@@ -197,6 +73,10 @@ MOST_OF_FAILING: Final = 16
 #: What a try may take beyond its target's timeout: until then it is this process's.
 MARGIN: Final = timedelta(seconds=60)
 
+#: Seconds before a result is noted again that the ledger could not take, at first and at the most.
+NOTED_AGAIN_AFTER: Final = 0.5
+NOTED_AGAIN_AT_LATEST: Final = 5.0
+
 
 @attrs.define(eq=False)
 class _Room:
@@ -204,19 +84,39 @@ class _Room:
 
     Then it has that only at *opens_at*. Many targets may hang at once, each for as long as its
     timeout is: so those that have failed never have all places together.
+
+    *told* has when it was told of each kind of event within the `WINDOW`, by this process; another
+    tells by itself.
     """
 
-    target: str
     under_way: int = 0
     opens_at: float = 0.0
     pauses: Waits[float] = attrs.field(factory=lambda: Waits(FIRST_PAUSE, LONGEST_PAUSE))
     is_failing: bool = False
     has_heard: bool = False
+    told: dict[str, deque[float]] = attrs.field(factory=lambda: defaultdict(deque))
 
     def free(self, at: float) -> int:
         if at < self.opens_at:
             return 0
         return (AT_A_TIME if self.has_heard else 1) - self.under_way
+
+    def lately(self, kind: str, at: float) -> int:
+        told = self.told[kind]
+        while told and told[0] <= at - WINDOW.total_seconds():
+            told.popleft()
+        return len(told)
+
+    def note_hearing(self) -> None:
+        """Give it all of its places."""
+        self.has_heard, self.is_failing, self.opens_at = True, False, 0.0
+        self.pauses.reset()
+
+    def note_failure(self, at: float) -> None:
+        """Let it rest; of several failures together the first counts."""
+        if at >= self.opens_at:
+            self.has_heard, self.is_failing = False, True
+            self.opens_at = at + self.pauses.next()
 
 
 class OutboxRelay:
@@ -247,11 +147,9 @@ class OutboxRelay:
         self._ask = LedgerThreads(executor)
         self._only_after = only_after
         self._has_mail = has_mail
-        self._settler = Settler(store=store, clock=clock, ask=self._ask)
         self._look_every = LOOK_EVERY if not only_after else STAND_IN_EVERY
-        self._rooms: dict[str, _Room] = {}
+        self._rooms: dict[str, _Room] = defaultdict(_Room)
         self._under_way: set[asyncio.Task[None]] = set()
-        self._digests = Digests()
         self._outage = Outage(log, "Events are told again")
 
     async def run(self, ending: asyncio.Event) -> None:
@@ -270,7 +168,9 @@ class OutboxRelay:
             except Exception:
                 log.exception("Telling of events met a fault", extra={"action": "loop.fault"})
                 rest = FIRST_PAUSE
-            await _either(ending, rest)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await ending.wait()
         await self.close()
 
     async def close(self) -> None:
@@ -281,34 +181,32 @@ class OutboxRelay:
             await asyncio.wait(self._under_way, timeout=1.0)
         await self._notifier.close()
 
+    async def settled(self) -> None:
+        """Wait until what is under way has come to its end."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
     async def round(self) -> float:
         """Begin what is due and has a place; answers how many seconds to rest."""
         subscriptions, at = self._subscribers.current, self._clock.monotonic()
         if subscriptions.is_empty:
             return EVERY
-        names = [name for name in subscriptions.names if self._room(name).free(at) > 0]
-        free = MOST_AT_A_TIME - len(self._under_way)
-        source = subscriptions.source or ""
-        if not names or free <= 0:
+        free = [name for name in subscriptions.names if self._rooms[name].free(at) > 0]
+        if not free or len(self._under_way) >= MOST_AT_A_TIME:
             return EVERY
-        due = await self._ask(partial(self._due, subscriptions, names, source))
+        due = await self._ask(partial(self._due, subscriptions, free))
         taken = 0
         for name in due:
-            target, room = subscriptions.target(name), self._room(name)
+            target, room = subscriptions.target(name), self._rooms[name]
             most = min(room.free(at), self._places(room))
-            if target is not None and target.in_order:
-                most = min(most, 1 - room.under_way)
-            if target is None or most <= 0:
+            if target is None or most <= 0 or (target.in_order and room.under_way):
                 continue
-            for rows in await self._take(target, source, most):
+            most = 1 if target.in_order else most
+            source = subscriptions.source or ""
+            for rows in await self._ask(partial(self._take, target, room, source, at, most)):
                 taken += 1
                 self._begin(target, room, rows)
         return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else self._look_every
-
-    async def settled(self) -> None:
-        """Wait until what is under way has come to its end."""
-        while self._under_way:
-            await asyncio.wait(self._under_way)
 
     def _places(self, room: _Room) -> int:
         """Count the places that are left for a target among all."""
@@ -318,9 +216,7 @@ class OutboxRelay:
         failing = sum(each.under_way for each in self._rooms.values() if each.is_failing)
         return min(left, MOST_OF_FAILING - failing)
 
-    def _due(
-        self, subscriptions: Subscriptions, names: Collection[str], source: str
-    ) -> Collection[str]:
+    def _due(self, subscriptions: Subscriptions, names: Collection[str]) -> Collection[str]:
         """Say for which targets something is due that is not left to others."""
         now, asked = self._clock.now(), defaultdict[timedelta, list[str]](list)
         for name in names:
@@ -329,7 +225,9 @@ class OutboxRelay:
         return [
             name
             for left_for, these in asked.items()
-            for name in self._store.due(these, source=source, due_by=now - left_for)
+            for name in self._store.due(
+                these, source=subscriptions.source or "", due_by=now - left_for
+            )
         ]
 
     def _left_for(self, target: Target) -> timedelta:
@@ -337,9 +235,11 @@ class OutboxRelay:
         is_lacking = lacks(target, has_mail=self._has_mail) is not None
         return self._only_after + (LACKING_LEFT_FOR if is_lacking else timedelta(0))
 
-    async def _take(self, target: Target, source: str, most: int) -> Sequence[Sequence[OutboxRow]]:
+    def _take(
+        self, target: Target, room: _Room, source: str, at: float, places: int
+    ) -> Sequence[Sequence[OutboxRow]]:
         """Take what there are places for; those of one message are together."""
-        now = await self._ask(self._clock.now)
+        now = self._clock.now()
         due_by = now - self._left_for(target)
         take = partial(
             self._store.take,
@@ -351,19 +251,21 @@ class OutboxRelay:
             node=self._node,
         )
         if not target.digest:
-            return [(row,) for row in await self._ask(partial(take, limit=most))]
-        at = self._clock.monotonic()
-        count = partial(
-            self._store.pending, target.name, source=source, due_by=due_by, most=MOST_TOGETHER
-        )
-        found, pending = list[Sequence[OutboxRow]](), await self._ask(count)
-        for kind, turn, limit in self._digests.turns(target.name, target.digest, pending, at, most):
-            rows = await self._ask(partial(take, limit=limit, kind=kind))
-            together = turn is Turn.TOGETHER and len(rows) > 1
-            self._digests.note(
-                target.name, kind, at, count=target.digest if together else len(rows)
-            )
-            found += [rows] if together else [(row,) for row in rows]
+            return [(row,) for row in take(limit=places)]
+        pending = self._store.pending(target.name, source=source, due_by=due_by, most=MOST_TOGETHER)
+        found = list[Sequence[OutboxRow]]()
+        for kind, waiting in pending.items():
+            left = places - len(found)
+            turn = decide(waiting, lately=room.lately(kind, at), most=target.digest)
+            if left <= 0 or turn is Turn.HOLD:
+                continue
+            if turn is Turn.EACH:
+                rows = take(limit=min(waiting, left), kind=kind)
+                found += [(row,) for row in rows]
+                room.told[kind].extend([at] * len(rows))
+            elif rows := take(limit=MOST_TOGETHER, kind=kind):
+                found.append(rows)
+                room.told[kind].extend([at] * (target.digest if len(rows) > 1 else 1))
         return found
 
     def _begin(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
@@ -379,35 +281,37 @@ class OutboxRelay:
             log.error("An event met a fault of ours", exc_info=fault, extra={"action": "fault"})
 
     async def _tell(self, target: Target, room: _Room, rows: Sequence[OutboxRow]) -> None:
-        if not await self._settler.is_ours(rows[0], telling=target.timeout):
+        """Tell of one event, or of many in one message, and note what came of it."""
+        first, until = rows[0], rows[0].next_try_at
+        if until is not None and await self._ask(self._clock.now) + target.timeout > until:
+            text = (
+                f"{target.name} is not told of {first.event_key}: this process stood still after "
+                "it had taken it, so another one may have it"
+            )
+            say(log, logging.INFO, "event.not-delivered", text, **_place(first))
             return
-        failure = await self._notify(target, room, rows)
+        failure = await self._notify(target, room, first if len(rows) == 1 else digest(rows))
         for row in rows:
-            if failure is not None:
-                await self._settler.not_delivered(row, failure)
-            else:
-                await self._settler.delivered(row)
+            await self._settle(row, failure)
 
-    async def _notify(
-        self, target: Target, room: _Room, rows: Sequence[OutboxRow]
-    ) -> NotDelivered | None:
-        """Send one message of one event, or of many; answers why it was not heard."""
-        event = rows[0] if len(rows) == 1 else digest(rows)
+    async def _notify(self, target: Target, room: _Room, event: OutboxRow) -> NotDelivered | None:
+        """Send one message; answers why it was not heard."""
         try:
             await self._notifier.notify(target, event, end=await self._end_of(target, event))
-        except NotDelivered as failure:
-            if failure.in_part:
-                self._note_hearing(room)
-            else:
-                self._note_failure(room)
-            return failure
+        except NotDelivered as why:
+            failure = why
+            if why.in_part:
+                room.note_hearing()
+                return failure
         except Exception as fault:
             text = f"Telling {target.name} met a fault of ours"
             log.exception("%s", text, extra={"action": "fault"})
-            self._note_failure(room)
-            return NotDelivered(f"a fault of ours: {type(fault).__name__}")
-        self._note_hearing(room)
-        return None
+            failure = NotDelivered(f"a fault of ours: {type(fault).__name__}")
+        else:
+            room.note_hearing()
+            return None
+        room.note_failure(self._clock.monotonic())
+        return failure
 
     async def _end_of(self, target: Target, event: OutboxRow) -> RunEnd | None:
         """Give what people are told of a bad end besides, as far as the ledger has it."""
@@ -415,34 +319,50 @@ class OutboxRelay:
         is_for_people = isinstance(target.means, ByEmail | ByApprise)
         if id_ is None or not is_for_people or event.event not in BAD_ENDS:
             return None
-        try:
+        with suppress(LedgerUnavailable, LedgerRefused):
             return (await self._ask(partial(self._store.run_ends, [id_]))).get(id_)
-        except (LedgerUnavailable, LedgerRefused):
-            return None
+        return None
 
-    def _note_hearing(self, room: _Room) -> None:
-        """Give a target all of its places."""
-        room.has_heard, room.is_failing, room.opens_at = True, False, 0.0
-        room.pauses.reset()
+    async def _settle(self, row: OutboxRow, failure: NotDelivered | None) -> None:
+        """Note what came of a try; while the ledger is away again, as long as the event is ours."""
+        state, wait, error = OutboxState.DELIVERED, None, None
+        if failure is None:
+            text = f"Told {row.target} of {row.event_key}"
+            say(log, logging.DEBUG, "event.delivered", text, **_place(row))
+        else:
+            error = str(failure)
+            text = f"{row.target} was not told of {row.event_key}: {error}"
+            wait = None if failure.for_good else wait_after(row.tries, asked=failure.asked)
+            if wait is None:
+                state, text = OutboxState.GIVEN_UP, f"{text}. Given up after try {row.tries}"
+                say(log, logging.WARNING, "event.given-up", text, **_place(row))
+            else:
+                state = OutboxState.WAITING
+                text = f"{text}. Try {row.tries + 1} in {wait.total_seconds():g} s"
+                say(log, logging.INFO, "event.not-delivered", text, **_place(row))
 
-    def _note_failure(self, room: _Room) -> None:
-        """Let a target rest; of several that fail together the first counts."""
-        at = self._clock.monotonic()
-        if at >= room.opens_at:
-            room.has_heard, room.is_failing = False, True
-            room.opens_at = at + room.pauses.next()
+        def note() -> None:
+            now = self._clock.now()
+            next_ = None if wait is None else now + wait
+            self._store.settle(row, state, now=now, next_try_at=next_, error=error)
 
-    def _room(self, name: str) -> _Room:
-        return self._rooms.setdefault(name, _Room(name))
+        def is_ours() -> bool:
+            return row.next_try_at is not None and self._clock.now() < row.next_try_at
+
+        pauses = Waits(NOTED_AGAIN_AFTER, NOTED_AGAIN_AT_LATEST)
+        while True:
+            try:
+                return await self._ask(note)
+            except (LedgerUnavailable, LedgerRefused) as unknown:
+                if isinstance(unknown, LedgerRefused) or not await self._ask(is_ours):
+                    text = f"Whether {row.target} was told is not noted, and told again: {unknown}"
+                    say(log, logging.WARNING, "event.unknown", text, **_place(row))
+                    return None
+            await asyncio.sleep(pauses.next())
 
 
-async def _either(ending: asyncio.Event, seconds: float) -> None:
-    """Wait so long, or for the end."""
-    if seconds <= 0:
-        await asyncio.sleep(0)
-        return
-    try:
-        async with asyncio.timeout(seconds):
-            await ending.wait()
-    except TimeoutError:
-        return
+def _place(row: OutboxRow) -> dict[str, Any]:
+    place: dict[str, Any] = {"schedule": row.schedule_name}
+    if row.execution_id is not None:
+        place["execution"] = row.execution_id
+    return place
