@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cronhare.adapters.memory.bell import SilentBell
     from cronhare.adapters.memory.broker import MemoryBroker
     from cronhare.adapters.memory.inspection import MemoryInspection
-    from cronhare.adapters.notify.apprise_sender import AppriseSender
+    from cronhare.adapters.notify.apprise import AppriseSender
     from cronhare.adapters.notify.mail import make_mailer
     from cronhare.adapters.notify.notifier import Notifier
     from cronhare.adapters.notify.reminders import ReminderRunner

@@ -14,7 +14,7 @@ _PLACES: Final = (
     "cronhare.adapters.memory.bell:SilentBell",
     "cronhare.adapters.memory.broker:MemoryBroker",
     "cronhare.adapters.memory.inspection:MemoryInspection",
-    "cronhare.adapters.notify.apprise_sender:AppriseSender",
+    "cronhare.adapters.notify.apprise:AppriseSender",
     "cronhare.adapters.notify.mail:make_mailer",
     "cronhare.adapters.notify.notifier:Notifier",
     "cronhare.adapters.notify.reminders:ReminderRunner",

@@ -12,11 +12,11 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.notify.apprise_child import redacted
-from cronhare.adapters.notify.apprise_sender import (
+from cronhare.adapters.notify.apprise import (
     AppriseSender,
     misunderstood,
 )
+from cronhare.adapters.notify.apprise_child import redacted
 from cronhare.domain.addresses.web import LOCAL_SCHEMES, AppriseAddress
 from cronhare.domain.events.outbox import OutboxRow
 from cronhare.domain.events.targets import ByApprise
@@ -84,10 +84,8 @@ def sink() -> Iterator[Sink]:
 
 
 @pytest.fixture
-def sender() -> Iterator[AppriseSender]:
-    sender = AppriseSender()
-    yield sender
-    sender.close()
+def sender() -> AppriseSender:
+    return AppriseSender()
 
 
 async def test_who_fails_or_hangs_keeps_no_other_from_hearing_and_is_told_again_alone(

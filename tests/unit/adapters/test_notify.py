@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.notify.apprise_sender import AppriseSender
+from cronhare.adapters.notify.apprise import AppriseSender
 from cronhare.adapters.notify.mail import written
-from cronhare.adapters.notify.notifier import Notifier, by_ping
+from cronhare.adapters.notify.notifier import Notifier
 from cronhare.domain.addresses.web import WebAddress
 from cronhare.domain.events.outbox import OutboxRow, RunEnd
 from cronhare.domain.events.targets import (
@@ -61,7 +61,9 @@ class Http:
         return self.answer
 
 
-async def notify(means: Means, http: Http, runner: ScriptedRunner | None = None) -> None:
+async def notify(
+    means: Means, http: Http, runner: ScriptedRunner | None = None, event: OutboxRow = EVENT
+) -> None:
     notifier = Notifier(
         http=http,
         runner=runner or ScriptedRunner(),
@@ -69,7 +71,7 @@ async def notify(means: Means, http: Http, runner: ScriptedRunner | None = None)
         apprise=AppriseSender(),
         now=lambda: NOON,
     )
-    await notifier.notify(Target(name="ops", means=means), EVENT)
+    await notifier.notify(Target(name="ops", means=means), event)
 
 
 async def test_a_webhook_is_signed_as_the_standard_webhooks_are() -> None:
@@ -183,7 +185,7 @@ def asked_for(path: str, *, body: str = "", start: bool = False) -> str:
 async def send_ping(event: OutboxRow, answer: HttpAnswer | Exception) -> list[HttpRequest]:
     http = Http(answer)
     means = ByPing(address=WebAddress.parse("https://hc.example/uuid/?a=b"))
-    await by_ping(http, Target(name="p", means=means), means, event, now=NOON)
+    await notify(means, http, event=event)
     return http.asked
 
 

@@ -110,7 +110,7 @@ def _misunderstood(files: Sequence[JobsFile]) -> Iterator[Refusal]:
 
 
 def _understanding(means: ByApprise) -> Iterator[tuple[object, str | None]]:
-    from cronhare.adapters.notify.apprise_sender import (  # noqa: PLC0415 - most files name none
+    from cronhare.adapters.notify.apprise import (  # noqa: PLC0415 - most files name none
         misunderstood,
     )
 
