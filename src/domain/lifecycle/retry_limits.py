@@ -1,4 +1,8 @@
-"""Which policy holds for an execution, and how its retries are held against the limits."""
+"""Which retry policy holds for an execution, and how its retries are held against the limits.
+
+One rule for every store: whoever records ends of attempts, or starts of what an outage held up,
+keeps the limits locked and asks here.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,7 +28,6 @@ from ..retries.limits import (
     RetryLimits,
     as_asked,
     ask_budget,
-    has_place,
     say_budget,
 )
 from ..retries.outcome import CrashPolicy, Ending
@@ -52,7 +55,6 @@ class RetryPolicies:
     crashes: CrashPolicy = attrs.field(factory=CrashPolicy)
 
     def of(self, execution: Execution) -> RetryPolicy:
-        """Give the policy of an execution."""
         if execution.retry is not None:
             return execution.retry
         task = self.catalog.find(
@@ -65,7 +67,6 @@ class RetryPolicies:
         return own or self.environment
 
     def crashes_of(self, execution: Execution) -> CrashPolicy:
-        """Say what makes a poison pill of an execution."""
         return self.of(execution).crashes or self.crashes
 
 
@@ -174,6 +175,7 @@ class RetryJudge:
         self._breakers = {breaker.task: breaker for breaker in breakers}
         self._evidence = evidence
         self._succeeding = Counter(end.task for end in ends if end.ending is Ending.SUCCEEDED)
+        self._changes: list[LimitChange] = []
 
     @property
     def budgets(self) -> Sequence[Budget]:
@@ -187,41 +189,34 @@ class RetryJudge:
 
     def rule(self, end: AttemptEnd, *, now: datetime) -> Ruled:
         """Rule on one end: its breaker is asked first, and what that lets fail takes no budget."""
-        changes: list[LimitChange] = []
-        if end.breaker is not None and not self._may_retry(end, end.breaker, changes, now):
-            return Ruled(verdict=Fail(ACTIVATED), changes=tuple(changes))
-        retry, policy = end.retry, end.budget
-        if retry is None or policy is None:
-            return Ruled(verdict=end.verdict, changes=tuple(changes))
-        queue = end.execution.queue
-        answer = ask_budget(self._budget_of(queue, policy, now), policy, retry, now=now)
-        self._budgets[queue] = answer.budget
-        if answer.change is not None:
-            changes.append(answer.change)
-        return Ruled(verdict=answer.verdict, changes=tuple(changes))
+        self._changes = []
+        verdict, retry, policy = end.verdict, end.retry, end.budget
+        if end.breaker is not None and not self._may_retry(end, end.breaker, now):
+            verdict = Fail(ACTIVATED)
+        elif retry is not None and policy is not None:
+            answer = ask_budget(self._budget_of(end, policy, now), policy, retry, now=now)
+            self._budgets[end.execution.queue], verdict = answer.budget, answer.verdict
+            if answer.change is not None:
+                self._changes.append(answer.change)
+        return Ruled(verdict=verdict, changes=tuple(self._changes))
 
-    def _budget_of(self, queue: str, policy: BudgetPolicy, now: datetime) -> Budget:
+    def _budget_of(self, end: AttemptEnd, policy: BudgetPolicy, now: datetime) -> Budget:
+        queue = end.execution.queue
         return as_asked(queue, self._budgets.get(queue), policy, now=now)
 
-    def _may_retry(
-        self, end: AttemptEnd, policy: BreakerPolicy, changes: list[LimitChange], now: datetime
-    ) -> bool:
+    def _may_retry(self, end: AttemptEnd, policy: BreakerPolicy, now: datetime) -> bool:
         """Tell whether its breaker holds no retry back, and note the end there."""
         known = self._breakers.get(end.task)
         if known is None and not end.has_failed:
             return True
         name = end.execution.task_name
         before = known or Breaker(task=end.task, name=name, window=policy.window, last_at=now)
-        after, may_retry = self._judge(
-            self._in_time(before, end, changes, now), end, policy, changes, now
-        )
+        after, may_retry = self._judge(self._in_time(before, end, now), end, policy, now)
         if after is not known:
             self._breakers[end.task] = attrs.evolve(after, last_at=now)
         return may_retry or end.retry is None
 
-    def _in_time(
-        self, breaker: Breaker, end: AttemptEnd, changes: list[LimitChange], now: datetime
-    ) -> Breaker:
+    def _in_time(self, breaker: Breaker, end: AttemptEnd, now: datetime) -> Breaker:
         """Close what time has closed, or a success that nobody has noted, as first attempts'."""
         if breaker.opened_at is None:
             return breaker
@@ -232,85 +227,65 @@ class RetryJudge:
         )
         if not is_proven and breaker.state(now) is not BreakerState.CLOSED:
             return breaker
-        changes.append(_closed(breaker, proven=is_proven))
-        return breaker.closed()
+        return self._close(breaker, breaker.opened_at, proven=is_proven)
 
     def _judge(
-        self,
-        breaker: Breaker,
-        end: AttemptEnd,
-        policy: BreakerPolicy,
-        changes: list[LimitChange],
-        now: datetime,
+        self, breaker: Breaker, end: AttemptEnd, policy: BreakerPolicy, now: datetime
     ) -> tuple[Breaker, bool]:
+        """Give the breaker after an end, and whether that may be retried."""
         if breaker.probe == end.execution.id:
-            return _after_probe(breaker, end, policy, changes, now)
-        if breaker.state(now) is BreakerState.CLOSED:
-            return self._count(breaker, end, policy, changes, now)
-        if end.retry is None or breaker.state(now) is BreakerState.OPEN:
+            return self._after_probe(breaker, end, policy, now)
+        state = breaker.state(now)
+        if state is BreakerState.CLOSED:
+            return self._count(breaker, end, policy, now) if end.has_failed else (breaker, True)
+        if end.retry is None or state is BreakerState.OPEN:
             return breaker, False
-        if breaker.has_probe(now) and self._is_unfinished(breaker.probe):
+        if self._has_probe(breaker, now):
             return breaker, False
-        if not self._has_place(end, now):  # all others of its task would wait with a deferred one
+        budget = end.budget  # all others of its task would wait with a deferred one
+        if budget is not None and self._budget_of(end, budget, now).free_at(now) > now:
             return breaker, False
         probing = breaker.probing(end.execution.id, policy, now)
-        changes.append(BreakerProbed(breaker=probing))
+        self._changes.append(BreakerProbed(breaker=probing))
         return probing, True
 
-    def _has_place(self, end: AttemptEnd, now: datetime) -> bool:
-        policy = end.budget
-        if policy is None:
-            return True
-        return has_place(self._budget_of(end.execution.queue, policy, now), now=now)
+    def _has_probe(self, breaker: Breaker, now: datetime) -> bool:
+        """Tell whether another execution is the probe still: for a pause, unless it has ended."""
+        if breaker.probe is None or breaker.probe_at is None or now >= breaker.probe_at:
+            return False
+        return self._evidence.state_of(breaker.probe) in UNFINISHED
 
-    def _is_unfinished(self, probe: int | None) -> bool:
-        return probe is not None and self._evidence.state_of(probe) in UNFINISHED
+    def _after_probe(
+        self, breaker: Breaker, end: AttemptEnd, policy: BreakerPolicy, now: datetime
+    ) -> tuple[Breaker, bool]:
+        """Judge by the probe; one whose worker was lost, or shut down, tries again."""
+        if end.ending is Ending.SUCCEEDED:
+            return self._close(breaker, breaker.opened_at or now, proven=True), True
+        if end.has_failed:
+            again = attrs.evolve(breaker, probe=None, probe_at=now + policy.pause)
+            self._changes.append(BreakerOpened(breaker=again, again=True))
+            return again, False
+        return (breaker if end.goes_on else attrs.evolve(breaker, probe=None)), True
 
     def _count(
-        self,
-        breaker: Breaker,
-        end: AttemptEnd,
-        policy: BreakerPolicy,
-        changes: list[LimitChange],
-        now: datetime,
+        self, breaker: Breaker, end: AttemptEnd, policy: BreakerPolicy, now: datetime
     ) -> tuple[Breaker, bool]:
-        if not end.has_failed:
-            return breaker, True
+        """Count a failure, and judge by the rate; successes are counted where that may open it."""
         counted = breaker.count(policy, now)
         if not counted.is_to_be_judged(policy, now):
             return counted, True
-        enough = policy.enough(counted.failing)
         succeeded = self._succeeding[end.task] + self._evidence.successes(
-            end.execution, since=policy.since(now), enough=enough
+            end.execution, since=policy.since(now), enough=policy.enough(counted.failing)
         )
         judged = counted.judged(policy, succeeded, now)
         if judged.opened_at is None:
             return judged, True
-        changes.append(BreakerOpened(breaker=judged))
+        self._changes.append(BreakerOpened(breaker=judged))
         return judged, False
 
-
-def _after_probe(
-    breaker: Breaker,
-    end: AttemptEnd,
-    policy: BreakerPolicy,
-    changes: list[LimitChange],
-    now: datetime,
-) -> tuple[Breaker, bool]:
-    """Judge by the probe; one whose worker was lost, or shut down, tries again."""
-    if end.ending is Ending.SUCCEEDED:
-        changes.append(_closed(breaker, proven=True))
-        return breaker.closed(), True
-    if end.has_failed:
-        again = breaker.reopened(policy, now)
-        changes.append(BreakerOpened(breaker=again, again=True))
-        return again, False
-    return (breaker if end.goes_on else breaker.without_probe()), True
-
-
-def _closed(breaker: Breaker, *, proven: bool) -> BreakerClosed:
-    assert breaker.opened_at is not None, "an open one has its moment"
-    return BreakerClosed(breaker=breaker, opened_at=breaker.opened_at, proven=proven)
+    def _close(self, breaker: Breaker, opened_at: datetime, *, proven: bool) -> Breaker:
+        self._changes.append(BreakerClosed(breaker=breaker, opened_at=opened_at, proven=proven))
+        return breaker.closed()
 
 
 #: What a worker misses by less is no outage: a restart takes seconds, and so few retries come due
@@ -320,11 +295,15 @@ OUTAGE: Final = timedelta(minutes=1)
 
 @attrs.frozen(kw_only=True)
 class CatchUp:
-    """The rate, which is that of *budget*, and when the worker that asks was *free_at* last.
+    """How retries that an outage held up catch up: at the rate of *budget*, that of their queue.
 
-    It had a free place then, and nothing came. So what was due long before did not wait for a
-    place: something was away. What only waits behind others in a long queue is never deferred, or
-    in a queue that stays long it would be deferred for ever.
+    Backoff spreads retries only while somebody takes them. What came due while the workers, the
+    broker or the ledger were away would start together, and end the server that it failed at once
+    more (S2.12 in docs/compatibility.md, ADR 18).
+
+    The worker that asks had a free place at *free_at*, and nothing came. So what was due long
+    before did not wait for a place: something was away. What only waits behind others in a long
+    queue is never deferred, or in a queue that stays long it would be deferred for ever.
     """
 
     budget: BudgetPolicy
@@ -354,7 +333,7 @@ class HeldUpRetries:
         if catch_up is not None:
             held_up = {one.id: one for one in asked if catch_up.is_held_up(one)}
             self._asked = sorted(held_up.values(), key=lambda one: one.next_attempt_at or now)
-        self._catch_up = catch_up
+            self._policy = catch_up.budget
         self._now = now
         self._granted: dict[int, str] = {}
         self._budgets: dict[str, Budget] = {}
@@ -380,28 +359,19 @@ class HeldUpRetries:
         place is, and whatever `on_exhausted` says.
         """
         self._budgets.update((budget.queue, budget) for budget in budgets)
-        placed = ((one, self._place(one)) for one in self._asked)
-        return {
-            one.id: defer(one, at, why=f"an outage held it up, and {self._said(one)} is spent")
-            for one, at in placed
-            if at is not None
-        }
+        waiting, now = dict[int, Execution](), self._now
+        for one in self._asked:
+            budget = as_asked(one.queue, self._budgets.get(one.queue), self._policy, now=now)
+            place = budget.staggered_at(now)
+            self._budgets[one.queue] = budget = budget.granted(place, now=now)
+            if place > now:
+                why = f"an outage held it up, and {say_budget(budget)} is spent"
+                waiting[one.id] = defer(one, place, why=why)
+            else:
+                self._granted[one.id] = one.queue
+        return waiting
 
     def give_back(self, ids: Iterable[int]) -> None:
         """Take back the grants of those that did not start for another reason: they ask again."""
         for queue in filter(None, map(self._granted.get, ids)):
             self._budgets[queue] = self._budgets[queue].without(self._now)
-
-    def _place(self, execution: Execution) -> datetime | None:
-        assert self._catch_up is not None, "somebody asks"
-        policy, now, queue = self._catch_up.budget, self._now, execution.queue
-        budget = as_asked(queue, self._budgets.get(queue), policy, now=now)
-        place = budget.staggered_at(now)
-        self._budgets[queue] = budget.granted(place, now=now)
-        if place > now:
-            return place
-        self._granted[execution.id] = queue
-        return None
-
-    def _said(self, execution: Execution) -> str:
-        return say_budget(self._budgets[execution.queue])

@@ -1,4 +1,8 @@
-"""The transitions of an execution: who may change it, and what each change writes."""
+"""The transitions of an execution: who may change it, and what each change writes.
+
+Every ledger asks here and writes the answer; it decides nothing. `start` is the fence: whether an
+attempt may start. Replays are in `replay.py`, new executions in `claims.py`.
+"""
 
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -44,17 +48,6 @@ ALLOWED_TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 }
 
 
-def can_transition(before: State, after: State) -> bool:
-    """Tell whether an execution may go from one state to the other.
-
-    >>> can_transition(State.RUNNING, State.RETRYING)
-    True
-    >>> can_transition(State.SUCCEEDED, State.RUNNING)
-    False
-    """
-    return after in ALLOWED_TRANSITIONS[before]
-
-
 #: The fields that a change can change.
 _CHANGING: Final = (
     "state",
@@ -80,7 +73,7 @@ _changing = attrgetter(*_CHANGING)
 
 
 def changes(before: Execution, after: Execution) -> dict[str, Any]:
-    """Give the fields in which an execution differs after a change, with their new values."""
+    """Give the fields that differ after a change, with their new values."""
     cells = zip(_CHANGING, _changing(before), _changing(after))  # noqa: B905 - of each start
     return {name: new for name, old, new in cells if new is not old}
 
@@ -89,24 +82,13 @@ class Standing(Protocol):
     """What decides who may end an attempt: an execution, or a few columns of its row."""
 
     @property
-    def state(self) -> str:
-        """Its `State`."""
-        ...
-
+    def state(self) -> str: ...
     @property
-    def owner(self) -> str | None:
-        """The node that runs it."""
-        ...
-
+    def owner(self) -> str | None: ...
     @property
-    def attempt(self) -> int:
-        """The number of the attempt that runs, or comes next."""
-        ...
-
+    def attempt(self) -> int: ...
     @property
-    def version(self) -> int:
-        """Counts the changes."""
-        ...
+    def version(self) -> int: ...
 
 
 def is_held(execution: Standing, node: str) -> bool:
@@ -115,7 +97,6 @@ def is_held(execution: Standing, node: str) -> bool:
 
 
 def may_finish(execution: Standing, attempt: int, *, node: str) -> bool:
-    """Tell whether *node* may end that attempt: it runs it."""
     return is_held(execution, node) and execution.attempt == attempt
 
 
@@ -160,15 +141,26 @@ def may_hand_over(sent: Execution, state: str, attempt: int) -> bool:
 
 def hand_over(execution: Execution, *, now: datetime) -> Execution:
     """End for good an execution whose message is in another program's queue."""
+    published_at = execution.published_at or now
+    return _close(execution, State.HANDED_OVER, now, published_at=published_at)
+
+
+def _close(
+    execution: Execution,
+    state: State,
+    now: datetime,
+    **changes: Any,  # noqa: ANN401 - fields of the execution
+) -> Execution:
+    """End an execution of which no attempt runs."""
     return msgspec.structs.replace(
         execution,
-        state=State.HANDED_OVER,
+        state=state,
         version=execution.version + 1,
-        published_at=execution.published_at or now,
         next_attempt_at=None,
         check_at=None,
         held_by=None,
         finished_at=now,
+        **changes,
     )
 
 
@@ -205,16 +197,7 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
         return msgspec.structs.replace(execution, cancel_requested=True)
     if execution.state not in WAITING:
         return execution
-    return msgspec.structs.replace(
-        execution,
-        state=State.CANCELLED,
-        version=execution.version + 1,
-        cancel_requested=True,
-        next_attempt_at=None,
-        check_at=None,
-        held_by=None,
-        finished_at=now,
-    )
+    return _close(execution, State.CANCELLED, now, cancel_requested=True)
 
 
 #: How the reason begins of a run that a later one has replaced.
@@ -248,16 +231,7 @@ def has_expired(execution: Execution, *, now: datetime) -> bool:
 def expire(execution: Execution, *, now: datetime) -> Execution:
     """Skip an execution that `has_expired`, wherever it has waited."""
     allowed = (execution.expires_at or now) - execution.due_at
-    return msgspec.structs.replace(
-        execution,
-        state=State.SKIPPED,
-        version=execution.version + 1,
-        next_attempt_at=None,
-        check_at=None,
-        held_by=None,
-        finished_at=now,
-        last_error=expired(allowed),
-    )
+    return _close(execution, State.SKIPPED, now, last_error=expired(allowed))
 
 
 def hold(execution: Execution, gate: str) -> Execution:
@@ -309,7 +283,7 @@ def place_of(execution: Execution) -> str | None:
 
 
 def place_with(key: str) -> str:
-    """Give what `held_by` says of all that have a place of a key. It is the name of no gate."""
+    """Give what `held_by` says of all that have a place of a key; it names no gate."""
     return f"place {key}"
 
 
@@ -346,22 +320,11 @@ def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution
 
     Its version begins anew: the one in the row may be no number, or the largest there is.
     """
-    return msgspec.structs.replace(
-        execution,
-        state=State.QUARANTINED,
-        version=1,
-        owner=None,
-        lease_until=None,
-        next_attempt_at=None,
-        check_at=None,
-        held_by=None,
-        finished_at=now,
-        last_error=problem,
-    )
+    anew = msgspec.structs.replace(execution, version=0, owner=None, lease_until=None)
+    return _close(anew, State.QUARANTINED, now, last_error=problem)
 
 
 def state_after(verdict: Verdict) -> State:
-    """The state that a verdict leads to."""
     match verdict:
         case Complete():
             return State.SUCCEEDED
@@ -392,8 +355,8 @@ def start(
     """Give the execution once *node* has started the attempt, or it has expired; or say why not.
 
     *nacks* come from the attempt's message; None if the system itself asks. *until* is the end of
-    the lease. If the node owns the attempt already, its first request got no answer: the lease
-    begins anew.
+    the lease. A repeated start is answered as the first: the lease of a node that owns the attempt
+    already begins anew.
     """
     if execution.problem is not None:
         return f"its row is broken: {execution.problem}"
@@ -411,12 +374,9 @@ def start(
         return expire(execution, now=now)
     if nacks is not None and (begins := _waits_until(execution, now)) is not None:
         return f"attempt {attempt} waits until {say_moment(begins)}"
-    nacked = (
-        0
-        if nacks is None
-        else nacks.since(_in_queue_since(execution), queue=execution.queue, now=now)
-    )
-    deaths = execution.deaths + nacked
+    deaths = execution.deaths
+    if nacks is not None:
+        deaths += nacks.since(_in_queue_since(execution), queue=execution.queue, now=now)
     return begin(execution, deaths=deaths, node=node, lease_until=until, now=now)
 
 
@@ -427,9 +387,10 @@ def _waits_until(execution: Execution, now: datetime) -> datetime | None:
     what is replayed only a clock that was ahead says so, since its turn is never so far away.
     """
     begins, known = execution.next_attempt_at, execution.started_at or execution.executed_at
-    if begins is None or not known <= now < begins - EARLIEST or is_begun_anew(execution):
+    if begins is None or not known <= now < begins - EARLIEST:
         return None
-    return begins
+    is_replayed = execution.attempt > 1 and execution.started_at is None
+    return None if is_replayed else begins
 
 
 def _in_queue_since(execution: Execution) -> datetime | None:
@@ -440,11 +401,3 @@ def _in_queue_since(execution: Execution) -> datetime | None:
         case Execution(published_at=datetime() as at, next_attempt_at=begins):
             return max(at, begins or at)
     return None
-
-
-def is_begun_anew(execution: Execution) -> bool:
-    """Tell whether it was replayed, and no attempt has begun since: it waits for its turn alone.
-
-    A turn is never more than a second away (`replay_pace.STEP`) when it is fixed.
-    """
-    return execution.attempt > 1 and execution.started_at is None

@@ -1,5 +1,8 @@
 """The limits of retries: the budget of a queue, and the circuit breaker of a task.
 
+A queue is granted so many retries within any window of its length; only grants count (C22). A retry
+that finds the budget spent is deferred to the next free place, or fails for good as in S2.10.
+
 The S and C numbers are lines of docs/compatibility.md.
 """
 
@@ -76,14 +79,13 @@ class Budget:
 
     @property
     def last(self) -> datetime | None:
-        """The latest grant."""
         return self.grants[-1][0] if self.grants else None
 
     def remaining(self, now: datetime) -> int:
         """Count what can be granted now: `getRemainingBudget` of S2.10, never below 0."""
-        if self._is_given_ahead(now):
-            return 0
-        return max(self.most - self._granted_since(now - self.window), 0)
+        # Whether places to come are given: by more than rounding, and what clocks differ by.
+        is_given_ahead = self.last is not None and self.last - now >= self._part
+        return 0 if is_given_ahead else max(self.most - self._granted_since(now - self.window), 0)
 
     def free_at(self, now: datetime) -> datetime:
         """Give the next free place: now, or one after all that are given.
@@ -130,10 +132,6 @@ class Budget:
     @property
     def _part(self) -> timedelta:
         return self.window / PARTS
-
-    def _is_given_ahead(self, now: datetime) -> bool:
-        """Whether places to come are given: by more than rounding, and what clocks differ by."""
-        return self.last is not None and self.last - now >= self._part
 
     def _granted_since(self, moment: datetime) -> int:
         return sum(number for at, number in self.grants if at > moment)
@@ -187,23 +185,24 @@ def ask_budget(
     """
     place = budget.free_at(now)
     if place <= now:
-        return _grant(budget.granted(now, now=now), retry, now)
-    change = None
+        granted, since = budget.granted(now, now=now), budget.spent_since
+        if since is None or granted.remaining(now) < budget.most // 2:
+            return BudgetAnswer(verdict=retry, budget=granted)
+        free = attrs.evolve(granted, spent_since=None)
+        change = BudgetFree(budget=free, spent_since=since)
+        return BudgetAnswer(verdict=retry, budget=free, change=change)
+    spent_now = None
     if budget.spent_since is None:
         budget = attrs.evolve(budget, spent_since=now)
-        change = BudgetSpent(budget=budget, on_exhausted=policy.on_exhausted, free_at=place)
+        how = policy.on_exhausted
+        spent_now = BudgetSpent(budget=budget, on_exhausted=how, free_at=place)
     spent = f"{say_budget(budget)} is spent until {say_moment(place)}"
     if policy.on_exhausted is OnExhausted.FAIL or place - now > LONGEST_DEFERRAL:
-        return BudgetAnswer(
-            verdict=Fail(f"{spent}: no {retry.reason}"), budget=budget, change=change
-        )
+        fails = Fail(f"{spent}: no {retry.reason}")
+        return BudgetAnswer(verdict=fails, budget=budget, change=spent_now)
     deferred = RetryAfter(place - now + retry.delay, f"{retry.reason}{DEFERRED}{spent}")
-    return BudgetAnswer(verdict=deferred, budget=budget.granted(place, now=now), change=change)
-
-
-def has_place(budget: Budget, *, now: datetime) -> bool:
-    """Tell whether `ask_budget` would grant a retry now, neither defer it nor let it fail."""
-    return budget.free_at(now) <= now
+    after = budget.granted(place, now=now)
+    return BudgetAnswer(verdict=deferred, budget=after, change=spent_now)
 
 
 def say_budget(budget: Budget) -> str:
@@ -214,16 +213,6 @@ def say_budget(budget: Budget) -> str:
     """
     seconds = f"{budget.window.total_seconds():g}"
     return f"the retry budget of queue {budget.queue}, {budget.most:,} per {seconds} s,"
-
-
-def _grant(budget: Budget, retry: RetryAfter, now: datetime) -> BudgetAnswer:
-    since = budget.spent_since
-    if since is None or budget.remaining(now) < budget.most // 2:
-        return BudgetAnswer(verdict=retry, budget=budget)
-    free = attrs.evolve(budget, spent_since=None)
-    return BudgetAnswer(
-        verdict=retry, budget=free, change=BudgetFree(budget=free, spent_since=since)
-    )
 
 
 #: The reason of what an open breaker lets fail, in the words of S0.12.
@@ -261,7 +250,6 @@ class BreakerPolicy:
     pause: timedelta = DEFAULT_PAUSE
 
     def trips(self, failed: int, succeeded: int) -> bool:
-        """Tell whether so many attempts of a window open it."""
         attempts = failed + succeeded
         return attempts >= self.least and failed > self.error_rate * attempts
 
@@ -296,7 +284,12 @@ Failures = tuple[tuple[datetime, int], ...]
 
 @attrs.frozen(kw_only=True)
 class Breaker:
-    """What is known of a task, `report 25`, with its *name* in a jobs file.
+    """The circuit breaker of a task, `report 25`, with its *name* in a jobs file (S0.12).
+
+    Where most attempts fail, no retry helps. Once the rate of failures among the attempts of a
+    window is too high, it opens: what fails, fails for good, while new runs still start. After a
+    pause it is half open: one retry is the probe of all nodes, and after another pause the next
+    one. It closes when a probe succeeds, or anything else of the task since.
 
     *judged_at* and *next_failures* say when the rate is to be asked for again: after a while, or at
     so many failures. An open one has *opened_at*, the numbers of that moment, and *probe_at*, the
@@ -319,7 +312,6 @@ class Breaker:
 
     @property
     def said(self) -> str:
-        """Name its task as people do."""
         return called(self.task, name=self.name)
 
     def state(self, now: datetime) -> BreakerState:
@@ -337,7 +329,6 @@ class Breaker:
 
     @property
     def failing(self) -> int:
-        """The failures that are counted."""
         return sum(number for _, number in self.failures)
 
     def failing_since(self, moment: datetime) -> int:
@@ -347,7 +338,6 @@ class Breaker:
         )
 
     def count(self, policy: BreakerPolicy, now: datetime) -> "Breaker":
-        """Count a failure."""
         failures = policy.counted(self.failures, now)
         return attrs.evolve(self, failures=failures, window=policy.window)
 
@@ -378,18 +368,6 @@ class Breaker:
     def probing(self, execution_id: int, policy: BreakerPolicy, now: datetime) -> "Breaker":
         """Let an execution be the probe, for a pause: it may wait for hours itself."""
         return attrs.evolve(self, probe=execution_id, probe_at=now + policy.pause)
-
-    def has_probe(self, now: datetime) -> bool:
-        """Tell whether no other execution may be the probe yet."""
-        return self.probe is not None and self.probe_at is not None and now < self.probe_at
-
-    def reopened(self, policy: BreakerPolicy, now: datetime) -> "Breaker":
-        """Open it again, as its probe has failed."""
-        return attrs.evolve(self, probe=None, probe_at=now + policy.pause)
-
-    def without_probe(self) -> "Breaker":
-        """Wait for another probe, as this one has ended without a result."""
-        return attrs.evolve(self, probe=None)
 
     def closed(self) -> "Breaker":
         """Close it, and count anew."""

@@ -1,18 +1,22 @@
-"""Retry policies: how often, how long to wait, and how they are read from outside."""
+"""Retry policies: how often to try, how long to wait, which errors; and how they are read.
+
+Before retry number n, from 1, T(n) = delay x multiplier^(n-1), capped, jittered, capped (C4 in
+docs/compatibility.md). The delays of a policy are whole milliseconds.
+"""
 
 import enum
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from itertools import islice
 from pathlib import PurePath
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import attrs
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
-from ..reading import Fault, Invalid, faults_within, read_table, whole_number
+from ..reading import Fault, Invalid, Reads, faults_within, read_table, whole_number
 from ..texts.printable import echo
 from .outcome import (
     CRASH_LIMIT,
@@ -64,6 +68,15 @@ class Jitter(enum.StrEnum):
     FULL = "full"  # anything between nothing and the whole
 
 
+#: By what a wait is multiplied at least, and by how much more at most.
+_FACTORS: Final = {
+    Jitter.NONE: (1.0, 0.0),
+    Jitter.PLUS: (1.0, 0.1),
+    Jitter.BOTH: (0.9, 0.2),
+    Jitter.FULL: (0.0, 1.0),
+}
+
+
 @attrs.frozen(kw_only=True)
 class Backoff:
     """The waits of a retry policy, in milliseconds.
@@ -86,17 +99,10 @@ class Backoff:
         >>> [Backoff(delay=10_000, multiplier=1.5).wait(n).total_seconds() for n in (1, 2, 3, 4, 5)]
         [10.0, 15.0, 22.5, 33.75, 50.625]
         """
-        capped = min(self._grown(retry), self._cap)
-        jittered = min(_jittered(capped, self.jitter, random_fraction), self._cap)
-        return timedelta(milliseconds=math.floor(jittered + 0.5))
-
-    def unspread(self, retry: int) -> timedelta:
-        """Say how long that wait is before chance spreads it."""
-        return timedelta(milliseconds=math.floor(min(self._grown(retry), self._cap) + 0.5))
-
-    @property
-    def _cap(self) -> int:
-        return CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
+        cap = CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
+        least, spread = _FACTORS[self.jitter]
+        jittered = min(self._grown(retry), cap) * (least + spread * random_fraction)
+        return timedelta(milliseconds=math.floor(min(jittered, cap) + 0.5))
 
     def _grown(self, retry: int) -> float:
         match self.type:
@@ -126,7 +132,6 @@ class RetryPolicy:
 
     @property
     def max_retries(self) -> int:
-        """The attempts that may follow the first."""
         return self.attempts - 1
 
 
@@ -158,7 +163,6 @@ class Waits(Generic[W]):
         self._failures = 0
 
     def reset(self) -> None:
-        """Begin anew after a success."""
         self._failures = 0
 
     def next(self, *, longest: W | None = None) -> W:
@@ -167,20 +171,6 @@ class Waits(Generic[W]):
         self._failures += 1
         return wait if self._random_fraction is None else wait * ((1 + self._random_fraction()) / 2)
 
-
-def _jittered(delay: float, jitter: Jitter, random_fraction: float) -> float:
-    match jitter:
-        case Jitter.NONE:
-            return delay
-        case Jitter.PLUS:
-            return delay * (1 + 0.1 * random_fraction)
-        case Jitter.BOTH:
-            return delay * (0.9 + 0.2 * random_fraction)
-        case Jitter.FULL:
-            return delay * random_fraction
-
-
-T = TypeVar("T")
 
 LONGEST_DELAYS_MS = range(DELAY_MS.start, CEILING_MS + 1)
 MILLISECONDS = "milliseconds"
@@ -243,17 +233,17 @@ _MULTIPLIER: Final = Meta(ge=_LEAST, le=_MOST, description=f"a number, {_LEAST}-
 
 
 class _Backoff(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    type: BackoffType | UnsetType = UNSET
-    delay: _Delay | UnsetType = UNSET
-    multiplier: Annotated[float, _MULTIPLIER] | UnsetType = UNSET
-    max_delay: Annotated[int, _milliseconds(LONGEST_DELAYS_MS)] | UnsetType | None = UNSET
-    jitter: Jitter | UnsetType = UNSET
+    type: BackoffType = BackoffType.EXPONENTIAL
+    delay: _Delay = DEFAULT_DELAY_MS
+    multiplier: Annotated[float, _MULTIPLIER] = DEFAULT_MULTIPLIER
+    max_delay: Annotated[int, _milliseconds(LONGEST_DELAYS_MS)] | None = None
+    jitter: Jitter = Jitter.NONE
 
 
 class _Linear(_Backoff, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """It may retry at once (C34)."""
 
-    delay: Annotated[int, _milliseconds(range(DELAY_MS.stop))] | UnsetType = UNSET
+    delay: Annotated[int, _milliseconds(range(DELAY_MS.stop))] = DEFAULT_DELAY_MS
 
 
 _EACH: Final = f"one or more delays, each {_milliseconds(DELAY_MS).description}"
@@ -261,13 +251,28 @@ _DELAYS: Final = Meta(min_length=1, description=_EACH)
 
 
 class _Sequence(_Backoff, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    delay: Annotated[tuple[_Delay, ...], _DELAYS] | UnsetType = UNSET  # type: ignore[assignment]
+    delay: Annotated[tuple[_Delay, ...], _DELAYS] = ()  # type: ignore[assignment]
+
+
+_TABLES: Final[Mapping[str, type[_Backoff]]] = {
+    BackoffType.LINEAR: _Linear,
+    BackoffType.SEQUENCE: _Sequence,
+}
+
+
+def _read_crashes(value: object) -> CrashPolicy:
+    faults = list[Fault]()
+    said = read_table(_Crashes, value, faults, quote=echo)
+    if faults:
+        raise Invalid(faults)
+    window = said.window * _MILLISECOND
+    return CrashPolicy(limit=said.limit, window=window, timeouts=said.timeouts)
 
 
 class _Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    attempts: Annotated[int, whole_number(ATTEMPTS)] | UnsetType = UNSET
-    backoff: Any = UNSET  # see `_read_backoff`
-    crashes: Any = UNSET
+    attempts: Annotated[int, whole_number(ATTEMPTS)] = DEFAULT_ATTEMPTS
+    backoff: Any = None  # see `_read_backoff`
+    crashes: Annotated[Any, Reads(_read_crashes)] = None
 
 
 def read_policy(
@@ -293,68 +298,52 @@ def read_policy(
         )
     if not isinstance(value, Mapping):
         raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
-    faults = list[Fault]()
-    said = read_table(_Policy, value, faults, quote=echo)
-    policy = RetryPolicy(
-        attempts=_given(said.attempts, default.attempts),
-        backoff=_read_backoff(said.backoff, default.backoff, faults),
-        crashes=default.crashes if said.crashes is UNSET else _read_crashes(said.crashes, faults),
-    )
+    faults, backoff = list[Fault](), default.backoff
+    said = read_table(_Policy, {"attempts": default.attempts, **value}, faults, quote=echo)
+    if "backoff" in value:
+        try:
+            backoff = _read_backoff(value["backoff"], backoff)
+        except ValueError as error:
+            faults += faults_within("backoff", error)
     if faults:
         raise RetryPolicyInvalid(tuple(map(str, faults)))
-    return policy
+    crashes = said.crashes or default.crashes
+    return RetryPolicy(attempts=said.attempts, backoff=backoff, crashes=crashes)
 
 
-def _read_crashes(value: object, faults: list[Fault]) -> CrashPolicy:
-    found = list[Fault]()
-    said = read_table(_Crashes, value, found, quote=echo)
-    faults += faults_within("crashes", Invalid(found))
-    window = said.window * _MILLISECOND
-    return CrashPolicy(limit=said.limit, window=window, timeouts=said.timeouts)
-
-
-def _read_backoff(value: object, default: Backoff, faults: list[Fault]) -> Backoff:
-    if value is UNSET:
-        return default
+def _read_backoff(value: object, default: Backoff) -> Backoff:
     if isinstance(value, str):
-        if value not in BACKOFFS:
-            problem = f"none is called {echo(value)}; there are {', '.join(BACKOFFS)}"
-            faults.append(Fault("backoff", problem))
-        return BACKOFFS.get(value, default)
-    kind = value.get("type", default.type) if isinstance(value, Mapping) else default.type
-    table: type[_Backoff] = _Backoff
-    if kind == BackoffType.LINEAR:
-        table = _Linear
-    elif kind == BackoffType.SEQUENCE:
-        table = _Sequence
-    found = list[Fault]()
-    said = read_table(table, value, found, quote=echo)
-    sequence: tuple[int, ...] = ()
-    if isinstance(said, _Sequence):
-        sequence = _given(said.delay, default.sequence)
-        if not sequence and not found:
-            found.append(Fault("delay", f"is missing: {_EACH}"))
-        delay = sequence[0] if sequence else DEFAULT_DELAY_MS
-    else:
-        is_allowed = default.delay in DELAY_MS or isinstance(said, _Linear)
-        delay = _given(said.delay, default.delay if is_allowed else DEFAULT_DELAY_MS)
+        if value in BACKOFFS:
+            return BACKOFFS[value]
+        raise ValueError(f"none is called {echo(value)}; there are {', '.join(BACKOFFS)}")
+    if not isinstance(value, Mapping):
+        raise Invalid([Fault("", f"{echo(value)} is not a table")])
+    kind, inherited = value.get("type", default.type), _write_backoff(default)
+    table = _TABLES.get(kind if isinstance(kind, str) else "", _Backoff)
+    if table is not _Sequence:
+        is_allowed = default.delay in DELAY_MS or table is _Linear
+        inherited["delay"] = default.delay if is_allowed else DEFAULT_DELAY_MS
+    elif not default.sequence:
+        del inherited["delay"]
+    faults = list[Fault]()
+    said = read_table(table, {**inherited, **value}, faults, quote=echo)
+    if isinstance(said, _Sequence) and not said.delay and not faults:
+        faults.append(Fault("delay", f"is missing: {_EACH}"))
+    if faults:
+        raise Invalid(faults)
+    sequence = said.delay if isinstance(said, _Sequence) else ()
+    delay, cap = (sequence[0] if sequence else said.delay), said.max_delay
     # A cap is inherited, unless it is shorter than the delay that was given nearer by.
-    cap = default.max_delay
-    if cap is not None and cap < delay != default.delay:
+    if "max_delay" not in value and cap is not None and cap < delay != default.delay:
         cap = None
-    faults += faults_within("backoff", Invalid(found))
     return Backoff(
-        type=_given(said.type, default.type),
+        type=said.type,
         delay=delay,
-        multiplier=_given(said.multiplier, default.multiplier),
-        max_delay=_given(said.max_delay, cap),
-        jitter=_given(said.jitter, default.jitter),
+        multiplier=said.multiplier,
+        max_delay=cap,
+        jitter=said.jitter,
         sequence=sequence,
     )
-
-
-def _given(said: Any, default: T) -> T:  # noqa: ANN401 - T, or UNSET
-    return default if said is UNSET else said
 
 
 def write_policy(policy: RetryPolicy) -> dict[str, Any]:
@@ -362,23 +351,22 @@ def write_policy(policy: RetryPolicy) -> dict[str, Any]:
 
     Unless it leaves crashes to the settings, and the default does not.
     """
-    backoff, crashes = policy.backoff, policy.crashes
+    written = {"attempts": policy.attempts, "backoff": _write_backoff(policy.backoff)}
+    if (crashes := policy.crashes) is not None:
+        window = crashes.window // _MILLISECOND
+        limit, timeouts = crashes.limit, crashes.timeouts
+        written["crashes"] = {"limit": limit, "window": window, "timeouts": timeouts}
+    return written
+
+
+def _write_backoff(backoff: Backoff) -> dict[str, Any]:
     return {
-        "attempts": policy.attempts,
-        "backoff": {
-            "type": backoff.type.value,
-            "delay": list(backoff.sequence) if backoff.sequence else backoff.delay,
-            "multiplier": backoff.multiplier,
-            "max_delay": backoff.max_delay,
-            "jitter": backoff.jitter.value,
-        },
-        **({} if crashes is None else {"crashes": _write_crashes(crashes)}),
+        "type": backoff.type.value,
+        "delay": list(backoff.sequence) if backoff.sequence else backoff.delay,
+        "multiplier": backoff.multiplier,
+        "max_delay": backoff.max_delay,
+        "jitter": backoff.jitter.value,
     }
-
-
-def _write_crashes(crashes: CrashPolicy) -> dict[str, Any]:
-    window = crashes.window // _MILLISECOND
-    return {"limit": crashes.limit, "window": window, "timeouts": crashes.timeouts}
 
 
 #: What an error is known by, and the class of it.
@@ -414,16 +402,22 @@ def read_error_rules(table: object) -> ErrorRules:
     Raises:
         ErrorRulesInvalid: with every fault at once.
     """
+    names = ", ".join(GIVEN)
     if not isinstance(table, Mapping):
-        raise ErrorRulesInvalid((f"a table is expected, with {_names()}",))
+        raise ErrorRulesInvalid((f"a table is expected, with {names}",))
     faults, rules = list[str](), dict[str, ErrorClass]()
     for name, entries in table.items():
         if name not in GIVEN:
-            faults.append(f"{echo(name)} is no class of errors; there are {_names()}")
-        elif not isinstance(entries, list) or len(entries) > MOST_ERRORS:
+            faults.append(f"{echo(name)} is no class of errors; there are {names}")
+            continue
+        if not isinstance(entries, list) or len(entries) > MOST_ERRORS:
             faults.append(f"{name}: a list of at most {MOST_ERRORS} texts is expected")
-        else:
-            faults += _add(rules, ErrorClass(name), entries)
+            continue
+        for entry in entries:
+            if (problem := _problem(entry)) is not None:
+                faults.append(f"{name}: {problem}")
+            elif rules.setdefault(entry, ErrorClass(name)) != name:
+                faults.append(f"{name}: {echo(entry)} is {rules[entry]} already")
     if faults:
         raise ErrorRulesInvalid(tuple(faults))
     return rules
@@ -448,14 +442,6 @@ def classified(outcome: Outcome, rules: ErrorRules) -> Outcome:
     return attrs.evolve(outcome, error=attrs.evolve(error, error_class=named[0]))
 
 
-def _add(rules: dict[str, ErrorClass], kind: ErrorClass, entries: list[Any]) -> Iterator[str]:
-    for entry in entries:
-        if (problem := _problem(entry)) is not None:
-            yield f"{kind}: {problem}"
-        elif rules.setdefault(entry, kind) is not kind:
-            yield f"{kind}: {echo(entry)} is {rules[entry]} already"
-
-
 def _problem(entry: object) -> str | None:
     if not isinstance(entry, str) or not 0 < len(entry) <= LONGEST_CODE:
         return f"{echo(entry)} is not a text of 1 to {LONGEST_CODE} characters"
@@ -467,10 +453,6 @@ def _problem(entry: object) -> str | None:
     if code and int(code[0]) in _EXIT_CODES:
         return None
     return f"{echo(entry)}: an exit status that fails is {_EXIT_CODES[0]}-{_EXIT_CODES[-1]}"
-
-
-def _names() -> str:
-    return ", ".join(GIVEN)
 
 
 #: The most characters of `module:function`.
@@ -527,7 +509,8 @@ def retry_facts(policy: RetryPolicy) -> str:
     """
     if not policy.max_retries:
         return "1 run, no retry"
-    waits = [policy.backoff.unspread(retry) for retry in range(1, policy.attempts)]
+    unspread = attrs.evolve(policy.backoff, jitter=Jitter.NONE)
+    waits = [unspread.wait(retry) for retry in range(1, policy.attempts)]
     listed = [say_wait(wait) for wait in islice(waits, MOST_LISTED)]
     if len(waits) > MOST_LISTED:
         listed[-1] = "…"
