@@ -118,7 +118,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def crashed_at(self) -> tuple[datetime, ...]:
-        """The times of the *crashes*."""
         return tuple(crash.at for crash in self.crashes)
 
     def crashes_after(self, ending: Ending, *, now: datetime) -> tuple[Crash, ...]:
@@ -129,7 +128,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message_id(self) -> str:
-        """The id of the attempt's message, for deduplication and logs."""
         return f"{self.id}:{self.attempt}"
 
 
@@ -238,7 +236,6 @@ class Graces:
     ended: timedelta = UNCONFIRMED_WAIT
 
     def of(self, state: State) -> timedelta:
-        """The grace of an execution in this state."""
         match state:
             case State.CLAIMED:
                 return self.claimed

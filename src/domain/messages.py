@@ -1,7 +1,13 @@
-"""The messages, byte for byte as in docs/compatibility.md, and our own headers."""
+"""The messages, byte for byte as in docs/compatibility.md, and our own headers.
+
+Messages carry task and params for foreign workers that share our queues. For an execution that the
+ledger knows, they come from the ledger. Our own failures are counted there alone, too. Nacks by
+others that share a task queue are known to the broker alone: the `rejected` entries of `x-death`
+(`x-death[0].count` is another number: after one trip the first entry is the retry queue: C3).
+"""
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
@@ -16,8 +22,23 @@ from .texts.moments import iso_ms
 #: A larger number fits no column of the ledger.
 LARGEST_ID: Final = 2**63 - 1
 
+EXECUTION_HEADER = "cron-execution-id"
+ATTEMPT_HEADER = "cron-attempt"
+KEY_HEADER = "cron-execution-key"
+#: How often a run has failed, for foreign workers and people. We never read it.
+DEATHS_HEADER = "cron-deaths"
+SIGNATURE_HEADER = "cron-signature"
+DEDUPLICATION_HEADER = "x-deduplication-header"
 
-SIGNATURE_HEADER: Final = "cron-signature"
+#: The headers that are signed, and those that only we write.
+SIGNED = (EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, DEDUPLICATION_HEADER)
+OURS = frozenset({EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, SIGNATURE_HEADER})
+
+#: W3C's trace context, as any program may give it. It is not signed, as it starts nothing: an older
+#: node verifies a newer one's messages all the same.
+TRACE_HEADER = "traceparent"
+
+LARGEST_BODY = 256 * 1024
 
 #: In characters; a shorter key could be guessed.
 SHORTEST_KEY: Final = 16
@@ -40,7 +61,6 @@ class Seal:
         return {**headers, SIGNATURE_HEADER: _signature(self.keys[0], body, headers)}
 
     def holds(self, body: bytes, headers: Mapping[str, object], *, of: Sequence[str]) -> bool:
-        """Tell whether one of our keys has signed this body with the headers *of* these names."""
         signature = headers.get(SIGNATURE_HEADER)
         if not isinstance(signature, str) or not signature.isascii():
             return False
@@ -57,12 +77,6 @@ def _signature(key: str, body: bytes, headers: Mapping[str, object]) -> str:
     line = msgspec.json.encode(sorted((name, headers[name]) for name in headers))
     return hmac.digest(key.encode(), line + b"\n" + body, "sha256").hex()
 
-
-#: How often a run has failed, for foreign workers and people. We never read it.
-DEATHS_HEADER = "cron-deaths"
-
-#: Why a quorum queue dead-letters what came back to it too often.
-OVERDELIVERED = "delivery_limit"
 
 #: More nacks than any policy allows: a forged count must not overflow its column.
 MOST_NACKS = 1_000_000
@@ -107,12 +121,12 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
     >>> nacks_of({"x-death": [expired, nacked]})
     {'cron_scheduler': 2}
     """
-    x_death = headers.get("x-death")
     nacks = dict[str, int]()
-    for entry in x_death if isinstance(x_death, list) else ():
-        if isinstance(entry, Mapping) and entry.get("reason") == "rejected":
-            queue = name if isinstance(name := entry.get("queue"), str) else ""
-            nacks[queue] = nacks.get(queue, 0) + _count(entry.get("count"))
+    for entry in _deaths(headers, "rejected"):
+        count, name = entry.get("count"), entry.get("queue")
+        if isinstance(count, int) and not isinstance(count, bool) and count > 0:
+            queue = name if isinstance(name, str) else ""
+            nacks[queue] = nacks.get(queue, 0) + count
     return nacks
 
 
@@ -124,11 +138,13 @@ def was_overdelivered(headers: Mapping[str, object]) -> bool:
     >>> was_overdelivered({"x-death": [{"queue": "reports", "reason": "rejected"}]})
     False
     """
+    return any(_deaths(headers, "delivery_limit"))
+
+
+def _deaths(headers: Mapping[str, object], reason: str) -> list[Mapping[str, Any]]:
     x_death = headers.get("x-death")
     entries = x_death if isinstance(x_death, list) else ()
-    return any(
-        isinstance(each, Mapping) and each.get("reason") == OVERDELIVERED for each in entries
-    )
+    return [each for each in entries if isinstance(each, Mapping) and each.get("reason") == reason]
 
 
 def total_nacks(nacks: Mapping[str, int]) -> int:
@@ -139,25 +155,6 @@ def total_nacks(nacks: Mapping[str, int]) -> int:
     """
     return min(sum(nacks.values()), MOST_NACKS)
 
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-EXECUTION_HEADER = "cron-execution-id"
-ATTEMPT_HEADER = "cron-attempt"
-KEY_HEADER = "cron-execution-key"
-DEDUPLICATION_HEADER = "x-deduplication-header"
-
-#: The headers that are signed, and those that only we write.
-SIGNED = (EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, DEDUPLICATION_HEADER)
-OURS = frozenset({EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, SIGNATURE_HEADER})
-
-#: W3C's trace context, as any program may give it. It is not signed, as it starts nothing: an older
-#: node verifies a newer one's messages all the same.
-TRACE_HEADER = "traceparent"
-
-LARGEST_BODY = 256 * 1024
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
@@ -327,11 +324,9 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask
         return Unreadable(fault)
     ticket = ticket_of(headers)
     fault = None if ticket else fault_of_foreign(task)
-    return (
-        Unreadable(fault)
-        if fault
-        else IncomingTask(task=task, nacks=nacks_of(headers), ticket=ticket)
-    )
+    if fault:
+        return Unreadable(fault)
+    return IncomingTask(task=task, nacks=nacks_of(headers), ticket=ticket)
 
 
 def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str | None:
@@ -359,7 +354,6 @@ def fault_of_carried(message: TaskMessage) -> str | None:
 
 
 def ticket_of(headers: Mapping[str, object]) -> AttemptRef | None:
-    """Read the attempt that a message stands for; None if the headers are not ours."""
     execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
     match execution_id, attempt:
         case (bool(), _) | (_, bool()):  # an int to Python alone
@@ -386,11 +380,12 @@ LARGEST_HEADERS: Final = 8 * 1024
 LONGEST_NAME: Final = 128
 DEEPEST_KEPT: Final = 4
 
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
-
 
 def kept_headers(headers: Mapping[str, object]) -> dict[str, object]:
-    """Keep headers in their order, as long as there is room for them.
+    """Keep headers of a foreign message in their order, as long as there is room for them.
+
+    Anybody may have made them. No run needs one that is left out; one that AMQP cannot carry, or
+    that makes a message too large, would hold up the message that follows.
 
     >>> kept_headers({"trace": "abc", "n": 2**63, "raw": b"x", "long": "x" * 9_000, "yes": True})
     {'trace': 'abc', 'yes': True}
@@ -398,8 +393,8 @@ def kept_headers(headers: Mapping[str, object]) -> dict[str, object]:
     kept: dict[str, object] = {}
     room = LARGEST_HEADERS
     for name, value in headers.items():
-        size = _size(name, value, DEEPEST_KEPT)
-        if size is not None and size <= room and len(kept) < MOST_HEADERS:
+        size = _size({name: value}, DEEPEST_KEPT + 1)
+        if size <= room and len(kept) < MOST_HEADERS:
             kept[name] = value
             room -= size
     return kept
@@ -414,32 +409,20 @@ def cut(text: str, size: int) -> str:
     return text.encode(errors="replace")[:size].decode(errors="ignore")
 
 
-def _size(name: str, value: object, depth: int) -> int | None:
-    """Estimate the bytes of a header; None if it cannot be kept at all."""
-    within = len(name.encode(errors="replace"))
-    inside = _value_size(value, depth) if within <= LONGEST_NAME else None
-    return None if inside is None else within + inside
-
-
-def _value_size(value: object, depth: int) -> int | None:
+def _size(value: object, depth: int) -> int:
+    """Estimate the bytes of a header's value; too many if it cannot be kept at all."""
     match value:
         case str():
             return len(value.encode(errors="replace")) + 5
         case bool() | datetime() | None:
             return 9
-        case int() if _SMALLEST <= value <= _LARGEST:
+        case int() if -(2**63) <= value < 2**63:
             return 9
         case list() if depth:
-            return _sum(_value_size(item, depth - 1) for item in value)
+            return 5 + sum(_size(item, depth - 1) for item in value)
         case dict() if depth:
-            return _sum(_size(str(name), item, depth - 1) for name, item in value.items())
-    return None
-
-
-def _sum(sizes: Iterable[int | None]) -> int | None:
-    total = 5
-    for size in sizes:
-        if size is None:
-            return None
-        total += size
-    return total
+            names = [str(name).encode(errors="replace") for name in value]
+            if all(len(name) <= LONGEST_NAME for name in names):
+                inside = sum(_size(item, depth - 1) for item in value.values())
+                return 5 + sum(map(len, names)) + inside
+    return LARGEST_HEADERS + 1

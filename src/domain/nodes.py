@@ -51,7 +51,6 @@ MOST_REPORTS: Final = 1_000
 
 
 def is_a_scheduler(role: str) -> bool:
-    """Whether who has this role claims what is due."""
     return role != "worker"
 
 
@@ -121,7 +120,6 @@ class NodeReport:
 
     @property
     def schedules(self) -> bool:
-        """Whether it claims what is due."""
         return is_a_scheduler(self.role)
 
     @property
@@ -168,7 +166,6 @@ class NodeReports:
 
     @property
     def unread(self) -> int:
-        """How many were not looked at."""
         return max(0, self.known - self.broken - len(self.reports))
 
 

@@ -82,7 +82,6 @@ class Topology:
 
     @property
     def things(self) -> tuple[Exchange | Queue, ...]:
-        """All exchanges and queues."""
         return (*self.exchanges, *self.queues)
 
 
@@ -259,7 +258,6 @@ def checked_queue(queue: str) -> str:
 
 
 def is_a_queue(name: str) -> bool:
-    """Tell whether a task queue can have that name: see `checked_queue`."""
     try:
         return checked_queue(name) == name
     except ValueError:
@@ -346,7 +344,6 @@ class ServedQueues:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The queues."""
         return tuple(self.weights)
 
     @property

@@ -1,7 +1,7 @@
 """The archive: what failed for good or was quarantined, until a person removes it."""
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -174,7 +174,6 @@ class Archived:
 
     @property
     def ticket(self) -> AttemptRef:
-        """The last attempt."""
         return AttemptRef(execution_id=self.execution_id, attempt=self.attempts)
 
     @property
@@ -200,6 +199,11 @@ def archive(
 ) -> Archived:
     """Describe the row of an execution that ended *at* with *verdict*; the ledger gives its id."""
     crashes = verdict.crashes if isinstance(verdict, Quarantine) else ()
+    retry, timeout = execution.retry, execution.timeout
+    options = {
+        "retry": None if retry is None else write_policy(retry),
+        "timeout_seconds": None if timeout is None else timeout.total_seconds(),
+    }
     return Archived(
         id=0,
         execution_id=execution.id,
@@ -221,31 +225,19 @@ def archive(
         check_at=check_at,
         crash_count=len(crashes) or None,
         first_crash_at=crashes[0].at if crashes else None,
-        options=_options(execution),
+        options=msgspec.json.encode(options).decode(),
         topic=execution.topic,
         event_at=at,
     )
 
 
-def _options(execution: Execution) -> str:
-    retry, timeout = execution.retry, execution.timeout
-    options = {
-        "retry": None if retry is None else write_policy(retry),
-        "timeout_seconds": None if timeout is None else timeout.total_seconds(),
-    }
-    return msgspec.json.encode(options).decode()
-
-
 def archive_end(
     execution: Execution, verdict: Verdict, error: TaskError | None, at: datetime
 ) -> Archived | None:
-    """Describe the row of an execution whose attempt ended *at*; None if it has not failed.
-
-    Its message is yet to be published: `check_at` is the end.
-    """
+    """Describe the row of an execution whose attempt ended *at*; None if it has not failed."""
     if not isinstance(verdict, Fail | Quarantine):
         return None
-    return archive(execution, verdict, error, at, check_at=at)
+    return archive(execution, verdict, error, at, check_at=at)  # its message is yet to be sent
 
 
 def archive_report(failure: Failure, now: datetime) -> Archived:
@@ -285,12 +277,16 @@ _LENGTHS: Final = {
 }
 
 
-class FailureFilterInvalid(ValueError):
-    """A filter asks for what no row can be. *faults* has a pair of field and reason for each."""
+class FieldsInvalid(ValueError):
+    """What is asked for cannot be. *faults* has a pair of field and reason for each."""
 
     def __init__(self, faults: list[tuple[str, str]]) -> None:
         self.faults = faults
         super().__init__("; ".join(f"{field}: {why}" for field, why in faults))
+
+
+class FailureFilterInvalid(FieldsInvalid):
+    """A filter asks for what no row can be."""
 
 
 @attrs.frozen(kw_only=True)
@@ -322,8 +318,20 @@ class FailureFilter:
     unresolved: bool = True
 
     def __attrs_post_init__(self) -> None:
-        if faults := [*_faults_of_texts(self), *_faults_of_range(self)]:
+        if faults := [*self._faults()]:
             raise FailureFilterInvalid(faults)
+
+    def _faults(self) -> Iterator[tuple[str, str]]:
+        for field, longest in _LENGTHS.items():
+            text = getattr(self, field)
+            if text is not None and not 0 < len(text) <= longest:
+                yield field, f"it has {len(text):,} characters, 1-{longest:,} are allowed"
+            elif text is not None and not _is_writable(text):
+                yield field, f"{echo(text)} has a character that no row can hold"
+        if self.kind not in {None, State.FAILED, State.QUARANTINED}:
+            yield "kind", f"{self.kind} is neither failed nor quarantined"
+        if self.since and self.until and self.since >= self.until:
+            yield "until", "it is to be later than since"
 
     @property
     def conditions(self) -> dict[str, Any]:
@@ -331,28 +339,6 @@ class FailureFilter:
         return attrs.asdict(
             self, filter=lambda field, value: value is not None and field.name != "numbers"
         )
-
-
-def _faults_of_texts(which: FailureFilter) -> list[tuple[str, str]]:
-    faults = []
-    for field, longest in _LENGTHS.items():
-        text = getattr(which, field)
-        if text is None:
-            continue
-        if not 0 < len(text) <= longest:
-            faults.append((field, f"it has {len(text):,} characters, 1-{longest:,} are allowed"))
-        elif not _is_writable(text):
-            faults.append((field, f"{echo(text)} has a character that no row can hold"))
-    return faults
-
-
-def _faults_of_range(which: FailureFilter) -> list[tuple[str, str]]:
-    faults = []
-    if which.kind not in {None, State.FAILED, State.QUARANTINED}:
-        faults.append(("kind", f"{which.kind} is neither failed nor quarantined"))
-    if which.since and which.until and which.since >= which.until:
-        faults.append(("until", "it is to be later than since"))
-    return faults
 
 
 def _is_writable(text: str) -> bool:
@@ -426,7 +412,6 @@ class ExecutionCount:
 
     @property
     def retry_rate(self) -> float:
-        """The part that was retried, 0 to 1."""
         return self.retried / self.total if self.total else 0.0
 
 

@@ -58,7 +58,6 @@ class BackfillOrder(Pacing):
 
     @property
     def key(self) -> str:
-        """See `Pacing.key`: they are of one schedule."""
         return "schedule"
 
     @property
@@ -67,17 +66,14 @@ class BackfillOrder(Pacing):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Its first and its last second since 1970."""
         return second_of(self.since), second_of(self.until) - 1
 
 
 def second_of(moment: datetime) -> int:
-    """Give the second since 1970 that begins at a moment or next."""
     return -((EPOCH - moment) // SECOND)
 
 
 def moment_of_second(second: int) -> datetime:
-    """Give the moment of a second since 1970."""
     return EPOCH + second * SECOND
 
 

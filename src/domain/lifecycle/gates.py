@@ -39,17 +39,14 @@ Replaced = tuple[Execution, Execution]
 
 
 def key_gate(key: str) -> str:
-    """Name the gate of a concurrency key."""
     return f"{_KEY}{key}"
 
 
 def schedule_gate(scheduler_id: int) -> str:
-    """Name the gate of a schedule, whose runs wait for each other."""
     return f"{_SCHEDULE}{scheduler_id}"
 
 
 def key_of(gate: str) -> str | None:
-    """Give the key of a gate; None if it is a schedule's."""
     return gate.removeprefix(_KEY) if gate.startswith(_KEY) else None
 
 
@@ -284,7 +281,6 @@ class Gates:
         return scheduler_id is not None and self._overlap(scheduler_id) is wanted
 
     def cancelled(self, gate: str, cancelled: Collection[Execution]) -> None:
-        """Take note of executions that are active no more."""
         for one in cancelled:
             if one.state is State.CANCELLED:
                 self.schedules[gate].active.pop(one.id, None)

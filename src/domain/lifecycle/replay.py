@@ -16,7 +16,7 @@ from ..schedules.schedule import CLEANUP_NAME
 from ..schedules.task import TaskRef
 from ..texts.printable import echo, printable
 from ..texts.words import called
-from .archive import Archived, FailureFilter
+from .archive import Archived, FailureFilter, FieldsInvalid
 
 #: How a row of the archive is resolved whose execution runs again.
 REPLAYED: Final = "replayed"
@@ -64,7 +64,6 @@ class Allowance:
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
 
     def policy_of(self, execution: Execution) -> RetryPolicy | None:
-        """Give the policy that the replay has."""
         if self.attempts is None:
             return execution.retry
         return attrs.evolve(execution.retry or self.policy, attempts=self.attempts)
@@ -140,12 +139,8 @@ LONGEST_PATH: Final = 255
 LONGEST_KEY: Final = 200
 
 
-class ReplayOrderInvalid(ValueError):
-    """An order that is refused. *faults* has a pair of field and reason for each."""
-
-    def __init__(self, faults: list[tuple[str, str]]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"{field}: {why}" for field, why in faults))
+class ReplayOrderInvalid(FieldsInvalid):
+    """An order that is refused."""
 
 
 @attrs.frozen(kw_only=True)
@@ -181,11 +176,9 @@ class Pacing:
 
     @property
     def is_of_one_key(self) -> bool:
-        """Whether they all have it in common."""
         return False
 
     def faults(self) -> Iterator[tuple[str, str]]:
-        """Give each field that is wrong, with the reason."""
         yield from _faults_of(self)
 
 
@@ -232,7 +225,6 @@ class ReplayOrder(Pacing):
 
     @property
     def reads_params(self) -> bool:
-        """Whether the key is in the params."""
         return self.key is not None and self.key.startswith(_PATH)
 
 

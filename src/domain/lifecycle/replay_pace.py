@@ -66,7 +66,6 @@ class ReplayProgress:
 
     @property
     def begun(self) -> int:
-        """How many were released so far."""
         return self.released + self.succeeded + self.failed
 
     @property
@@ -182,7 +181,6 @@ def next_step(
 
 
 def is_due(replay: Replay, now: datetime) -> bool:
-    """Tell whether it is to be looked at now."""
     return replay.next_at <= now or _is_from_a_leap(replay.order, replay.next_at, now)
 
 

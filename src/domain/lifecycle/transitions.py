@@ -92,7 +92,6 @@ class Standing(Protocol):
 
 
 def is_held(execution: Standing, node: str) -> bool:
-    """Tell whether *node* runs the execution's attempt."""
     return execution.state == State.RUNNING and execution.owner == node
 
 
@@ -151,7 +150,6 @@ def _close(
     now: datetime,
     **changes: Any,  # noqa: ANN401 - fields of the execution
 ) -> Execution:
-    """End an execution of which no attempt runs."""
     return msgspec.structs.replace(
         execution,
         state=state,

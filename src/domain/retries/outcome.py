@@ -1,4 +1,7 @@
-"""How an attempt ended: its error, its class, what a server asked for, and crashes."""
+"""How an attempt ended: its error, its class, what a server asked for, and crashes.
+
+Crashes make a poison pill (S2.8, C19, C36 in docs/compatibility.md).
+"""
 
 import enum
 import math
@@ -78,7 +81,6 @@ class TaskError:
     stack: str | None = attrs.field(default=None, converter=_stack)
 
     def as_json(self) -> str:
-        """Encode it as the ledger keeps it."""
         return msgspec.json.encode(self).decode()
 
 
@@ -180,8 +182,6 @@ def read_retry_after(value: object) -> timedelta | datetime | None:
     (None, None, None)
     """
     match value:
-        case bool():
-            return None
         case int() | float():
             return plausible_wait(value, timedelta(seconds=1))
         case str() if len(value) <= _LONGEST_TEXT:
@@ -230,12 +230,9 @@ def _http_date(text: str) -> datetime | None:
 
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    # HTTP knows no other zone; one without a zone is UTC likewise.
-    try:
+        # HTTP knows no other zone; one without a zone is UTC likewise.
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
@@ -272,7 +269,6 @@ class PoisonPill:
 
     @classmethod
     def of(cls, crashes: Sequence[Crash]) -> Self | None:
-        """Sum crashes up; None if there are none."""
         return cls(len(crashes), crashes[0].at, crashes[-1].at) if crashes else None
 
 
@@ -288,7 +284,6 @@ class CrashPolicy:
     timeouts: bool = True
 
     def is_crash(self, ending: Ending) -> bool:
-        """Tell whether an end counts."""
         return ending in CRASHES or (self.timeouts and ending is Ending.TIMED_OUT)
 
     def recent(self, crashes: Sequence[Crash], *, now: datetime) -> tuple[Crash, ...]:
@@ -309,11 +304,10 @@ class CrashPolicy:
     ) -> tuple[Crash, ...]:
         """Pick the shutdowns that a task may have asked for itself: they began soon after it did.
 
-        Each of *interruptions* comes with how long its task had run.
-
-        A shutdown begins *grace*, and what a process has from TERM to KILL, before it interrupts.
-        Within the same time after the task's start is soon. More than *limit* of them are too many;
-        the window has room for so many, however long the grace is.
+        Each of *interruptions* comes with how long its task had run. A shutdown begins *grace*, and
+        what a process has from TERM to KILL, before it interrupts. Within the same time after the
+        task's start is soon. More than *limit* of them are too many; the window has room for so
+        many, however long the grace is.
         """
         soon = 2 * grace + TERM_TO_KILL
         window = max(self.window, (self.limit + 1) * soon)

@@ -210,7 +210,6 @@ class RetryPolicyInvalid(ValueError):
     code = "SCHEDULE_RETRY_POLICY_INVALID"
 
     def __init__(self, faults: tuple[str, ...]) -> None:
-        """Join the faults into the message."""
         self.faults = faults
         super().__init__(f"{self.code}: {'; '.join(faults)}")
 
@@ -388,7 +387,6 @@ class ErrorRulesInvalid(ValueError):
     """A table of errors that cannot be used; *faults* names everything that is wrong."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
-        """Join the faults into the message."""
         self.faults = faults
         super().__init__("; ".join(faults))
 
