@@ -228,7 +228,12 @@ MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
 
 @attrs.frozen(kw_only=True)
 class Graces:
-    """How long something may be late before the reconciler sends it again."""
+    """How long something may be late before the reconciler sends it again.
+
+    The broker may have lost its message, its queue may be long, or no worker may consume: the
+    ledger cannot tell. So each confirmed copy doubles the wait for the next one; an unconfirmed
+    copy does not count.
+    """
 
     claimed: timedelta = timedelta(seconds=10)
     retrying: timedelta = LOST_WAIT
@@ -236,12 +241,8 @@ class Graces:
     ended: timedelta = UNCONFIRMED_WAIT
 
     def of(self, state: State) -> timedelta:
-        match state:
-            case State.CLAIMED:
-                return self.claimed
-            case State.RETRYING:
-                return self.retrying
-        return self.published
+        waiting = {State.CLAIMED: self.claimed, State.RETRYING: self.retrying}
+        return waiting.get(state, self.published)
 
 
 def wait_after(resends: int) -> timedelta:

@@ -124,10 +124,7 @@ class NodeReport:
 
     @property
     def works(self) -> bool:
-        """Whether it takes tasks of its queues: a scheduler only declares them.
-
-        One that is drained takes none.
-        """
+        """Whether it takes tasks of its queues: a scheduler only declares them."""
         return self.runs_tasks and self.consuming is not False
 
     def is_disconnected(self, now: datetime, *, watched_since: datetime | None = None) -> bool:
@@ -146,7 +143,6 @@ class NodeReport:
         return self.role != "scheduler"
 
     def state(self, now: datetime) -> "NodeState":
-        """Tell how it stands at *now*."""
         if self.is_silent(now):
             return NodeState.SILENT
         if self.consuming is False:
@@ -259,17 +255,15 @@ def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], b
     others. A PID of another place proves nothing, even if the host has our name: it may be our
     predecessor in a container, or a neighbour. Only its silence tells them apart.
     """
-    read = ((owner, read_node(owner)) for owner in owners)
-    others = {owner: node for owner, node in read if node is not None and node != ourselves}
-    gone = [
-        owner for owner, node in others.items() if is_gone(node, ourselves=ourselves, lives=lives)
-    ]
-    suspected = [
-        owner
-        for owner, node in others.items()
-        if node.place != ourselves.place
-        and (node.host, node.pid) == (ourselves.host, ourselves.pid)
-    ]
+    gone, suspected = list[str](), list[str]()
+    for owner in owners:
+        node = read_node(owner)
+        if node is None or node == ourselves:
+            continue
+        if is_gone(node, ourselves=ourselves, lives=lives):
+            gone.append(owner)
+        elif node.place != ourselves.place and container_id(owner) == container_id(str(ourselves)):
+            suspected.append(owner)
     return Departed(gone=gone, suspected=suspected)
 
 
@@ -342,6 +336,12 @@ def has_passed(long: timedelta, since: datetime | None, now: datetime) -> bool:
     """
     return since is None or not timedelta(0) <= now - since < long
 
+
+# How many seconds each step of a shutdown may take (ADR 16). FAREWELL < DISCONNECTING < CLOSING: a
+# broker that does not answer is hung up on before the adapter gives its closing up, and that before
+# the process does. Who is cut off by another leaves connections behind, for whose answers the
+# process would wait at its very end. PAUSING, INTERRUPTING and CLOSING follow each other, within
+# ENDING.
 
 #: The broker, to send nothing more.
 PAUSING: Final = 1.5

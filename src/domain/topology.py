@@ -196,7 +196,10 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             *(Exchange(name=lane_exchange(lane), kind="topic") for lane in range(LANES)),
         ),
         queues=(
-            *(_task_queue(name) for name in names),
+            *(
+                Queue(name=name, dead_letter_exchange=DEAD_LETTER_EXCHANGE, dead_letter_key="retry")
+                for name in names
+            ),
             Queue(
                 name=RETRY_QUEUE,
                 ttl=retry_delay,
@@ -206,7 +209,14 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             Queue(name=FAILED_QUEUE),
             Queue(name=QUARANTINE_QUEUE),
             Queue(name=WAITING_QUEUE),
-            *(_lane(lane) for lane in range(LANES)),
+            *(
+                Queue(
+                    name=lane_queue(lane),
+                    ttl=LANE_UNIT * 2**lane,
+                    dead_letter_exchange=_after(lane),
+                )
+                for lane in range(LANES)
+            ),
         ),
         bindings=(
             Binding(source=DEAD_LETTER_EXCHANGE, target=RETRY_QUEUE, key="retry"),
@@ -281,16 +291,7 @@ def _units(delay: timedelta) -> int:
 
 
 def _first_lane(delay: timedelta) -> int:
-    """Give the lane of the highest bit of a delay."""
     return _units(delay).bit_length() - 1
-
-
-def _task_queue(name: str) -> Queue:
-    return Queue(name=name, dead_letter_exchange=DEAD_LETTER_EXCHANGE, dead_letter_key="retry")
-
-
-def _lane(lane: int) -> Queue:
-    return Queue(name=lane_queue(lane), ttl=LANE_UNIT * 2**lane, dead_letter_exchange=_after(lane))
 
 
 def _lane_bindings() -> Iterator[Binding]:

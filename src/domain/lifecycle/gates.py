@@ -9,7 +9,7 @@ to be sent again counts only once it runs, as its queue may have no worker. A sc
 one place, and whatever of the schedule has not ended and is not held back keeps others from it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -62,16 +62,12 @@ def gates_of(execution: Execution) -> tuple[str, ...]:
 
     Nearly all pass none.
     """
-    if execution.concurrency_key is None and execution.overlap_policy is None:
-        return ()
-    return tuple(_gates(execution))
-
-
-def _gates(execution: Execution) -> Iterable[str]:
+    gates: tuple[str, ...] = ()
     if execution.overlap_policy is not None:
-        yield schedule_gate(execution.scheduler_id)
+        gates += (schedule_gate(execution.scheduler_id),)
     if execution.concurrency_key is not None:
-        yield key_gate(execution.concurrency_key)
+        gates += (key_gate(execution.concurrency_key),)
+    return gates
 
 
 def place_in_line(execution: Execution) -> tuple[datetime, int]:
@@ -88,6 +84,9 @@ class Rules:
 
     overlap: OverlapPolicy = OverlapPolicy.ALLOW
     limit: int | None = None
+
+
+_NO_RULES: Final = Rules()
 
 
 @attrs.frozen
@@ -110,32 +109,44 @@ class KeyGate:
     running: set[int] = attrs.field(factory=set[int])
     line_begins: datetime | None = None
 
-    def keeps_from_start(self, execution: Execution, limit: int) -> str | None:
+    def keeps_from_start(self, execution: Execution, rules: Rules) -> str | None:
         """Say why an attempt may not start now.
 
         One that has a place starts, unless the limit was lowered. Another one needs a free place,
         and lets those go first that are before it in the line.
         """
+        if rules.limit is None:
+            return None
         if execution.id in self.placed:
-            return None if len(self.running) < limit else self._full(limit)
-        if len(self.placed) >= limit:
-            return self._full(limit)
+            return None if len(self.running) < rules.limit else self._full(rules.limit)
+        if len(self.placed) >= rules.limit:
+            return self._full(rules.limit)
         if self.line_begins is not None and self.line_begins < execution.due_at:
-            return f"others wait before it with key {self.key}"
+            return self._line()
         return None
 
-    def keeps_in_line(self, limit: int) -> str | None:
+    def keeps_in_line(self, _held: Execution, rules: Rules) -> str | None:
         """Say why the first in the line may not go on yet."""
-        return self._full(limit) if len(self.placed) >= limit else None
+        is_full = rules.limit is not None and len(self.placed) >= rules.limit
+        return self._full(rules.limit) if is_full else None
 
-    def keeps_new(self, limit: int) -> str | None:
+    def keeps_new(self, new: Execution, rules: Rules) -> str | None:
         """Say why a due instant is held back from the start."""
-        if self.line_begins is not None:
-            return f"others wait before it with key {self.key}"
-        return self.keeps_in_line(limit)
+        return self._line() if self.line_begins is not None else self.keeps_in_line(new, rules)
 
-    def _full(self, limit: int) -> str:
+    def enter(self, execution: Execution, state: State) -> None:
+        self.placed.add(execution.id)
+        if state is State.RUNNING:
+            self.running.add(execution.id)
+
+    def leave(self, execution: Execution) -> None:
+        self.placed.discard(execution.id)
+
+    def _full(self, limit: int | None) -> str:
         return f"{len(self.placed)} of {limit} with key {self.key} run"
+
+    def _line(self) -> str:
+        return f"others wait before it with key {self.key}"
 
 
 @attrs.frozen(kw_only=True)
@@ -146,11 +157,6 @@ class Active:
     state: State
     due_at: datetime
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether an attempt of it runs, or ran."""
-        return self.state in {State.RUNNING, State.RETRYING}
-
 
 @attrs.define(kw_only=True)
 class ScheduleGate:
@@ -158,23 +164,32 @@ class ScheduleGate:
 
     active: dict[int, Active] = attrs.field(factory=dict[int, Active])
 
-    def keeps_from_start(self, execution: Execution) -> str | None:
+    def keeps_from_start(self, execution: Execution, rules: Rules) -> str | None:
         """Say why an attempt may not start now: another has begun, or is to begin before it.
 
         So of two that were claimed at once the earlier one begins, whichever message comes first.
         """
         place = place_in_line(execution)
-        for other in self.active.values():
-            if other.id != execution.id and (other.has_begun or (other.due_at, other.id) < place):
+        for other in self._others(execution, rules):
+            has_begun = other.state in {State.RUNNING, State.RETRYING}
+            if has_begun or (other.due_at, other.id) < place:
                 return _waits_for(other)
         return None
 
-    def keeps_in_line(self, execution: Execution) -> str | None:
+    def keeps_in_line(self, held: Execution, rules: Rules) -> str | None:
         """Say why the first in the line may not go on yet."""
-        for other in self.active.values():
-            if other.id != execution.id:
-                return _waits_for(other)
-        return None
+        return next(map(_waits_for, self._others(held, rules)), None)
+
+    def enter(self, execution: Execution, state: State) -> None:
+        entered = Active(id=execution.id, state=state, due_at=execution.due_at)
+        self.active[execution.id] = entered
+
+    def leave(self, execution: Execution) -> None:
+        self.active.pop(execution.id, None)
+
+    def _others(self, execution: Execution, rules: Rules) -> Iterator[Active]:
+        others = self.active.values() if rules.overlap.waits else ()
+        return (other for other in others if other.id != execution.id)
 
 
 def _waits_for(other: Active) -> str:
@@ -191,41 +206,24 @@ class Gates:
 
     def start(self, execution: Execution) -> Blocked | None:
         """Let an attempt start, and give it its places; or say what keeps it back."""
-        for gate in gates_of(execution):
-            if (reason := self._keeps_from_start(gate, execution)) is not None:
-                self._leave(execution)
-                return Blocked(gate, reason)
-        self._enter(execution, State.RUNNING)
+        gates, rules = self._passed(execution), self._rules_of(execution.scheduler_id)
+        for name, gate in gates:
+            if (reason := gate.keeps_from_start(execution, rules)) is not None:
+                for _, each in gates:
+                    each.leave(execution)
+                return Blocked(name, reason)
+        for _, gate in gates:
+            gate.enter(execution, State.RUNNING)
         return None
-
-    def has_room(self, gate: str, first: int) -> bool:
-        """Tell whether the *first* of a line, given by its schedule, may change anything."""
-        return self.replaces(gate) or self.room(gate, [first]) > 0
-
-    def room(self, gate: str, line: Sequence[int]) -> int:
-        """Say how many of a *line*, given by their schedules, may go on as far as its gate says."""
-        if gate in self.keys:
-            return self._room_with_key(self.keys[gate], line)
-        schedule = self.schedules.get(gate)
-        if schedule is None or not line or not self._overlap(line[0]).waits:
-            return len(line)
-        return 0 if schedule.active else 1
-
-    def _room_with_key(self, gate: KeyGate, line: Sequence[int]) -> int:
-        room = 0
-        for scheduler_id in line:
-            limit = self.rules.get(scheduler_id, Rules()).limit
-            if limit is not None and len(gate.placed) + room >= limit:
-                break
-            room += 1
-        return room
 
     def let_go(self, held: Execution) -> Blocked | None:
         """Let go what is the first in its line, and give it its places; or say what keeps it."""
-        for gate in gates_of(held):
-            if (reason := self._keeps_in_line(gate, held)) is not None:
-                return Blocked(gate, reason)
-        self._enter(held, State.CLAIMED)
+        gates, rules = self._passed(held), self._rules_of(held.scheduler_id)
+        for name, gate in gates:
+            if (reason := gate.keeps_in_line(held, rules)) is not None:
+                return Blocked(name, reason)
+        for _, gate in gates:
+            gate.enter(held, State.CLAIMED)
         return None
 
     def claim(self, new: Execution) -> Execution:
@@ -233,63 +231,52 @@ class Gates:
 
         What begins later, by jitter, is judged then.
         """
-        limit, key = self._limit(new), new.concurrency_key
-        if key is None or limit is None or not begins_now(new):
+        rules, key = self._rules_of(new.scheduler_id), new.concurrency_key
+        if key is None or rules.limit is None or not begins_now(new):
             return new
         gate = self.keys[key_gate(key)]
-        if gate.keeps_new(limit) is not None:
+        if gate.keeps_new(new, rules) is not None:
             gate.line_begins = gate.line_begins or new.due_at
             return msgspec.structs.replace(new, state=State.HELD, held_by=key_gate(key))
         gate.placed.add(-len(gate.placed) - 1)  # it has no id yet
         return msgspec.structs.replace(new, held_by=place_of(new))
 
-    def _keeps_from_start(self, gate: str, execution: Execution) -> str | None:
-        if gate in self.schedules:
-            waits = self._overlap(execution.scheduler_id).waits
-            return self.schedules[gate].keeps_from_start(execution) if waits else None
-        limit = self._limit(execution)
-        return None if limit is None else self.keys[gate].keeps_from_start(execution, limit)
+    def has_room(self, gate: str, first: int) -> bool:
+        """Tell whether the *first* of a line, given by its schedule, may change anything."""
+        return self.replaces(gate) or self.room(gate, [first]) > 0
 
-    def _keeps_in_line(self, gate: str, held: Execution) -> str | None:
-        if gate in self.schedules:
-            waits = self._overlap(held.scheduler_id).waits
-            return self.schedules[gate].keeps_in_line(held) if waits else None
-        limit = self._limit(held)
-        return None if limit is None else self.keys[gate].keeps_in_line(limit)
-
-    def _enter(self, execution: Execution, state: State) -> None:
-        for gate in gates_of(execution):
-            if gate in self.schedules:
-                entered = Active(id=execution.id, state=state, due_at=execution.due_at)
-                self.schedules[gate].active[execution.id] = entered
-                continue
-            self.keys[gate].placed.add(execution.id)
-            if state is State.RUNNING:
-                self.keys[gate].running.add(execution.id)
-
-    def _leave(self, execution: Execution) -> None:
-        for gate in gates_of(execution):
-            if gate in self.schedules:
-                self.schedules[gate].active.pop(execution.id, None)
-            else:
-                self.keys[gate].placed.discard(execution.id)
+    def room(self, gate: str, line: Sequence[int]) -> int:
+        """Say how many of a *line*, given by their schedules, may go on as far as its gate says."""
+        if (key := self.keys.get(gate)) is not None:
+            room = 0
+            for scheduler_id in line:
+                limit = self._rules_of(scheduler_id).limit
+                if limit is not None and len(key.placed) + room >= limit:
+                    break
+                room += 1
+            return room
+        schedule = self.schedules.get(gate)
+        if schedule is None or not line or not self._rules_of(line[0]).overlap.waits:
+            return len(line)
+        return 0 if schedule.active else 1
 
     def replaces(self, gate: str) -> bool:
         """Tell whether the newest at a gate replaces those before it."""
         scheduler_id = schedule_of(gate)
         wanted = OverlapPolicy.CANCEL_PREVIOUS
-        return scheduler_id is not None and self._overlap(scheduler_id) is wanted
+        return scheduler_id is not None and self._rules_of(scheduler_id).overlap is wanted
 
     def cancelled(self, gate: str, cancelled: Collection[Execution]) -> None:
         for one in cancelled:
             if one.state is State.CANCELLED:
-                self.schedules[gate].active.pop(one.id, None)
+                self.schedules[gate].leave(one)
 
-    def _overlap(self, scheduler_id: int) -> OverlapPolicy:
-        return self.rules.get(scheduler_id, Rules()).overlap
+    def _passed(self, execution: Execution) -> list[tuple[str, KeyGate | ScheduleGate]]:
+        names = gates_of(execution)
+        return [(name, self.schedules.get(name) or self.keys[name]) for name in names]
 
-    def _limit(self, execution: Execution) -> int | None:
-        return self.rules.get(execution.scheduler_id, Rules()).limit
+    def _rules_of(self, scheduler_id: int) -> Rules:
+        return self.rules.get(scheduler_id, _NO_RULES)
 
 
 def begins_now(new: Execution) -> bool:

@@ -1,4 +1,8 @@
-"""How a replay of many goes on: what may begin now, whether to wait, and when it stops."""
+"""How a replay of many goes on: what may begin now, whether to wait, and when it stops.
+
+After an outage a server is weak: all that failed meanwhile, sent at once, ends it again (S2.12 in
+docs/compatibility.md). So they begin one by one, each at a moment of its own.
+"""
 
 import enum
 from collections.abc import Callable

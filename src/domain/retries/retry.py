@@ -175,6 +175,14 @@ def task_awaited_until(said: str | None) -> datetime | None:
         return None
 
 
+# Who held a message that came again, and which of them it has ended (C20 in docs/compatibility.md).
+# A worker that dies before it has begun a run leaves no attempt in the ledger: the broker alone
+# knows that the message was out, and says so by *redelivered*. It says the same after a shutdown, a
+# lost connection and its own restart. So whoever takes such a message notes it first, and takes the
+# note back once the ledger knows more, or the message is given back. A note that stays after its
+# node is of one who died. A living node's says nothing: it may have an equal message in hand, as
+# another program's need no id, or a copy of ours; or the ledger did not answer.
+
 #: Notes of the dead are kept for so long: no window of crashes is longer.
 KEPT_FOR: Final = timedelta(days=1)
 
