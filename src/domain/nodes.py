@@ -54,11 +54,6 @@ def is_a_scheduler(role: str) -> bool:
     return role != "worker"
 
 
-def is_silent(seen_at: datetime, now: datetime) -> bool:
-    """Whether who was seen last at *seen_at* has not reported itself of late."""
-    return abs(now - seen_at) > SILENT_AFTER
-
-
 def is_presumed_dead(
     seen_at: datetime, now: datetime, *, watched_since: datetime | None = None
 ) -> bool:
@@ -116,7 +111,7 @@ class NodeReport:
 
         A time that is as far ahead tells nothing of now, and would do so for ever.
         """
-        return is_silent(self.seen_at, now)
+        return abs(now - self.seen_at) > SILENT_AFTER
 
     @property
     def schedules(self) -> bool:

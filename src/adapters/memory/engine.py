@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from weakref import WeakMethod
 
-import attrs
 import msgspec
 
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
@@ -33,64 +32,41 @@ class Reason(enum.StrEnum):
     EXPIRED = "expired"
 
 
-@attrs.frozen(kw_only=True)
-class Death:
-    """One dead-lettering. *exchange* and *key* are how the message came to *queue*."""
-
-    queue: str
-    reason: Reason
-    exchange: str
-    key: str
-    at: datetime
-
-    def entry(self) -> dict[str, object]:
-        """Make the first `x-death` entry for this queue and reason."""
-        return {
-            "count": 1,
-            "reason": self.reason.value,
-            "queue": self.queue,
-            "time": self.at.replace(microsecond=0),
-            "exchange": self.exchange,
-            "routing-keys": [self.key],
-        }
-
-    def same_as(self, entry: object) -> bool:
-        """Whether *entry* already counts deaths in this queue for this reason."""
-        return (
-            isinstance(entry, dict)
-            and entry.get("queue") == self.queue
-            and entry.get("reason") == self.reason.value
-        )
-
-
-def add_death(headers: Mapping[str, object], death: Death) -> dict[str, object]:
-    """Return *headers* with *death* added.
+def add_death(
+    headers: Mapping[str, object],
+    queue: str,
+    reason: Reason,
+    *,
+    exchange: str,
+    key: str,
+    at: datetime,
+) -> dict[str, object]:
+    """Add a dead-lettering of a message that came to *queue* by *exchange* and *key*.
 
     There is one entry per queue and reason, which moves to the front when its count rises. The
     rest of it, the time too, is of the first such event.
     """
     known = headers.get("x-death")
-    first = (
-        {}
-        if "x-death" in headers
-        else {
-            "x-first-death-reason": death.reason.value,
-            "x-first-death-queue": death.queue,
-            "x-first-death-exchange": death.exchange,
-        }
-    )
-    entries = known if isinstance(known, list) else []  # a client's nonsense is replaced
-    return {**headers, **first, "x-death": _counted(entries, death)}
-
-
-def _counted(entries: Sequence[object], death: Death) -> list[object]:
-    same = [entry for entry in entries if isinstance(entry, dict) and death.same_as(entry)]
-    others = [entry for entry in entries if not death.same_as(entry)]
-    if not same:
-        return [death.entry(), *others]
-    count = same[0].get("count")
-    so_far = count if isinstance(count, int) else len(same)
-    return [{**same[0], "count": so_far + 1}, *others]
+    entries = [each for each in known if isinstance(each, dict)] if isinstance(known, list) else []
+    same = [one for one in entries if (one.get("queue"), one.get("reason")) == (queue, reason)]
+    entry: dict[str, object] = {
+        "count": 1,
+        "reason": reason.value,
+        "queue": queue,
+        "time": at.replace(microsecond=0),
+        "exchange": exchange,
+        "routing-keys": [key],
+    }
+    if same:
+        count = same[0].get("count")
+        entry = {**same[0], "count": (count if isinstance(count, int) else len(same)) + 1}
+    first = {
+        "x-first-death-reason": reason.value,
+        "x-first-death-queue": queue,
+        "x-first-death-exchange": exchange,
+    }
+    others = [one for one in entries if one not in same]
+    return {**headers, **({} if "x-death" in headers else first), "x-death": [entry, *others]}
 
 
 def is_cycle(queue: str, headers: Mapping[str, object]) -> bool:
@@ -234,14 +210,14 @@ class Engine:
         exchange, key = queue.spec.dead_letter_exchange, queue.spec.dead_letter_key
         if exchange is None:
             return
-        death = Death(
-            queue=queue.spec.name,
-            reason=reason,
+        headers = add_death(
+            stored.message.headers,
+            queue.spec.name,
+            reason,
             exchange=stored.exchange,
             key=stored.key,
             at=self._clock.now() - (self._now() - now) * MICROSECOND,
         )
-        headers = add_death(stored.message.headers, death)
         message = msgspec.structs.replace(stored.message, headers=headers)
         key = stored.key if key is None else key
         for target in self.topology.route(exchange, key):

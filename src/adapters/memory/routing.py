@@ -2,12 +2,11 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
-from typing import TypeVar
 
 import attrs
 
@@ -23,7 +22,6 @@ _AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 _ROUTES_CACHED = 4096
 
-_Named = TypeVar("_Named", Exchange, Queue)
 _Matches = Callable[[str], bool]
 
 
@@ -137,17 +135,9 @@ def topic(pattern: str) -> _Matches:
     """
     # Every word, the last one too, is closed by a dot, so that `#` may stand for nothing.
     forms = {"*": r"[^.]*\.", "#": r"(?:[^.]*\.)*"}
-    words = _words(pattern)
+    words = pattern.split(".") if pattern else ()
     regex = re.compile("".join(forms.get(word, re.escape(word) + r"\.") for word in words))
     return lambda key: regex.fullmatch(f"{key}." if key else "") is not None
-
-
-def _words(pattern: str) -> Iterator[str]:
-    previous = None
-    for word in pattern.split(".") if pattern else ():
-        if word != "#" or previous != "#":  # "#.#" means "#", but costs a search
-            yield word
-        previous = word
 
 
 #: The types of exchange, and how each compiles the key of a binding.
@@ -174,33 +164,16 @@ class DeclaredTopology:
         self._timed: list[MemoryQueue] = []
 
     def add(self, topology: Topology) -> None:
-        """Add all that is missing.
-
-        Raises:
-            ValueError: something is declared with other arguments, an exchange is of a type that
-                needs a plugin, or a binding has an unknown end; nothing was added.
-        """
-        exchanges = _merged(self._exchanges, topology.exchanges)
-        specs = {name: queue.spec for name, queue in self.queues.items()}
-        specs = _merged(specs, topology.queues)
+        """Add all that is missing; what is there stays as it is."""
         for exchange in topology.exchanges:
-            if exchange.kind not in _KINDS:
-                kinds = " or ".join(_KINDS)
-                raise ValueError(f"exchange {exchange.name}: type {exchange.kind}, not {kinds}")
-        for binding in topology.bindings:
-            kind, targets = ("exchange", exchanges) if binding.to_exchange else ("queue", specs)
-            if binding.source not in exchanges:
-                raise ValueError(f"binding from exchange {binding.source}, which is not declared")
-            if binding.target not in targets:
-                raise ValueError(f"binding to {kind} {binding.target}, which is not declared")
-        self._exchanges = exchanges
-        for spec in specs.values():
+            self._exchanges.setdefault(exchange.name, exchange)
+        for spec in topology.queues:
             if spec.name not in self.queues:
                 self.queues[spec.name] = MemoryQueue(spec)
         self._timed = [queue for queue in self.queues.values() if queue.spec.ttl is not None]
         for binding in topology.bindings:
-            known = self._bindings.setdefault(binding.source, {})
-            known.setdefault(binding, _KINDS[exchanges[binding.source].kind](binding.key))
+            matches = _KINDS[self._exchanges[binding.source].kind](binding.key)
+            self._bindings.setdefault(binding.source, {}).setdefault(binding, matches)
         self._reached.cache_clear()
 
     def route(self, exchange: str, key: str) -> list[MemoryQueue]:
@@ -234,21 +207,3 @@ class DeclaredTopology:
             ahead.extend(dict.fromkeys(each for each in further if each not in seen))
             seen.update(further)
         return tuple(reached)
-
-
-def _merged(known: Mapping[str, _Named], wanted: Iterable[_Named]) -> dict[str, _Named]:
-    merged = dict(known)
-    for item in wanted:
-        there = merged.setdefault(item.name, item)
-        if there != item:
-            kind = type(item).__name__.lower()
-            raise ValueError(f"{kind} {item.name} is declared with {_difference(there, item)}")
-    return merged
-
-
-def _difference(there: _Named, wanted: _Named) -> str:
-    return ", ".join(
-        f"{field.name} {old}, not {new}"
-        for field in attrs.fields(type(there))
-        if (old := getattr(there, field.name)) != (new := getattr(wanted, field.name))
-    )

@@ -1,11 +1,8 @@
-from datetime import timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.memory.routing import DeclaredTopology, topic
-from cronhare.domain.topology import Binding, Exchange, Queue, Topology
+from cronhare.adapters.memory.routing import topic
 
 
 def _matches(pattern: list[str], words: list[str]) -> bool:
@@ -50,20 +47,3 @@ def test_a_star_is_one_word_and_a_hash_any_number(pattern: str, key: str, expect
 )
 def test_a_compiled_pattern_agrees_with_the_rule(pattern: list[str], words: list[str]) -> None:
     assert topic(".".join(pattern))(".".join(words)) is _matches(pattern, words)
-
-
-def _topology(
-    *queues: Queue, exchanges: tuple[Exchange, ...] = (), bindings: tuple[Binding, ...] = ()
-) -> Topology:
-    return Topology(exchanges=exchanges, queues=queues, bindings=bindings)
-
-
-def test_declaring_again_with_other_arguments_names_the_difference_and_adds_nothing() -> None:
-    topology = DeclaredTopology()
-    topology.add(_topology(Queue(name="retry", ttl=timedelta(seconds=30))))
-    other = Queue(name="retry", ttl=timedelta(minutes=1), dead_letter_exchange="dlx")
-
-    with pytest.raises(ValueError, match=r"queue retry .* ttl 0:00:30, not 0:01:00, dead_letter"):
-        topology.add(_topology(Queue(name="new"), other))
-
-    assert list(topology.queues) == ["retry"]
