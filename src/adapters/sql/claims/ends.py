@@ -85,7 +85,8 @@ class AskedEnds(StorePart):
         asked: list[int] = []
         left = limit
         with self._database.read("looking for what waits no more") as connection:
-            for _ in range(len(_STATES) + 1):  # all, from within the first to its beginning
+            # All, and if it begins within the first one, that one's beginning too.
+            for _ in range(len(_STATES) + (self._place[1] is not None)):
                 rows = self._next_rows(connection, left)
                 asked += [row.id for row in rows if _is_over(row, now)]
                 left -= len(rows)
