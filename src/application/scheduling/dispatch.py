@@ -12,6 +12,7 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.nodes import has_passed
 from cronhare.domain.retries.policy import Waits
 from cronhare.domain.schedules.planning import (
     FULL_COMPARISON,
@@ -94,6 +95,9 @@ class PublishPipeline:
 #: So soon they are compared again if a plan was locked: what was edited may be of any age.
 NEXT_COMPARISON = timedelta(minutes=1)
 
+#: So often is looked for what another replica has met and could not plan.
+PROBLEMS_EVERY = timedelta(seconds=30)
+
 #: The first and the longest pause before another look for due plans that could not be claimed.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(milliseconds=20), timedelta(seconds=1)
 
@@ -126,6 +130,7 @@ class Dispatcher:
     _refreshed_at: datetime | None = attrs.field(init=False, default=None)
     _noticed_until: datetime | None = attrs.field(init=False, default=None)
     _compared_at: datetime | None = attrs.field(init=False, default=None)
+    _replanned_at: datetime | None = attrs.field(init=False, default=None)
     _next_due: datetime | None = attrs.field(init=False, default=None)
     _waits_for_others: timedelta = attrs.field(init=False, default=timedelta(0))
     _is_behind: bool = attrs.field(init=False, default=False)
@@ -260,7 +265,9 @@ class Dispatcher:
             planned, busy = planned + batch.looked, busy + batch.busy
             more = batch.more
         self._refreshed_at = now
-        self._plan_problems(now, since)
+        if since is None or has_passed(PROBLEMS_EVERY, self._replanned_at, now):
+            self._plan_problems(now, since)
+            self._replanned_at = now
         if since is None:
             self._compared_at = now - FULL_COMPARISON + NEXT_COMPARISON if busy else now
         if not busy or self._noticed_until is None:
@@ -270,9 +277,11 @@ class Dispatcher:
     def _plan_problems(self, now: datetime, since: datetime | None) -> None:
         """Plan again what could not be planned, by another release or because of a passing fault.
 
-        With each refresh what was edited lately: another replica may have met the edit first. The
+        What was edited of late now and then: another replica may have met the edit first. The
         reconciler publishes what is claimed here: those are few, and late already.
         """
+        if since is not None and self._replanned_at is not None:
+            since = min(since, self._replanned_at - LATE_COMMITS)
         after, more = 0, True
         while more:
             batch, after = self._claims.plan_problems(
