@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -46,7 +46,6 @@ from cronhare.domain.texts.words import called
 from cronhare.ports import LedgerUnavailable
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
-from cronhare.ports.records import Attempt
 from cronhare.ports.runner import (
     AttemptResult,
     Captured,
@@ -58,7 +57,7 @@ from cronhare.ports.runner import (
 
 from ..logs import place_of, say
 from .leases import Running
-from .ledger import Shared
+from .ledger import WorkerParts
 from .record import End
 
 log = logging.getLogger(__name__)
@@ -69,19 +68,9 @@ READING = 10.0
 
 @attrs.define(eq=False)
 class AttemptRunner:
-    """Runs attempts.
+    """Runs attempts, until it is told to stop what runs."""
 
-    *read_again* reads the jobs file again if it has changed; *attempts_of* those of an execution
-    before this one. *grace* is a shutdown's.
-    """
-
-    _shared: Shared
-    _runner: TaskRunnerPort = attrs.field(kw_only=True)
-    _catalog: Catalog = attrs.field(kw_only=True)
-    _random_fraction: Callable[[], float] = attrs.field(kw_only=True)
-    _read_again: Callable[[], Awaitable[None]] = attrs.field(kw_only=True)
-    _attempts_of: Callable[[int], Sequence[Attempt]] = attrs.field(kw_only=True)
-    _grace: timedelta = attrs.field(kw_only=True)
+    _worker: WorkerParts
     _reading: asyncio.Future[None] | None = attrs.field(init=False, default=None)
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _winds_down: bool = attrs.field(init=False, default=False)
@@ -89,29 +78,29 @@ class AttemptRunner:
     def interrupt(self) -> None:
         """Stop what runs; what begins from now on ends before it is run."""
         self._is_interrupted = True
-        for each in self._shared.keeper.running:
-            self._runner.stop(each.execution.id, StopReason.INTERRUPTED)
+        for each in self._worker.keeper.running:
+            self._worker.runner.stop(each.execution.id, StopReason.INTERRUPTED)
 
     def wind_down(self) -> None:
         """Ask what stays alive to end, as it never would by itself; the rest may go on."""
         self._winds_down = True
-        for each in self._shared.keeper.running:
+        for each in self._worker.keeper.running:
             if is_standalone(each.execution.queue) and not each.over:
-                self._runner.stop(each.execution.id, StopReason.WINDING_DOWN)
+                self._worker.runner.stop(each.execution.id, StopReason.WINDING_DOWN)
 
     async def run(self, running: Running, delivery: Delivery) -> End:
         """Run an attempt that *delivery* began; answer what is to be recorded of it."""
         execution, ledger, limits = (
             running.execution,
-            self._shared.ledger,
-            self._shared.policies.limits,
+            self._worker.ledger,
+            self._worker.policies.limits,
         )
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         if log.isEnabledFor(logging.DEBUG):
             params = f"Task parameters: {execution.params}"
             say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = ledger.clock.monotonic()
-        with self._shared.tracing.span("attempt", **place_of(execution)) as span:
+        with self._worker.tracing.span("attempt", **place_of(execution)) as span:
             task = await self._find_task(execution)
             verdict: Verdict | None = None
             if isinstance(task, MissingTask):
@@ -119,7 +108,7 @@ class AttemptRunner:
             what = prepare(execution, task) if verdict is None else _not_run(verdict.reason)
             invocation = what if isinstance(what, Invocation) else None
             ran = await self._run_task(running, what) if isinstance(what, Invocation) else what
-            self._shared.keeper.has_ended(running)
+            self._worker.keeper.has_ended(running)
             now, duration = await ledger.now(), ledger.clock.monotonic() - began
             if verdict is None and ran.outcome.ending is Ending.SUCCEEDED:
                 verdict = Complete()
@@ -135,14 +124,14 @@ class AttemptRunner:
     async def _find_task(self, execution: Execution) -> Task | MissingTask:
         """Find the task of an execution, in a jobs file that is read again if it may be new."""
         find = partial(
-            self._catalog.find,
+            self._worker.catalog.find,
             execution.task,
             source=execution.source,
             name=execution.task_name,
             topic=execution.topic,
         )
         task = find()
-        if isinstance(task, MissingTask) and is_awaited(execution, task, self._catalog):
+        if isinstance(task, MissingTask) and is_awaited(execution, task, self._worker.catalog):
             await self._have_file_read()
             return find()
         return task
@@ -152,16 +141,16 @@ class AttemptRunner:
         earlier, running.earlier = running.earlier, None
         if earlier is not None and not earlier.over:
             earlier.stopped_for, earlier.ended = StopReason.LEASE_LOST, asyncio.Event()
-            self._runner.stop(execution.id, StopReason.LEASE_LOST)
+            self._worker.runner.stop(execution.id, StopReason.LEASE_LOST)
             await earlier.ended.wait()
         if running.stopped_for is StopReason.LEASE_LOST:
             return _not_run("its lease was lost before it began")
         if self._is_interrupted or (self._winds_down and is_standalone(execution.queue)):
             return _not_run("interrupted: the worker shuts down")
-        with self._shared.tracing.span("child", task=invocation.task.name):
-            if (trace := self._shared.tracing.current()) is not None:
+        with self._worker.tracing.span("child", task=invocation.task.name):
+            if (trace := self._worker.tracing.current()) is not None:
                 invocation = attrs.evolve(invocation, trace=trace)
-            return await self._runner.run(invocation)
+            return await self._worker.runner.run(invocation)
 
     async def _judge(
         self,
@@ -176,9 +165,11 @@ class AttemptRunner:
         """
         if ran.outcome.error is not None and invocation is not None:
             ran = attrs.evolve(ran, outcome=classified(ran.outcome, invocation.task.policy.errors))
-        decided = partial(judge, execution, ran.outcome, self._shared.policies)
+        decided = partial(judge, execution, ran.outcome, self._worker.policies)
         restarts = await self._restarts(execution, ran, now)
-        verdict = decided(now=now, random_fraction=self._random_fraction(), restarts=restarts)
+        verdict = decided(
+            now=now, random_fraction=self._worker.random_fraction(), restarts=restarts
+        )
         if (
             not isinstance(verdict, RetryAfter)
             or self._is_interrupted
@@ -187,11 +178,13 @@ class AttemptRunner:
         ):
             return ran, verdict, now
         wait = await ask_strategy(
-            self._runner, invocation, execution, ran.outcome, policy=verdict.delay, now=now
+            self._worker.runner, invocation, execution, ran.outcome, policy=verdict.delay, now=now
         )
-        now = await self._shared.ledger.now()
+        now = await self._worker.ledger.now()
         if wait is not None:
-            verdict = decided(now=now, random_fraction=self._random_fraction(), own_wait=wait)
+            verdict = decided(
+                now=now, random_fraction=self._worker.random_fraction(), own_wait=wait
+            )
         return ran, verdict, now
 
     async def _have_file_read(self) -> None:
@@ -200,7 +193,7 @@ class AttemptRunner:
         A fault in that is not the run's: it still lacks its task.
         """
         if self._reading is None or self._reading.done():
-            self._reading = asyncio.ensure_future(self._read_again())
+            self._reading = asyncio.ensure_future(self._worker.read_again())
         try:
             async with asyncio.timeout(READING):
                 await asyncio.shield(self._reading)
@@ -217,11 +210,13 @@ class AttemptRunner:
         """
         if ran.outcome.ending is not Ending.INTERRUPTED or ran.pid is None:  # it was not run
             return ()
-        policy, since = self._shared.policies.crashes_of(execution), execution.started_at
+        policy, since = self._worker.policies.crashes_of(execution), execution.started_at
         if execution.attempt <= policy.limit or is_standalone(execution.queue):
             return ()
         try:
-            attempts = await self._shared.ledger.in_thread(lambda: self._attempts_of(execution.id))
+            attempts = await self._worker.ledger.in_thread(
+                lambda: self._worker.attempts_of(execution.id)
+            )
         except LedgerUnavailable:  # the next round asks again
             return ()
         ended = [(each, each.finished_at or now) for each in attempts]
@@ -231,7 +226,7 @@ class AttemptRunner:
             if (each.ending == Ending.INTERRUPTED and each.pid) or each.attempt == execution.attempt
             if since is None or each.started_at >= since  # not those from before a replay
         ]
-        return policy.restarts(interruptions, grace=self._grace, now=now)
+        return policy.restarts(interruptions, grace=self._worker.grace, now=now)
 
     def _give_back(
         self, execution: Execution, missing: MissingTask, queue: str, now: datetime
@@ -243,14 +238,14 @@ class AttemptRunner:
         """
         if queue == execution.queue:
             said, expires_at = execution.last_error, execution.expires_at
-            awaited = is_awaited(execution, missing, self._catalog)
+            awaited = is_awaited(execution, missing, self._worker.catalog)
             wait = await_task(missing.reason, said=said, now=now, expires_at=expires_at)
             return wait if awaited else None
         return give_back(
             f"it came back through {queue}, whose worker has no such task; on to {execution.queue}",
             attempt=execution.attempt,
-            policy=self._shared.policies.of(execution),
-            random_fraction=self._random_fraction(),
+            policy=self._worker.policies.of(execution),
+            random_fraction=self._worker.random_fraction(),
         )
 
 

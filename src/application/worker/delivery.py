@@ -2,54 +2,41 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
-from uuid import UUID
 
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp, RetryPolicies
+from cronhare.domain.lifecycle.retry_limits import OUTAGE, CatchUp
 from cronhare.domain.messages import (
     TRACE_HEADER,
     AttemptRef,
     Nacks,
-    Seal,
     fault_of_seal,
     nacks_of,
     ticket_of,
     was_overdelivered,
 )
-from cronhare.domain.retries.outcome import CrashPolicy
-from cronhare.domain.retries.retry import Holder
-from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import MOST_QUEUES
 from cronhare.ports import LedgerBusy, LedgerUnavailable
-from cronhare.ports.attempts import Busy, Deferred, RedeliveryStorePort, Refused, StartRequest
-from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.records import Attempt
-from cronhare.ports.runner import TaskRunnerPort
-from cronhare.ports.system import NOT_TRACED, SILENT, MetricsPort, SpanKind, TracingPort
+from cronhare.ports.attempts import Busy, Deferred, Refused, StartRequest
+from cronhare.ports.broker import Delivery
+from cronhare.ports.system import SpanKind
 
 from ..logs import say
 from ..outages import LogLimiter
 from ..publish import envelope, is_carried
 from .attempt import AttemptRunner
 from .foreign import OVERDELIVERED_REASON, Adopter, Notes
-from .leases import LeaseKeeper
-from .ledger import Batcher, Draining, Shared, WorkerLedger, lock_wait
+from .ledger import Batcher, Draining, WorkerParts, lock_wait
 from .record import Counters, GateOpener, Recorder
 from .unhandled import quarantine_message, redeliver_later, was_put_off
 
 log = logging.getLogger(__name__)
-
-#: Seconds that one of many attempts waits for others to be started with: an ack and the delivery
-#: that follows it take less. And to be finished with: ends are spread, and each batch that is saved
-#: leaves the machine two milliseconds for tasks.
-LINGERS = (0.004, 0.02)
 
 
 @attrs.define(eq=False)
@@ -83,7 +70,7 @@ class Availability:
     def __init__(self, monotonic: Callable[[], float], *, places: int) -> None:
         """*monotonic* counts seconds; at most *places* deliveries are in hand at a time."""
         self._monotonic = monotonic
-        self._places = places
+        self.places = places
         self._in_hand = 0
         self._failing_since: float | None = None
         self.free_at = self._waiting_since = monotonic()
@@ -91,14 +78,14 @@ class Availability:
     def take(self) -> None:
         """Note that a delivery came."""
         now = self._monotonic()
-        if self._in_hand < self._places and now - self._waiting_since >= IDLE:
+        if self._in_hand < self.places and now - self._waiting_since >= IDLE:
             self.free_at = now
         self._in_hand += 1
         self._waiting_since = now
 
     def release(self) -> None:
         """Note that one is settled."""
-        if self._in_hand >= self._places:
+        if self._in_hand >= self.places:
             self._waiting_since = self._monotonic()
         self._in_hand -= 1
 
@@ -126,17 +113,16 @@ Answered = tuple[Execution | Refused | Deferred, float]
 class AttemptStarter:
     """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on.
 
-    A start waits *linger* seconds for others. The *availability* knows what an outage has held up.
+    The *availability* knows what an outage has held up.
     """
 
-    _shared: Shared
+    _worker: WorkerParts
     _availability: Availability
-    _linger: float
     _first: Batcher[StartRequest, Answered] = attrs.field(init=False)
     _again: Batcher[StartRequest, Answered] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        ledger, linger = self._shared.ledger, self._linger
+        ledger, linger = self._worker.ledger, self._worker.lingers[0]
         self._first = Batcher(self._start_all, executor=ledger.executor, linger=linger)
         self._again = Batcher(self._start_all, executor=ledger.locking_executor, linger=linger)
 
@@ -157,7 +143,7 @@ class AttemptStarter:
             asked, batcher = batcher.submit(request), self._again
             return asked
 
-        retry, keeper = self._shared.ledger.retry, self._shared.keeper
+        retry, keeper = self._worker.ledger.retry, self._worker.keeper
         latest = await retry.to_begin(ask, returned=returned, binding=True)
         if not isinstance(latest[0], Execution) or keeper.is_fresh(latest[1]):
             return latest
@@ -179,11 +165,11 @@ class AttemptStarter:
                 return answer, asked_at
 
     def _start_all(self, requests: Sequence[StartRequest]) -> Sequence[Answered | LedgerBusy]:
-        ledger, availability = self._shared.ledger, self._availability
+        ledger, availability = self._worker.ledger, self._availability
         asked_at = ledger.clock.monotonic()
         availability.ask(asked_at)
         now, catch_up = ledger.clock.now(), None
-        if (budget := self._shared.policies.limits.budget) is not None:
+        if (budget := self._worker.policies.limits.budget) is not None:
             free_for = timedelta(seconds=asked_at - availability.free_at)
             catch_up = CatchUp(budget=budget, free_at=now - free_for)
         try:
@@ -203,81 +189,26 @@ class AttemptStarter:
 
 
 @attrs.define(kw_only=True, eq=False, slots=False)
-class DeliveryHandler:
+class DeliveryHandler(WorkerParts):
     """Handles any number of deliveries at a time, each to its end.
 
-    As many come at a time as there are *places*. *retry_delay* is how long a nacked message is
-    away. *seal* signs our messages and verifies them. *us* is who takes them, and *lives* tells
-    whether a PID of our own place is in use; by *crash_policy* one that ends its workers is told
-    from one that was unlucky. *in_memory* says where the broker is. *accepts_foreign* tells whether
-    those of others are run; *foreign_queues* are other programs'. *lingers* are seconds, see
-    `LINGERS`. *read_again*, *attempts_of* and *grace* are for `AttemptRunner`.
+    As many come at a time as there are *places*.
     """
 
-    _ledger: WorkerLedger
-    _broker: AsyncBrokerPort
-    _runner: TaskRunnerPort
-    _catalog: Catalog
-    _keeper: LeaseKeeper
-    _policies: RetryPolicies
-    _places: Places
-    _random_fraction: Callable[[], float]
-    _uuid: Callable[[], UUID]
-    _retry_delay: timedelta
-    _seal: Seal
-    _redeliveries: RedeliveryStorePort
-    _us: Holder
-    _lives: Callable[[int], bool]
-    _crash_policy: CrashPolicy
-    _in_memory: bool
-    _read_again: Callable[[], Awaitable[None]]
-    _attempts_of: Callable[[int], Sequence[Attempt]]
-    _grace: timedelta
-    _accepts_foreign: bool = True
-    _foreign_queues: Collection[str] = ()
-    _lingers: tuple[float, float] = LINGERS
-    _metrics: MetricsPort = SILENT
-    _tracing: TracingPort = NOT_TRACED
+    places: Places
     counters: Counters = attrs.field(init=False, factory=Counters)
     #: Attempts that are asked for, run, or wait to be recorded.
     _in_hand: set[AttemptRef] = attrs.field(init=False, factory=set[AttemptRef])
     _deferrals: LogLimiter = attrs.field(init=False, factory=partial(LogLimiter, most=MOST_QUEUES))
 
     def __attrs_post_init__(self) -> None:
-        shared = Shared(
-            ledger=self._ledger,
-            broker=self._broker,
-            keeper=self._keeper,
-            policies=self._policies,
-            seal=self._seal,
-            in_memory=self._in_memory,
-            metrics=self._metrics,
-            tracing=self._tracing,
-        )
-        to_start, to_finish = self._lingers
-        self._adopter = Adopter(shared, uuid=self._uuid, accepts_foreign=self._accepts_foreign)
-        self._notes = Notes(
-            self._ledger,
-            store=self._redeliveries,
-            us=self._us,
-            policy=self._crash_policy,
-            lives=self._lives,
-        )
-        self._availability = Availability(self._ledger.clock.monotonic, places=self._places.shared)
-        self._starter = AttemptStarter(shared, self._availability, to_start)
-        self._attempts = AttemptRunner(
-            shared,
-            runner=self._runner,
-            catalog=self._catalog,
-            random_fraction=self._random_fraction,
-            read_again=self._read_again,
-            attempts_of=self._attempts_of,
-            grace=self._grace,
-        )
-        self._gates = GateOpener(shared, frozenset(self._foreign_queues))
-        self._recorder = Recorder(
-            shared, linger=to_finish, counters=self.counters, gates=self._gates
-        )
+        self._adopter = Adopter(self)
+        self._notes = Notes(self)
+        self._availability = Availability(self.ledger.clock.monotonic, places=self.places.shared)
+        self._starter = AttemptStarter(self, self._availability)
+        self._attempts = AttemptRunner(self)
+        self._gates = GateOpener(self)
+        self._recorder = Recorder(self, self._gates, self.counters)
 
     @property
     def pending_ends(self) -> int:
@@ -291,7 +222,7 @@ class DeliveryHandler:
 
     def drain(self) -> None:
         """From now on give back what has not begun; what stays alive is asked to end."""
-        self._ledger.retry.drain()
+        self.ledger.retry.drain()
         self._notes.drain()
         self._attempts.wind_down()
 
@@ -302,10 +233,10 @@ class DeliveryHandler:
     async def handle(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; it is settled then, whatever happened."""
         headers, kind = delivery.message.headers, SpanKind.CONSUMER
-        is_apart = delivery.queue in self._places.apart
+        is_apart = delivery.queue in self.places.apart
         if not is_apart:  # it takes no place of the others: those may be free
             self._availability.take()
-        with self._tracing.span(
+        with self.tracing.span(
             "delivery", parent=headers.get(TRACE_HEADER), kind=kind, queue=delivery.queue
         ):
             try:
@@ -315,7 +246,7 @@ class DeliveryHandler:
                 else:
                     await self._handle_ours(delivery, ticket)
             except (Draining, LedgerUnavailable):
-                await self._broker.nack(delivery, requeue=True)
+                await self.broker.nack(delivery, requeue=True)
             except Exception as fault:
                 # Unsettled, it would keep a place of the prefetch for ever. The lease of what had
                 # begun lapses, and the reconciler decides.
@@ -337,7 +268,7 @@ class DeliveryHandler:
                 await self._quarantine(delivery, reason)
             else:
                 self.counters.adopted += 1
-                await self._broker.ack(delivery)
+                await self.broker.ack(delivery)
 
     async def _handle_ours(self, delivery: Delivery, ticket: AttemptRef) -> None:
         """Run the attempt of a ticket; its message's body is not read.
@@ -347,7 +278,7 @@ class DeliveryHandler:
         quarantine, this copy alone is dropped, and the ledger sends another.
         """
         message, pending = delivery.message, None
-        if fault := fault_of_seal(message.body, message.headers, self._seal):
+        if fault := fault_of_seal(message.body, message.headers, self.seal):
             await self._quarantine(delivery, fault)
         elif was_overdelivered(message.headers):
             await self._fence_off(delivery, OVERDELIVERED_REASON)
@@ -368,32 +299,32 @@ class DeliveryHandler:
         request = StartRequest(
             execution_id=ticket.execution_id,
             attempt=ticket.attempt,
-            nacks=Nacks(by_queue=nacks_of(delivery.message.headers), trip=self._retry_delay),
+            nacks=Nacks(by_queue=nacks_of(delivery.message.headers), trip=self.retry_delay),
         )
         try:
             answer, asked_at = await self._starter.start(request, returned=was_put_off(delivery))
         except LedgerBusy as busy:
-            await redeliver_later(self._broker, delivery, ticket, str(busy))
+            await redeliver_later(self.broker, delivery, ticket, str(busy))
             return None
         match answer:
             case Execution() as execution:
-                running = self._keeper.hold(execution, since=asked_at)
-                self._metrics.started(execution)
+                running = self.keeper.hold(execution, since=asked_at)
+                self.metrics.started(execution)
                 try:
                     pending = await self._recorder.record(
                         await self._attempts.run(running, delivery)
                     )
                 except BaseException:
-                    self._keeper.release(running)
+                    self.keeper.release(running)
                     raise
-                await self._broker.ack(delivery)
+                await self.broker.ack(delivery)
                 return pending
             case Refused(reason, unknown=True):
                 await self._quarantine(delivery, reason)
             case Refused(reason, gate=str(gate)):
                 self.counters.held += 1
                 say(log, logging.DEBUG, "attempt.held", f"Not started now: {reason}")
-                await self._broker.ack(delivery)  # it waits in the ledger now
+                await self.broker.ack(delivery)  # it waits in the ledger now
                 self._gates.open([gate])  # its turn may have come since
             case Refused(reason):
                 await self._fence_off(delivery, reason)
@@ -403,14 +334,14 @@ class DeliveryHandler:
 
     async def _fence_off(self, delivery: Delivery, reason: str) -> None:
         self.counters.fenced += 1
-        self._metrics.fenced()
+        self.metrics.fenced()
         say(log, logging.DEBUG, "attempt.fenced", f"Not started again: {reason}")
-        await self._broker.ack(delivery)
+        await self.broker.ack(delivery)
 
     async def _defer(self, delivery: Delivery, execution: Execution, at: datetime) -> None:
         """Send a retry that waits for its place anew, if the lanes reach so far."""
         self.counters.deferred += 1
-        if self._deferrals.is_due(execution.queue, self._ledger.clock.monotonic()):
+        if self._deferrals.is_due(execution.queue, self.ledger.clock.monotonic()):
             place = say_moment(execution.next_attempt_at or at)
             text = (
                 f"An outage held up retries: they start as the retry budget of queue "
@@ -418,10 +349,10 @@ class DeliveryHandler:
             )
             say(log, logging.WARNING, "retry.spread", text, queue=execution.queue)
         if is_carried(execution, now=at):  # or the reconciler finds it when it is due
-            await self._broker.publish(envelope(execution, now=at, seal=self._seal))
-        await self._broker.ack(delivery)
+            await self.broker.publish(envelope(execution, now=at, seal=self.seal))
+        await self.broker.ack(delivery)
 
     async def _quarantine(self, delivery: Delivery, reason: str) -> None:
         self.counters.parked += 1
-        self._metrics.quarantined()
-        await quarantine_message(self._broker, delivery, reason)
+        self.metrics.quarantined()
+        await quarantine_message(self.broker, delivery, reason)

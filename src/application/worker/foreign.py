@@ -8,12 +8,12 @@ what comes there is logged, and archived before it is acked (S0.7 and C9 in docs
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
-from uuid import NAMESPACE_OID, UUID, uuid5
+from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 import msgspec
@@ -30,18 +30,18 @@ from cronhare.domain.messages import (
     total_nacks,
     was_overdelivered,
 )
-from cronhare.domain.retries.outcome import Crash, CrashPolicy
-from cronhare.domain.retries.retry import Holder, crashes_of
+from cronhare.domain.retries.outcome import Crash
+from cronhare.domain.retries.retry import crashes_of
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.texts.words import counted
 from cronhare.ports import LedgerBusy, LedgerRefused, LedgerUnavailable
-from cronhare.ports.attempts import Busy, RedeliveryStorePort, Refused
+from cronhare.ports.attempts import Busy, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope
 from cronhare.ports.records import RecordsPort
 
 from ..logs import say
 from ..publish import envelope
-from .ledger import Draining, Shared, WorkerLedger, lock_wait
+from .ledger import Draining, WorkerLedger, WorkerParts, lock_wait
 from .unhandled import (
     defer,
     publisher_headers,
@@ -61,11 +61,9 @@ FOREIGN_REFUSED: Final = (
 
 @attrs.define(eq=False)
 class Adopter:
-    """Makes messages of other programs ours. *uuid* makes ids for those that have none."""
+    """Makes messages of other programs ours."""
 
-    _shared: Shared
-    _uuid: Callable[[], UUID] = attrs.field(kw_only=True)
-    _accepts_foreign: bool = attrs.field(kw_only=True)
+    _worker: WorkerParts
 
     async def take(self, delivery: Delivery) -> str | None:
         """Adopt a message; answers why it is to be parked, or None once it is to be acked.
@@ -78,16 +76,18 @@ class Adopter:
             return delivery.defect.reason
         if was_overdelivered(delivery.message.headers):
             return OVERDELIVERED_REASON
-        call = read(delivery.message.body, delivery.message.headers, self._shared.seal)
+        call = read(delivery.message.body, delivery.message.headers, self._worker.seal)
         if isinstance(call, Unreadable):
             return call.reason
-        if not self._accepts_foreign:
+        if not self._worker.accepts_foreign:
             return FOREIGN_REFUSED
-        return await self._adopt(delivery, call, name=delivery.message.id or str(self._uuid()))
+        return await self._adopt(
+            delivery, call, name=delivery.message.id or str(self._worker.uuid())
+        )
 
     async def _adopt(self, delivery: Delivery, call: IncomingTask, *, name: str) -> str | None:
         """Adopt a message, which the ledger knows by its *name*."""
-        ledger, broker = self._shared.ledger, self._shared.broker
+        ledger, broker = self._worker.ledger, self._worker.broker
 
         def adopt() -> Execution | Refused:
             adopted = ledger.attempts.adopt(
@@ -115,11 +115,11 @@ class Adopter:
         if adopted.state is not State.CLAIMED:
             _log_copy(delivery, adopted)
             return None
-        trace, now = self._shared.tracing.current(), await ledger.now()
-        ours = envelope(adopted, now=now, seal=self._shared.seal, trace=trace)
+        trace, now = self._worker.tracing.current(), await ledger.now()
+        ours = envelope(adopted, now=now, seal=self._worker.seal, trace=trace)
         theirs = kept_headers(publisher_headers(delivery.message.headers))
         message = msgspec.structs.replace(ours.message, headers={**theirs, **ours.message.headers})
-        await self._shared.publish([(adopted, Envelope(message, ours.to))], now)
+        await self._worker.publish([(adopted, Envelope(message, ours.to))], now)
         return None
 
 
@@ -146,15 +146,10 @@ class Notes:
 
     They are taken one by one, each until it is settled, or for a second. So the note that a worker
     leaves as it dies is of the one that ended it, and of no neighbour. Without the ledger nothing
-    is noted, and nothing held against a message. *lives* tells whether a PID of our own place is in
-    use.
+    is noted, and nothing held against a message.
     """
 
-    _ledger: WorkerLedger
-    _store: RedeliveryStorePort = attrs.field(kw_only=True)
-    _us: Holder = attrs.field(kw_only=True)
-    _policy: CrashPolicy = attrs.field(kw_only=True)
-    _lives: Callable[[int], bool] = attrs.field(kw_only=True)
+    _worker: WorkerParts
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _is_draining: bool = attrs.field(init=False, default=False)
 
@@ -191,27 +186,32 @@ class Notes:
     async def _note(
         self, name: str, answer: "asyncio.Future[Sequence[Crash]]", over: asyncio.Event
     ) -> None:
+        worker, ledger = self._worker, self._worker.ledger
+
         def hold() -> Sequence[Crash]:
-            now = self._ledger.clock.now()
-            holds = self._store.hold(name, holder=self._us, now=now)
-            return crashes_of(holds, us=self._us, now=now, policy=self._policy, lives=self._lives)
+            now = ledger.clock.now()
+            holds = worker.redeliveries.hold(name, holder=worker.us, now=now)
+            return crashes_of(
+                holds, us=worker.us, now=now, policy=worker.crash_policy, lives=worker.lives
+            )
 
         crashes: Sequence[Crash] = ()
         try:
             with suppress(LedgerUnavailable, LedgerRefused):
-                crashes = await self._ledger.in_thread(hold)
+                crashes = await ledger.in_thread(hold)
         finally:
             if not answer.done():
                 answer.set_result(crashes)
         await over.wait()
-        let_go: Any = partial(self._store.let_go, name, node=self._us.node)
+        let_go: Any = partial(worker.redeliveries.let_go, name, node=worker.us.node)
         with suppress(LedgerUnavailable, LedgerRefused):
-            await self._ledger.in_thread(let_go)
+            await ledger.in_thread(let_go)
 
     def _reason(self, crashes: Sequence[Crash]) -> str | None:
-        if len(crashes) < self._policy.limit:
+        policy = self._worker.crash_policy
+        if len(crashes) < policy.limit:
             return None
-        window = f"{self._policy.window.total_seconds():g} s"
+        window = f"{policy.window.total_seconds():g} s"
         times = counted(len(crashes), "time")
         return f"it ended its worker {times} within {window}, before a run had begun"
 

@@ -2,23 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
+from uuid import UUID
 
 import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.retry_limits import RetryPolicies
 from cronhare.domain.messages import Seal
+from cronhare.domain.retries.outcome import CrashPolicy
 from cronhare.domain.retries.policy import exponential
+from cronhare.domain.retries.retry import Holder
+from cronhare.domain.schedules.catalog import Catalog
 from cronhare.ports import LedgerBusy, LedgerUnavailable
-from cronhare.ports.attempts import AttemptStorePort
+from cronhare.ports.attempts import AttemptStorePort, RedeliveryStorePort
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.system import ClockPort, MetricsPort, TracingPort
+from cronhare.ports.records import Attempt
+from cronhare.ports.runner import TaskRunnerPort
+from cronhare.ports.system import NOT_TRACED, SILENT, ClockPort, MetricsPort, TracingPort
 
 from ..logs import say
 from ..outages import Outage
@@ -40,6 +46,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 #: the ledger answers at all; and after so many an end, which can wait without a place. A row that
 #: is refused is told from an outage only beside others.
 MOST_FAILURES, MOST_FAILURES_OF_AN_END = 6, 4
+
+#: Seconds that one of many attempts waits for others to be started with: an ack and the delivery
+#: that follows it take less. And to be finished with: ends are spread, and each batch that is saved
+#: leaves the machine two milliseconds for tasks.
+LINGERS = (0.004, 0.02)
 
 #: For so many seconds what was answered together is expected to come back together.
 LATELY = 0.1
@@ -324,21 +335,42 @@ class WorkerLedger:
         return True
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Shared:
-    """What the parts of a worker share. *seal* signs our messages and verifies them.
+@attrs.define(kw_only=True, eq=False, slots=False)
+class WorkerParts:
+    """What a worker is made of: each part of it takes from here what it needs.
 
-    *in_memory* says where the broker is.
+    *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies them.
+    *us* is who takes them, and *lives* tells whether a PID of our own place is in use; by
+    *crash_policy* one that ends its workers is told from one that was unlucky. *in_memory* says
+    where the broker is. *accepts_foreign* tells whether messages of others are run;
+    *foreign_queues* are other programs'. *lingers* are seconds, see `LINGERS`. *read_again* reads
+    the jobs file again if it has changed; *attempts_of* those of an execution before this one.
+    *grace* is a shutdown's.
     """
 
     ledger: WorkerLedger
     broker: AsyncBrokerPort
+    runner: TaskRunnerPort
+    catalog: Catalog
     keeper: LeaseKeeper
     policies: RetryPolicies
+    random_fraction: Callable[[], float]
+    uuid: Callable[[], UUID]
+    retry_delay: timedelta
     seal: Seal
+    redeliveries: RedeliveryStorePort
+    us: Holder
+    lives: Callable[[int], bool]
+    crash_policy: CrashPolicy
     in_memory: bool
-    metrics: MetricsPort
-    tracing: TracingPort
+    read_again: Callable[[], Awaitable[None]]
+    attempts_of: Callable[[int], Sequence[Attempt]]
+    grace: timedelta
+    accepts_foreign: bool = True
+    foreign_queues: Collection[str] = ()
+    lingers: tuple[float, float] = LINGERS
+    metrics: MetricsPort = SILENT
+    tracing: TracingPort = NOT_TRACED
 
     async def publish(self, messages: Sequence[tuple[Execution, Envelope]], now: datetime) -> None:
         """Publish first attempts at once; what is in doubt is sent again by a reconciler."""

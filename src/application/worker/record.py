@@ -27,7 +27,7 @@ from ..logs import say
 from ..outcome_log import log_let_go, log_limits, log_outcome
 from ..publish import MissingQueues, Sent, envelope, follow_up, is_last
 from .leases import Running
-from .ledger import Batcher, Shared, lock_wait
+from .ledger import Batcher, WorkerParts, lock_wait
 from .unhandled import PUT_OFF_HEADER
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,10 @@ PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
 class GateOpener:
     """Opens gates, those that are asked for meanwhile together.
 
-    What is let go for one of *foreign_queues* is published by a scheduler.
+    What is let go for a queue of another program is published by a scheduler.
     """
 
-    _shared: Shared
-    _foreign_queues: Collection[str] = ()
+    _worker: WorkerParts
     _wanted: set[str] = attrs.field(init=False, factory=set[str])
     _opening: asyncio.Task[None] | None = attrs.field(init=False, default=None)
 
@@ -81,15 +80,15 @@ class GateOpener:
             self._opening = None
 
     async def _open(self, wanted: Collection[str]) -> frozenset[str]:
-        ledger = self._shared.ledger
+        ledger = self._worker.ledger
         claims, clock = ledger.claims, ledger.clock
         answer = await ledger.in_thread(lambda: claims.let_go(wanted, now=clock.now()))
         log_let_go(answer)
-        ours = [one for one in answer.executions if one.queue not in self._foreign_queues]
+        ours = [one for one in answer.executions if one.queue not in self._worker.foreign_queues]
         if ours:
-            now, seal = await ledger.now(), self._shared.seal
+            now, seal = await ledger.now(), self._worker.seal
             messages = [(one, envelope(one, now=now, seal=seal)) for one in ours]
-            await self._shared.publish(messages, now)
+            await self._worker.publish(messages, now)
         return answer.busy
 
 
@@ -149,13 +148,12 @@ class End:
 class Recorder:
     """Records ends. One whose row is locked stays pending until it can be recorded.
 
-    An end waits *linger* seconds for others. *gates* are opened for those that waited for it.
+    *gates* are opened for those that waited for it.
     """
 
-    _shared: Shared
-    _linger: float = attrs.field(kw_only=True)
-    _counters: Counters = attrs.field(kw_only=True)
-    _gates: GateOpener = attrs.field(kw_only=True)
+    _worker: WorkerParts
+    _gates: GateOpener
+    _counters: Counters
     _missing_queues: MissingQueues = attrs.field(init=False)
     _pending: set[asyncio.Task[None]] = attrs.field(init=False, factory=set[asyncio.Task[None]])
     _pending_bytes: int = attrs.field(init=False, default=0)
@@ -164,8 +162,8 @@ class Recorder:
     _last_messages: Batcher[AttemptRef, None] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        ledger, linger = self._shared.ledger, self._linger
-        self._missing_queues = MissingQueues(in_memory=self._shared.in_memory)
+        ledger, linger = self._worker.ledger, self._worker.lingers[1]
+        self._missing_queues = MissingQueues(in_memory=self._worker.in_memory)
         self._first = Batcher(self._finish_all, executor=ledger.executor, linger=linger)
         self._again = Batcher(self._finish_all, executor=ledger.locking_executor, linger=linger)
         self._last_messages = Batcher(self._mark_published, executor=ledger.executor, linger=linger)
@@ -205,7 +203,7 @@ class Recorder:
     def _ask(
         self, batcher: Batcher[Finish, Recorded], end: End, *, bounded: bool = False
     ) -> Awaitable[Recorded]:
-        return self._shared.ledger.retry.to_finish(
+        return self._worker.ledger.retry.to_finish(
             partial(batcher.submit, end.finish), bounded=bounded
         )
 
@@ -226,33 +224,33 @@ class Recorder:
             text = f"The end of execution {end.finish.execution.id} met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
         finally:
-            self._shared.keeper.release(end.running)
+            self._worker.keeper.release(end.running)
             self._pending_bytes -= end.bytes
 
     async def _conclude(self, end: End, answer: Recorded) -> None:
         # Before the next attempt is published, which may come to us too.
-        shared = self._shared
-        shared.keeper.release(end.running)
+        worker = self._worker
+        worker.keeper.release(end.running)
         finish, state = end.finish.as_recorded(answer)
         execution, ran = finish.execution, finish.ran
         duration = f"{end.duration * 1000:.0f}ms"
-        log_outcome(finish, state, duration=duration, policies=shared.policies)
+        log_outcome(finish, state, duration=duration, policies=worker.policies)
         log_limits(answer)
         self._counters.count(state)
         if isinstance(state, Superseded):
-            shared.metrics.superseded()
+            worker.metrics.superseded()
         else:
-            shared.metrics.recorded(state)
-            shared.metrics.attempt_ended(ran.outcome.ending, seconds=end.duration)
+            worker.metrics.recorded(state)
+            worker.metrics.attempt_ended(ran.outcome.ending, seconds=end.duration)
         if ran.unheard and state is State.SUCCEEDED:
             await self._count_unheard(execution)
         self._gates.open(gates_of(execution))
         if state is State.SUCCEEDED:
             return
-        trace = shared.tracing.current()
+        trace = worker.tracing.current()
         headers = {name: end.headers[name] for name in end.headers if name != PUT_OFF_HEADER}
         following = follow_up(
-            finish, state, now=end.now, seal=shared.seal, headers=headers, trace=trace
+            finish, state, now=end.now, seal=worker.seal, headers=headers, trace=trace
         )
         if following is not None:
             await self._send(end, following)
@@ -260,7 +258,7 @@ class Recorder:
     async def _send(self, end: End, following: Envelope) -> None:
         """Publish what follows an attempt. What no queue takes, a reconciler sends again."""
         sent = Sent.of(following, end.finish.execution)
-        published = await self._shared.broker.publish(following)
+        published = await self._worker.broker.publish(following)
         if published is Published.CONFIRMED and is_last(following):
             with suppress(LedgerUnavailable):  # then a reconciler sends another copy
                 await self._last_messages.submit(sent.ticket)
@@ -268,7 +266,7 @@ class Recorder:
 
     async def _count_unheard(self, execution: Execution) -> None:
         """Count an event that nobody heard; what cannot be counted is logged, no more."""
-        ledger, name = self._shared.ledger, called(execution.task, topic=execution.topic)
+        ledger, name = self._worker.ledger, called(execution.task, topic=execution.topic)
         try:
             now = await ledger.now()
             await ledger.in_thread(partial(ledger.attempts.count_unheard, name, now=now))
@@ -277,7 +275,7 @@ class Recorder:
             say(log, logging.WARNING, "event.not-counted", text, execution)
 
     def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[Recorded | LedgerBusy]:
-        ledger = self._shared.ledger
+        ledger = self._worker.ledger
         answers = ledger.attempts.finish(finishes, now=ledger.clock.now(), node=ledger.node)
         return [
             LedgerBusy(lock_wait(f"execution {finish.execution.id}"))
@@ -287,7 +285,7 @@ class Recorder:
         ]
 
     def _mark_published(self, tickets: Sequence[AttemptRef]) -> Sequence[None]:
-        self._shared.ledger.claims.mark_ends_published(tickets)
+        self._worker.ledger.claims.mark_ends_published(tickets)
         return [None] * len(tickets)
 
 
