@@ -241,15 +241,16 @@ class MissingQueues:
 
 @attrs.frozen(kw_only=True)
 class PublishResult:
-    """How many messages of a batch are in a queue, came back, were refused, or are in doubt.
+    """How many messages of a batch are in a queue, were refused, or are in doubt.
 
-    *unreachable* are the queues that took no message, of those about which the broker answered.
+    If *is_answered*, the broker is there, even if queues are full or missing. *unreachable* are the
+    queues that took no message, of those about which it answered.
     """
 
     published: int = 0
-    returned: int = 0
     refused: int = 0
     unknown: int = 0
+    is_answered: bool = False
     unreachable: frozenset[str] = frozenset()
 
     @classmethod
@@ -261,24 +262,11 @@ class PublishResult:
                 reached[queue] = reached.get(queue, False) or outcome is Published.CONFIRMED
         return cls(
             published=count[Published.CONFIRMED],
-            returned=count[Published.RETURNED],
             refused=count[Published.REFUSED],
             unknown=count[Published.UNKNOWN],
+            is_answered=count[Published.UNKNOWN] < len(outcomes),
             unreachable=frozenset(queue for queue, is_reached in reached.items() if not is_reached),
         )
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the broker answered at all: it is there, even if queues are full or missing."""
-        return self.published + self.returned + self.refused > 0
-
-
-@attrs.frozen(kw_only=True)
-class _Doubted:
-    """What was sent before *since* may be lost; rows up to the id *after* are marked."""
-
-    since: datetime
-    after: int = -LARGEST_ID
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -301,7 +289,8 @@ class ExecutionPublisher:
     _missing_queues: MissingQueues = attrs.field(init=False)
     _silent_since: datetime | None = attrs.field(init=False, default=None)
     _away: bool = attrs.field(init=False, default=False)
-    _doubt: _Doubted | None = attrs.field(init=False, default=None)
+    #: What was sent before that time may be lost; rows up to that id are marked.
+    _doubt: tuple[datetime, int] | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self._missing_queues = MissingQueues(in_memory=self._in_memory)
@@ -362,9 +351,10 @@ class ExecutionPublisher:
         doubt = self._doubt
         if doubt is None:
             return False
-        after = self._claims.doubt(since=doubt.since, now=now, after=doubt.after, limit=limit)
+        since, marked = doubt
+        after = self._claims.doubt(since=since, now=now, after=marked, limit=limit)
         if self._doubt is doubt:  # or the broker came back once more
-            self._doubt = None if after is None else attrs.evolve(doubt, after=after)
+            self._doubt = None if after is None else (since, after)
         return self._doubt is not None
 
     def _publish(self, sendable: Sequence[Execution], now: datetime) -> PublishResult:
@@ -431,7 +421,7 @@ class ExecutionPublisher:
         if since is not None and now - since >= DOUBTED_AFTER:
             text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
             say(log, logging.WARNING, "broker.doubted", text)
-            self._doubt = _Doubted(since=since)
+            self._doubt = since, -LARGEST_ID
         self._silent_since, self._away = None, False
 
 

@@ -63,20 +63,20 @@ class GapDetector:
         return None
 
 
+@attrs.define(eq=False)
 class GracePeriod:
     """The length of a lease after a gap, in which nothing that has lapsed is given up.
 
     Owners renew what they run, or record what has ended. Another gap meanwhile begins it anew, up
-    to `MOST_IN_A_ROW` times; then what has lapsed is given up once in any case.
+    to `MOST_IN_A_ROW` times; then what has lapsed is given up once in any case. *lease* is that of
+    the workers; *owners* names the nodes that run something.
     """
 
-    def __init__(self, lease: timedelta, *, owners: Callable[[], Collection[str]]) -> None:
-        """*lease* is that of the workers; *owners* names the nodes that run something."""
-        self._lease = lease
-        self._owners = owners
-        self._why: str | None = None
-        self._until: datetime | None = None
-        self._in_a_row = 0
+    _lease: timedelta
+    _owners: Callable[[], Collection[str]] = attrs.field(kw_only=True)
+    _why: str | None = attrs.field(init=False, default=None)
+    _until: datetime | None = attrs.field(init=False, default=None)
+    _in_a_row: int = attrs.field(init=False, default=0)
 
     def begin(self, why: str) -> None:
         """Begin with the next call of `lasts`, because of *why*."""
@@ -98,6 +98,7 @@ class GracePeriod:
         return False
 
 
+@attrs.define(eq=False)
 class LockedLeases:
     """Gives the owner of such a row another lease once the row is free.
 
@@ -106,14 +107,14 @@ class LockedLeases:
     locked. If it cannot be written, the next round tries once more, and then waits no longer.
     """
 
-    def __init__(self, attempts: AttemptStorePort, lease: timedelta) -> None:
-        """*lease* is that of the workers."""
-        self._attempts = attempts
-        self._lease = lease
-        self._before: dict[int, int] = {}
-        self._locked: dict[int, int] = {}  # versions of the rows that this round found locked
-        self._unwritten: dict[int, int] = {}  # and of those whose leases it could not write
-        self._unwritten_before: dict[int, int] = {}
+    _attempts: AttemptStorePort
+    _lease: timedelta
+    #: The versions of the rows that this round and the one before found locked, by id, and of those
+    #: whose leases they could not write.
+    _locked: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
+    _before: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
+    _unwritten: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
+    _unwritten_before: dict[int, int] = attrs.field(init=False, factory=dict[int, int])
 
     def begin_round(self) -> None:
         """Begin a round: what the last one did not find locked is forgotten."""

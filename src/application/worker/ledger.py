@@ -64,28 +64,42 @@ class Draining(Exception):
     """The worker shuts down: what has not begun is not begun any more."""
 
 
+@attrs.define(eq=False)
+class _Call:
+    """A call that is repeated until it is answered: a yes *may be written*, its answer lost."""
+
+    may_be_written: bool = False
+    failures: int = 0
+    looks: int = 0
+
+    def pause_before_look(self, busy: LedgerBusy) -> float:
+        """Give the pause before the next look; a row that is locked for long is logged."""
+        pause = SHORT_PAUSES[min(self.looks, len(SHORT_PAUSES) - 1)]
+        self.looks += 1
+        if self.looks == LOOKS_BEFORE_WARNING:
+            say(log, logging.WARNING, "ledger.busy", str(busy))
+        return pause
+
+
+@attrs.define(eq=False)
 class LedgerRetry:
-    """Repeats calls of the ledger: for ever while the worker works, within bounds at shutdown."""
+    """Repeats calls of the ledger: for ever while the worker works, within bounds at shutdown.
 
-    def __init__(
-        self,
-        clock: ClockPort,
-        *,
-        timeout: timedelta,
-        is_up: Callable[[], Awaitable[bool]],
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        """*timeout* is the length of a lease: after it the ledger lets others decide.
+    *timeout* is the length of a lease: after it the ledger lets others decide. *is_up* tells
+    whether the ledger answers at all; *sleep* waits for so many seconds.
+    """
 
-        *is_up* tells whether the ledger answers at all; *sleep* waits for so many seconds.
-        """
-        self._clock = clock
-        self._timeout = timeout.total_seconds()
-        self._is_up = is_up
-        self._sleep = sleep
-        self._drained_at: float | None = None
+    _clock: ClockPort
+    _timeout: timedelta = attrs.field(kw_only=True)
+    _is_up: Callable[[], Awaitable[bool]] = attrs.field(kw_only=True)
+    _sleep: Callable[[float], Awaitable[object]] = attrs.field(kw_only=True, default=asyncio.sleep)
+    _drained_at: float | None = attrs.field(init=False, default=None)
+    _outage: Outage = attrs.field(init=False)
+    #: An outage is over once none of them waits.
+    _unanswered: set[_Call] = attrs.field(init=False, factory=set[_Call])
+
+    def __attrs_post_init__(self) -> None:
         self._outage = Outage(log, "The ledger answers again", back="ledger.back")
-        self._unanswered: set[_Call] = set()  # an outage is over once none of them waits
 
     def drain(self) -> None:
         """From now on begin nothing, and finish within the timeout."""
@@ -173,37 +187,20 @@ class LedgerRetry:
         """Tell whether the timeout is over since the shutdown, however long was asked before."""
         if self._drained_at is None:
             return False
-        return self._clock.monotonic() - self._drained_at >= self._timeout
+        return self._clock.monotonic() - self._drained_at >= self._timeout.total_seconds()
 
-    def _note_answer(self, call: "_Call") -> None:
+    def _note_answer(self, call: _Call) -> None:
         self._unanswered.discard(call)
         if not self._unanswered:
             self._outage.is_over()
 
-    def _note_failure(self, call: "_Call", error: LedgerUnavailable) -> float:
+    def _note_failure(self, call: _Call, error: LedgerUnavailable) -> float:
         """Log the outage, and give the seconds after which to ask again."""
         self._unanswered.add(call)
         text = "The ledger does not answer, asking again"
         self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)
         call.failures += 1
         return exponential(FIRST_PAUSE, call.failures - 1, LONGEST_PAUSE)
-
-
-class _Call:
-    """A call that is repeated until it is answered."""
-
-    def __init__(self) -> None:
-        self.may_be_written = False  # a yes, whose answer was lost
-        self.failures = 0
-        self.looks = 0
-
-    def pause_before_look(self, busy: LedgerBusy) -> float:
-        """Give the pause before the next look; a row that is locked for long is logged."""
-        pause = SHORT_PAUSES[min(self.looks, len(SHORT_PAUSES) - 1)]
-        self.looks += 1
-        if self.looks == LOOKS_BEFORE_WARNING:
-            say(log, logging.WARNING, "ledger.busy", str(busy))
-        return pause
 
 
 def lock_wait(what: str, locked: str = "its row") -> str:
