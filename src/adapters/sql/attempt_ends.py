@@ -1,7 +1,9 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,18 +22,19 @@ from cronhare.domain.lifecycle.transitions import (
 )
 from cronhare.domain.retries.limits import UNLIMITED
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import Fail, Quarantine, RetryAfter, Verdict
+from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
 from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 from cronhare.ports.runner import AttemptResult
 
 from .database import StorePart, repeatable_unless_locked
-from .dialect import Dialect
+from .dialect import Dialect, Locked
 from .limits import rule_on_retries
 from .tables.executions import keep_outputs, output_values
 from .tables.tables import IDS, attempts, by_id, executions
 from .tables.types import UtcDateTime
 from .writing import (
     ARCHIVE,
+    REFUSED,
     Written,
     archive_values,
     pass_over,
@@ -107,16 +110,51 @@ _RECORDED = (
 _LAST_ERROR = by_id(select(executions.c.last_error))
 
 
+_of_process = attrgetter("pid", "peak_memory", "cpu_seconds", "left_running")
+
+
+class _NotAll(Exception):
+    """Some of a batch are no plain success: none is written."""
+
+
+def _is_plain(finish: Finish) -> bool:
+    """Tell whether it is the success of a first attempt, without output."""
+    outcome = finish.ran.outcome
+    return (
+        isinstance(finish.verdict, Complete)
+        and outcome.ending is Ending.SUCCEEDED
+        and outcome.error is None
+        and finish.execution.attempt == 1
+        and not finish.ran.has_output
+    )
+
+
 class AttemptEnds(StorePart):
     """The part of `AttemptStorePort` that ends attempts."""
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[Recorded | Busy]:
+        if finishes and all(map(_is_plain, finishes)) and self._succeed(finishes, now, node):
+            return [State.SUCCEEDED] * len(finishes)
+
         def may(standing: Standing, finish: Finish) -> bool:
             return may_finish(standing, finish.execution.attempt, node=node)
 
         return self._end(finishes, "recording results", may, now, node=node)
+
+    def _succeed(self, finishes: Sequence[Finish], now: datetime, node: str) -> bool:
+        """Record a batch of plain successes at once, as most are; if not all can be, then none."""
+        ends = [
+            (one.execution.id, one.ran.outcome.exit_code, *_of_process(one.ran)) for one in finishes
+        ]
+        with suppress(_NotAll, *REFUSED, Locked):
+            with self._database.write("recording results") as connection:
+                found = self._database.dialect.succeed(connection, ends, now=now, node=node)
+                if found < len(ends):
+                    raise _NotAll
+            return True
+        return False
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         def may(standing: Standing, finish: Finish) -> bool:

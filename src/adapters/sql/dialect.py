@@ -190,6 +190,15 @@ class Dialect(Protocol):
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert or replace rows of what attempts wrote; at least one."""
 
+    def succeed(
+        self, connection: Connection, ends: Sequence[tuple[Any, ...]], *, now: datetime, node: str
+    ) -> int:
+        """End first attempts that succeeded, with their executions, and wait for no lock.
+
+        *ends* are values of `SUCCESS`. Answers how many *node* has run until now, and nobody has
+        asked to cancel: nothing else is written. 0 where no statement can do so.
+        """
+
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:

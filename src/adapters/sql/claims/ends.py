@@ -1,13 +1,14 @@
 """Which messages are in a queue, of starts and of ends; and what ends while it waits."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, and_, bindparam, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, case, or_, select, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import WAITING, Execution, Graces, State
@@ -27,8 +28,8 @@ from cronhare.ports import LedgerUnavailable
 
 from ..database import Database, StorePart, repeatable, repeatable_unless_locked
 from ..dialect import Cooldown, excluding
-from ..tables.executions import BY_IDS, executions_of
-from ..tables.tables import IDS, executions, failed_tasks
+from ..tables.executions import BY_IDS, executions_of, is_in
+from ..tables.tables import IDS, by_id, executions, failed_tasks
 from ..tables.types import UtcDateTime
 from ..writing import Written, pass_over, read_archived, set_apart, write_changes, write_each
 from .reconciliation import ALL, UNLOCKED, lock_rows, write_ids
@@ -230,6 +231,21 @@ class UnconfirmedEnds(StorePart):
             return connection.scalars(statement, {"until": until, "limit": limit}).all()
 
 
+_CLAIMED: Final = (
+    by_id(select(executions.c.id))
+    .where(is_in(State.CLAIMED), executions.c.attempt == bindparam("attempt"))
+    .with_for_update(skip_locked=True)
+)
+_NOW: Final = bindparam("now", type_=UtcDateTime)
+#: As `transitions.publish` of what is still claimed, without a look at whole rows.
+_PUBLISH: Final = by_id(update(executions)).values(
+    state=State.PUBLISHED.value,
+    version=executions.c.version + 1,
+    published_at=_NOW,
+    check_at=case((executions.c.next_attempt_at > _NOW, executions.c.next_attempt_at), else_=_NOW),
+)
+
+
 class PublishedMarks(StorePart):
     """The part of `ClaimStorePort` that is about messages which are in a queue."""
 
@@ -241,15 +257,27 @@ class PublishedMarks(StorePart):
 
         @repeatable_unless_locked
         def mark(part: Sequence[Execution]) -> Written[None]:
+            claimed = defaultdict[int, list[int]](list)
+            for sent in part:
+                if sent.state is State.CLAIMED:
+                    claimed[sent.attempt].append(sent.id)
+            again = [sent for sent in part if sent.state is not State.CLAIMED]
             with self._database.write("marking what was published") as connection:
-                seen = lock_rows(connection, UNLOCKED, [one.id for one in part])
+                ids = [
+                    id_
+                    for attempt, sent_ids in claimed.items()
+                    for id_ in connection.scalars(_CLAIMED, {"ids": sent_ids, "attempt": attempt})
+                ]
+                if ids:
+                    connection.execute(_PUBLISH, {"ids": ids, "now": now})
+                seen = lock_rows(connection, UNLOCKED, [one.id for one in again]) if again else {}
                 marked = [
                     (sent, publish(sent, now=now))
-                    for sent in sorted(part, key=attrgetter("id"))
+                    for sent in sorted(again, key=attrgetter("id"))
                     if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
                 ]
                 write_changes(connection, self._database.dialect, marked)
-            return Written((), changed=any(after is not sent for sent, after in marked))
+            return Written((), changed=bool(ids) or any(new is not old for old, new in marked))
 
         def refused(sent: Execution, why: Exception) -> Sequence[None]:
             _set_apart(self._database, sent, why, now)

@@ -1,6 +1,7 @@
 """PostgreSQL 14 or newer: any number of hosts. Row locks keep them apart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final, cast
@@ -31,9 +32,16 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.inspection import DatabaseFacts, Link, Requirements
 
 from ..dialect import Columns, with_dialect
-from ..tables.executions import NEW_COLUMNS, new_values
+from ..tables.executions import (
+    MAY_SUCCEED,
+    NEW_COLUMNS,
+    SUCCEEDS,
+    SUCCESS,
+    SUCCESS_TYPES,
+    new_values,
+)
 from ..tables.tables import executions, outputs
-from ..tables.types import IsOneOf
+from ..tables.types import IsOneOf, to_text
 from .batches import FRESH, PLAN_COLUMNS, ColumnTypes, Rows, TypeNames, rows_of, with_columns
 from .postgresql_sessions import COLLATION, PostgresqlSessions
 from .servers import MIGRATION_SECONDS, REQUIREMENTS, ServerDialect
@@ -213,6 +221,23 @@ def _set_plans(differing: tuple[str, ...]) -> str:
     )
 
 
+@lru_cache(maxsize=64)
+def _succeed(differing: tuple[str, ...]) -> str:
+    said = ", ".join(f"{name} = one.{name}" for name in SUCCESS[1:])
+    return (
+        f"WITH one ({', '.join(SUCCESS)}) "  # noqa: S608 - names of our own
+        f"AS ({_select(SUCCESS_TYPES, differing)}), "
+        "free AS (SELECT e.id FROM SchedulerExecution AS e JOIN one ON one.id = e.id "
+        f"WHERE {MAY_SUCCEED.format(e='e', node='%(node)s')} FOR UPDATE OF e SKIP LOCKED), "
+        f"ended AS (UPDATE SchedulerExecution AS e SET {SUCCEEDS.format(e='e')}, "
+        "finished_at = %(now)s::timestamptz FROM free WHERE e.id = free.id) "
+        "UPDATE ExecutionAttempt AS a "
+        f"SET finished_at = %(now)s::timestamptz, ending = 'succeeded', {said} "
+        "FROM one JOIN free ON free.id = one.id "
+        "WHERE a.execution_id = one.id AND a.attempt = 1"
+    )
+
+
 # The dialect
 
 
@@ -233,6 +258,16 @@ class PostgresqlDialect(ServerDialect):
             inserted = connection.exec_driver_sql(_insert(rows.differing), parameters)
             ids = {(scheduler_id, key): id_ for id_, scheduler_id, key in inserted}
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
+
+    def succeed(
+        self, connection: Connection, ends: Sequence[tuple[Any, ...]], *, now: datetime, node: str
+    ) -> int:
+        rows, known = rows_of(SUCCESS, ends), {"now": to_text(now), "node": node}
+        statement = _succeed(rows.differing)
+        return sum(
+            connection.exec_driver_sql(statement, {**parameters, **known}).rowcount
+            for parameters in _parameters(rows)
+        )
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(_KEEP_OUTPUT, list(rows))

@@ -38,9 +38,17 @@ from cronhare.ports.inspection import Cause, DatabaseFacts, LedgerFacts, SchemaF
 from cronhare.ports.system import ClockPort
 
 from ..dialect import UPGRADE, Columns, Connect, Meaning, with_dialect
-from ..tables.executions import NEW_COLUMNS, RARELY_SET, REPLACE, new_values
+from ..tables.executions import (
+    MAY_SUCCEED,
+    NEW_COLUMNS,
+    RARELY_SET,
+    REPLACE,
+    SUCCEEDS,
+    SUCCESS,
+    new_values,
+)
 from ..tables.tables import executions
-from ..tables.types import LENGTH, HandWritten, UtcDateTime, named_rows
+from ..tables.types import LENGTH, HandWritten, UtcDateTime, named_rows, to_text
 from .batches import PLAN_COLUMNS, as_texts
 from .sqlite_file import BUSY_SECONDS, connect, is_there, located, make_file, prepare
 
@@ -177,6 +185,15 @@ _SET_PLAN: Final = (
     f"VALUES ({', '.join('?' * len(PLAN_COLUMNS))}) ON CONFLICT (scheduler_id) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in PLAN_COLUMNS if name != "scheduler_id")
 )
+_SUCCEED: Final = (
+    f'UPDATE "SchedulerExecution" AS e SET {SUCCEEDS.format(e="e")}, finished_at = :now '  # noqa: S608
+    f"WHERE e.id = :id AND {MAY_SUCCEED.format(e='e', node=':node')}"
+)
+_END_ATTEMPT: Final = (
+    "UPDATE \"ExecutionAttempt\" SET finished_at = :now, ending = 'succeeded', "  # noqa: S608
+    f"{', '.join(f'{name} = :{name}' for name in SUCCESS[1:])} "
+    "WHERE execution_id = :id AND attempt = 1"
+)
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 
 
@@ -254,6 +271,16 @@ class SqliteDialect:
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(REPLACE, rows)
+
+    def succeed(
+        self, connection: Connection, ends: Sequence[tuple[Any, ...]], *, now: datetime, node: str
+    ) -> int:
+        """The second statement trusts the first: unless it has found all, nothing is committed."""
+        known = {"now": to_text(now), "node": node}
+        rows = [{**known, **dict(zip(SUCCESS, end, strict=True))} for end in ends]
+        found = connection.exec_driver_sql(_SUCCEED, rows).rowcount
+        connection.exec_driver_sql(_END_ATTEMPT, rows)
+        return found
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]

@@ -186,6 +186,22 @@ def is_of_due_instant(key: ColumnElement[Any]) -> ColumnElement[bool]:
     return or_(*(key.like(f"{begins}%") for begins in DUE))
 
 
+#: What is known of the success of a first attempt.
+SUCCESS: Final = ("id", "exit_code", "pid", "peak_memory", "cpu_seconds", "left_running")
+SUCCESS_TYPES: Final = {
+    name: (executions if name == "id" else attempts).c[name].type for name in SUCCESS
+}
+
+#: Which executions succeed then, and what of them changes (as by `transitions.end`). Text, as it is
+#: the hot path: {e} is the table's alias.
+MAY_SUCCEED: Final = (
+    "{e}.state = 'running' AND {e}.attempt = 1 AND {e}.owner = {node} AND {e}.cancel_requested = 0"
+)
+SUCCEEDS: Final = (
+    "state = 'succeeded', version = {e}.version + 1, owner = NULL, lease_until = NULL, "
+    "held_by = NULL, last_error = NULL"
+)
+
 #: The execution is one of a schedule with a worker of its own.
 IS_STANDALONE = executions.c.queue.startswith(PREFIX, autoescape=True)
 #: The last attempt of an execution, and its output.
